@@ -44,12 +44,19 @@ class Withdrawn(NamedTuple):
         file: the file, by its name.
         reason: why they stay.
         hint: what to do by hand.
+        line: that of the one step; 0 for all steps of the file.
     """
 
     code: str
     file: str
     reason: str
     hint: str
+    line: int = 0
+
+    @property
+    def of(self) -> tuple[str, str, int]:
+        """Which steps it is about."""
+        return self.code, self.file, self.line
 
 
 class Measured(NamedTuple):

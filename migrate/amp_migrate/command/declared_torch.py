@@ -23,7 +23,7 @@ from amp_migrate.tables.signatures import Version, written
 
 _FIRST_AMP = (1, 6)
 _PATTERNS = (
-    "pyproject.toml", "setup.cfg", "setup.py", "requirements*.txt", "requirements/*.txt", "environment*.y*ml",
+    "pyproject.toml", "setup.cfg", "setup.py", "requirements*.txt", "requirements/*.txt", "*.y*ml",
     "env*/*.y*ml", "conda*/*.y*ml", ".conda/*.y*ml",
 )  # fmt: skip
 _MOST_BYTES = 2**20  # what is larger is no list of requirements
@@ -33,6 +33,7 @@ _REQUIREMENT = re.compile(
 )
 # What says how old it may be; `<2` and `!=1.8` do not.
 _LOWEST = re.compile(r"(?:>=|===?|=|~=|~|\^|>)\s*v?(?P<major>\d+)(?:\.(?P<minor>\d+))?")
+_OF_CONDA = re.compile(r"^dependencies\s*:", re.MULTILINE)  # what an environment file has, whatever its name is
 _BARE = re.compile(r"v?(?P<major>\d+)(?:\.(?P<minor>\d+))?")
 
 
@@ -133,6 +134,8 @@ def _requirements(file: Path, text: str) -> Iterable[str]:
         return [line for value in strings if isinstance(value, str) for line in value.splitlines()]
     if file.suffix == ".txt":
         return text.splitlines()
+    if not _OF_CONDA.search(text):
+        return []
     # conda's `- pytorch=1.10`, quoted or not; and pip's below it.
     return [line.strip().removeprefix("-").strip().strip("\"'") for line in text.splitlines()]
 

@@ -31,7 +31,7 @@ from amp_migrate.settings import Settings, Withdrawn
 _ONCE_RELEASED = "give its calls the new arguments by hand once it installs a version that takes them"
 _ONCE_WRITTEN = "migrate the file that the cell writes, and put what becomes of it into the cell"
 # What a cast mends may show what is behind it.
-_ROUNDS = 3
+_ROUNDS = 4
 
 
 def migrate(paths: Sequence[Path], settings: Settings) -> Outcome:
@@ -102,7 +102,9 @@ def migrate_workspace(
             return migrate_workspace(workspace, again, parsed, examined)
         library = ParsedLibrary(workspace, parsed, settings.target_torch)
         for _ in range(_ROUNDS):
-            cast = with_casts(workspace, outcome.plans, numerics.in_float32, settings, library)
+            wishes = (numerics.at_first, numerics.in_float32)
+            casts = (with_casts(workspace, outcome.plans, each, settings, library) for each in wishes)
+            cast = next(filter(None, casts), ())
             if not cast:
                 break
             plans, wrong = _checked(cast, parsed)
@@ -110,6 +112,9 @@ def migrate_workspace(
             plans = tuple(sorted(new.values(), key=lambda each: each.source.name))
             outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
             numerics = worse_numerics(workspace, outcome.plans, settings, examined)
+        if numerics.apart:
+            again = replace(settings, withdrawn=(*settings.withdrawn, *numerics.apart))
+            return migrate_workspace(workspace, again, parsed, examined)
         withdrawn += _withdrawn(workspace, outcome, numerics.left, settings.withdrawn)
         outcome = without_refused(workspace, outcome, numerics.left)
         outcome = _with_told(outcome, numerics.told)
@@ -118,7 +123,7 @@ def migrate_workspace(
         outcome = without_refused(workspace, outcome, wrong)
         if settings.prove:
             outcome = replace(outcome, plans=tuple(map(_checked_by_proof, outcome.plans)))
-        if {each[:2] for each in withdrawn} - {each[:2] for each in settings.withdrawn}:
+        if {each.of for each in withdrawn} - {each.of for each in settings.withdrawn}:
             again = replace(settings, withdrawn=(*settings.withdrawn, *withdrawn))
             return migrate_workspace(workspace, again, parsed, examined)
         if settings.applies(STEP_LEFT.code):
@@ -170,7 +175,7 @@ def _withdrawn(
     moved = {
         each.source: {told.code for told in each.findings if told.kind is Kind.MIGRATED} for each in outcome.changed
     }
-    old = {each[:2] for each in known}
+    old = {each.of for each in known}
     found: list[Withdrawn] = []
     for plans in together(workspace, outcome.changed) if wrong else ():
         group = [each.source for each in plans]
@@ -185,7 +190,7 @@ def _withdrawn(
             elif why.code == STEP_LEFT.code and has_others:
                 own.append(_reason(FP32_STEP.code, source, why))
         found += own
-        if causes and {each[:2] for each in own} <= old:
+        if causes and {each.of for each in own} <= old:
             found += (_reason(APEX_STEP.code, each, causes[0]) for each in apex if each.path not in wrong)
     return tuple(sorted(found))
 

@@ -151,7 +151,7 @@ class Casts:
         return None if statement is None else self._island(statement, event.site.file, loss)
 
     def _multiplying(self, statement: ast.stmt, event: Event) -> ast.stmt | None:
-        """The statement that computes the product which a statement takes: itself, or what gives a name in it a value."""
+        """The statement with the product that one takes: itself, or what gives a name in it a value; None for none."""
         names = {each.id for each in ast.walk(statement) if isinstance(each, ast.Name)}
         inside = (each for top in event.code.body for each in ast.walk(top))
         made = (each for each in inside if isinstance(each, ast.Assign) and _names_of(each) & names)

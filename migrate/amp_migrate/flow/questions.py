@@ -69,6 +69,7 @@ LIMITED = "gradients that are not scaled are clipped by a scaled limit"
 UNSCALED_LOSS = "torch.autograd.grad() takes gradients of an unscaled loss beside those of the scaled one"
 IDLE = "nothing is computed in half precision"
 SEVERAL_SCALES = "gradients of several scales are clipped"
+LOSS_ON_CPU = "a loss is scaled on the CPU: a scaler's scale lies where its first loss does, and gradients on a GPU"
 UNSAVED = "a checkpoint holds the state of an optimizer, and not that of the scaler which steps it"
 _NOT_ALWAYS = frozenset(
     (
@@ -159,7 +160,7 @@ class Questions:
     def is_on_cpu(self) -> bool:
         """Whether every loss that goes backward is on the CPU for certain, in a program that names no other device."""
         is_certain = self.analysis.is_complete and not self.analysis.not_followed
-        losses = [list(tensors_in(each.subject)) for each in self.events(Act.BACKWARD)]
+        losses = [_tensors(each) for each in self.events(Act.BACKWARD)]
         return is_certain and not self.names_device and bool(losses) and all(map(_are_on_cpu, losses))
 
     @property
@@ -214,6 +215,8 @@ class Questions:
                 yield Fault(event.site, NO_BFLOAT16, any(event.sure_in.values()), event=event)
             elif event.act is Act.BACKWARD and event.context is not None and event.context.cuda.may_be_on:
                 yield Fault(event.site, "a loss goes backward inside a region", event.context.cuda.on == ON)
+            elif event.act is Act.BACKWARD and event.scaler and self.names_device and _are_on_cpu(_tensors(event)):
+                yield Fault(event.site, LOSS_ON_CPU)
             elif self.is_scaled_in_vain(event):
                 yield Fault(event.site, "a loss is scaled, and nothing is computed in half precision")
             elif event.act is Act.OWN_GRADIENT and event.units == PURE and self._may_be_halved(event.leaves):
@@ -356,6 +359,10 @@ class Questions:
 
 def _are_on_cpu(tensors: Sequence[Tensor]) -> bool:
     return bool(tensors) and all(each.place == CPU for each in tensors)
+
+
+def _tensors(event: Event) -> Sequence[Tensor]:
+    return list(tensors_in(event.subject))
 
 
 def _saves_by_itself(call: ast.Call) -> bool:

@@ -34,6 +34,7 @@ from amp_migrate.flow.questions import (
     CACHE_MENDED,
     CLIPPED,
     IDLE,
+    LOSS_ON_CPU,
     NO_BFLOAT16,
     SAVED_LOW,
     SEVERAL_SCALES,
@@ -98,6 +99,10 @@ _RUNS = frozenset(
 )
 
 
+# The first PyTorch whose scaler takes losses on any device.
+SCALES_ANYWHERE = (2, 3)
+
+
 class Trouble(Enum):
     """Which kind of harm it is, where more than its words depends on it."""
 
@@ -115,6 +120,7 @@ class Trouble(Enum):
     UNCLEARED = "gradients that add up from step to step"
     ON_CPU = "a script that is for the CPU: autocast for a GPU does nothing in it"
     IDLE = "low precision that does nothing at all"
+    LOSS_ON_CPU = "a loss that is scaled where its parameters are not"
     UNSAVED = "a scaler that begins anew where its optimizer goes on"
     UNREAD = "a loss that nobody has seen, in a region: original code that has none says nothing of it"
     NORM_TWICE = "a gradient penalty through a norm: bfloat16 has the range for it"
@@ -133,6 +139,7 @@ _TROUBLES = {
     WRONG_BY_ITSELF[Act.OVERFLOW]: Trouble.MASK,
     CLIPPED: Trouble.CLIPPED,
     IDLE: Trouble.IDLE,
+    LOSS_ON_CPU: Trouble.LOSS_ON_CPU,
     WRONG_BY_ITSELF[Act.LOW_LEAF]: Trouble.HALVED,
     WRONG_BY_ITSELF[Act.NORM_TWICE]: Trouble.NORM_TWICE,
     WRONG_BY_ITSELF[Act.NOT_A_TENSOR]: Trouble.HOLDS_TENSORS,
@@ -169,6 +176,11 @@ class Harm:
     is_told: bool = True
     island: Island | None = None
     regions: frozenset[Site] = frozenset()
+
+    @property
+    def may_follow(self) -> bool:
+        """Whether it may be gone once what it gets is float32: it is on the CPU, behind all else, or a risk."""
+        return self.island is not None or self.message.startswith(WRONG_BY_ITSELF[Act.ON_CPU])
 
 
 class Original:
@@ -242,7 +254,8 @@ def _harms(
         mending = casts.against(fault.event) if fault.event and is_mended else ()
         if not (fault.what == _OF_THE_CACHE and torch >= CACHE_MENDED) and (is_told or mending):
             message = _message(fault)
-            is_sure = happens and fault.what not in _RUNS
+            runs = fault.what in _RUNS or (fault.what == LOSS_ON_CPU and torch >= SCALES_ANYWHERE)
+            is_sure = happens and not runs
             is_apart = fault.what == WRONG_BY_ITSELF[Act.REFUSED] or _grows(fault, running)
             island = casts.island(fault.event) if fault.event and is_apart else None
             regions = frozenset() if fault.event is None else _regions(fault.event)

@@ -206,6 +206,10 @@ class _Order(Walk[Between]):
     def fewer(self, states: frozenset[Between]) -> frozenset[Between]:
         return states if len(states) <= _MOST else frozenset(sorted(states, key=_in_words)[:_MOST])
 
+    def interrupted(self, states: frozenset[Between]) -> frozenset[Between]:
+        # Who breaks it off between a step and its update may do so in the middle of the step.
+        return frozenset(each for each in states if not (each.scaled and each.stepped)) or states
+
     def give(self, node: ast.stmt, states: frozenset[Between]) -> frozenset[Between]:
         if not isinstance(node, (ast.For, ast.AsyncFor)):
             return states

@@ -118,16 +118,21 @@ class StepMigration:
             if self._is_of_apex(file):
                 continue
             for read in fp32.read_steps(file, self.roles, self._steppers, self._obstacle):
-                withdrawn = self._withdrawn(file, read)
                 if isinstance(read, Refusal):
                     self._refuse(read)
-                elif withdrawn is not None:
-                    self._refuse(withdrawn, read.step)
+                elif (withdrawn := self._withdrawn(read.step, 0)) is not None:
+                    self._leave(withdrawn, read.step)
                 else:
                     found.append(read)
         joined = Joiner(self.project, self._gather_again, self._steppers).join(found)
         for each in joined:
-            if isinstance(each, Split):
+            parts = each.parts if isinstance(each, Split) else () if isinstance(each, Refusal) else (each,)
+            steps = [part.step for part in parts if _goes_backward(part.step)]
+            alone = (self._withdrawn(step, step.file.tree.position(step.place)[0]) for step in steps)
+            withdrawn = next((why for why in alone if why is not None), None)
+            if withdrawn is not None:
+                self._leave(withdrawn, *steps)
+            elif isinstance(each, Split):
                 yield from self._move_split(each)
             else:
                 move = self._move(each)
@@ -143,13 +148,11 @@ class StepMigration:
             self._obstacles[file] = unfit(file, self.roles, self.settings.dtype)
         return self._obstacles[file]
 
-    def _withdrawn(self, file: File, read: Gathered | Refusal) -> Refusal | None:
-        """What a first plan has shown of a step: nobody could write it."""
-        known = (each for each in self.settings.withdrawn if (each.code, each.file) == (FP32_STEP.code, file.name))
-        why = next(known, None)
-        if why is None or isinstance(read, Refusal):
-            return None
-        return Refusal(file, read.step.place, why.reason, why.hint)
+    def _withdrawn(self, step: TrainingStep, line: int) -> Refusal | None:
+        """What a first plan has shown of a step, or of all in its file where the line is 0: nobody could write it."""
+        wanted = (FP32_STEP.code, step.file.name, line)
+        why = next((each for each in self.settings.withdrawn if each.of == wanted), None)
+        return None if why is None else Refusal(step.file, step.place, why.reason, why.hint)
 
     def _gather_again(
         self, file: File, function: cst.FunctionDef | None, backwards: list[Backward]
@@ -282,14 +285,21 @@ class StepMigration:
         names = {Dtype.FP16: "float16", Dtype.BF16: "bfloat16", Dtype.AUTO: "bfloat16 or float16"}
         return f"{names[self.settings.dtype]} autocast" + ("" if scaler is None else f" with {scaler}")
 
+    def _leave(self, withdrawn: Refusal, *steps: TrainingStep) -> None:
+        """Say of each place of what is withdrawn why it is: the reason has a place of its own."""
+        for file, node in (place for step in steps for place in step.places):
+            self._tell(file, node, withdrawn, f"left as it was: {withdrawn.reason}")
+
     def _refuse(self, refusal: Refusal, *steps: TrainingStep) -> None:
         """Say of everything that stays why it does, each at its own place."""
         told = [place for step in steps for place in step.places] or refusal.left or ((refusal.file, refusal.node),)
         for file, node in told:
-            if self.wishes.wants(file.tree, node, FP32_STEP.code):
-                message = f"step left as it was: {refusal.reason}{_elsewhere(refusal, file, node)}"
-                code = refusal.code or STEP_LEFT.code
-                self._refused.append(Finding.at(file.tree, node, code, Kind.LEFT, message, refusal.hint))
+            self._tell(file, node, refusal, f"step left as it was: {refusal.reason}{_elsewhere(refusal, file, node)}")
+
+    def _tell(self, file: InFile, node: cst.CSTNode, refusal: Refusal, message: str) -> None:
+        if self.wishes.wants(file.tree, node, FP32_STEP.code):
+            code = refusal.code or STEP_LEFT.code
+            self._refused.append(Finding.at(file.tree, node, code, Kind.LEFT, message, refusal.hint))
 
 
 def _elsewhere(refusal: Refusal, file: InFile, node: cst.CSTNode) -> str:

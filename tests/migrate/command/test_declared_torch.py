@@ -71,6 +71,8 @@ def test_the_oldest_version_of_a_specification(versions: str, version: tuple[int
         ("envs/environment.yaml", "dependencies:\n  - pytorch=1.13.1\n", (1, 13)),
         ("environments/gpu.yml", "dependencies:\n  - pytorch=2.1\n", (2, 1)),
         ("conda/base.yml", "dependencies:\n  - pytorch>=2.2\n", (2, 2)),
+        ("gpu_env.yaml", "name: gpu\ndependencies:\n  - pip:\n      - torch==2.0.1+cu118\n", (2, 0)),
+        ("train.yaml", "model: net\nextra:\n  - torch==2.0.1\n", None),
         ("configs/base.yml", "dependencies:\n  - pytorch>=2.2\n", None),
         ("setup.py", "setup(install_requires=['torch>=2.0'\n", None),
         ("pyproject.toml", "[project\n", None),

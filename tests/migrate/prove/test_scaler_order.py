@@ -233,6 +233,19 @@ def test_a_single_step_updates_the_scale_too(wrong: Check) -> None:
     )
 
 
+@pytest.mark.parametrize(("caught", "is_known"), [("KeyboardInterrupt", True), ("(ValueError, SystemExit)", False)])
+def test_who_breaks_a_training_off_need_not_update_the_scale(wrong: Check, caught: str, is_known: bool) -> None:
+    head, _, loop = AFTER.replace("    scaler.update()", "    print(model(x))\n    scaler.update()").partition(
+        "for x in batches:"
+    )
+    old_head, _, old = f"{BEFORE}    print(model(x))\n".partition("for x in batches:")
+    tried = "def train():\n    try:\n        for x in batches:{}\n    except {}:\n        return\n".format
+    before, after = (tried(each.rstrip().replace("\n", "\n        "), caught) for each in (old, loop))
+    assert wrong(old_head + before, head + after) == (
+        "" if is_known else "on some way, the scale is not updated behind a step"
+    )
+
+
 def test_a_step_that_nobody_in_the_files_calls_updates_the_scale(wrong: Check) -> None:
     before = """
     import torch

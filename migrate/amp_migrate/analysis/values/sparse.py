@@ -26,7 +26,8 @@ def is_sparse(file: File, call: cst.Call) -> bool:
     """Whether a call makes a sparse tensor, or computes with one."""
     full = file.names.callee(call)
     is_method = isinstance(call.func, cst.Attribute) and call.func.attr.value.startswith("to_sparse")
-    return is_method or full.startswith("torch.sparse") or full in _PRODUCTS
+    is_of_sparse = full.startswith("torch.sparse") and not full.startswith("torch.sparse.torch.")  # torch itself
+    return is_method or is_of_sparse or full in _PRODUCTS
 
 
 class SparseModules:

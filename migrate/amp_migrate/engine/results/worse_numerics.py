@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -27,7 +28,7 @@ from amp_migrate.flow.events import OUT_OF_SIGHT
 from amp_migrate.hazards.scaled_gradients.amp611_scaler_not_saved import RULE as SCALER_NOT_SAVED
 from amp_migrate.prove.precision import Harm, Measured, Original, Trouble, harms
 from amp_migrate.report.finding import Finding, Kind, seen_from
-from amp_migrate.settings import Settings
+from amp_migrate.settings import Settings, Withdrawn
 from amp_migrate.tables.signatures import Version
 
 LEFT_AS_IT_WAS = "left as it was: "
@@ -42,8 +43,14 @@ _PENALTY = "compute the penalty, and the forward pass for it, without autocast a
 _CLEARED = "call zero_grad() in each round, unless they are meant to add up: then use --dtype bf16"
 _READ_LAST = "read gradients behind the last backward(), directly before optimizer.step(), or use --dtype bf16"
 _TO_A_GPU = "move the model and what it is given to a GPU (.cuda()), and run again"
+_TO_ITS_MODEL = "let the loss come to where its model is (loss.to(device)) before it goes backward"
 # What to do about it, whether the step moves or not.
-_IN_ANY_CASE = {Trouble.READ_SCALED: _READ_LAST, Trouble.SCALER: _UNSCALABLE, Trouble.UNCLEARED: _CLEARED}
+_IN_ANY_CASE = {
+    Trouble.LOSS_ON_CPU: _TO_ITS_MODEL,
+    Trouble.READ_SCALED: _READ_LAST,
+    Trouble.SCALER: _UNSCALABLE,
+    Trouble.UNCLEARED: _CLEARED,
+}
 # What is not for autocast's doing, with what to do.
 _FOR_LEFT = _IN_ANY_CASE | {
     Trouble.HALVED: _UNCAST,
@@ -88,6 +95,8 @@ class WorseNumerics:
         uncached: the files that have to be planned again, with regions that keep no casts of weights.
         masked: the lines that have to be planned again with masks that float16 can hold.
         in_float32: what is to be float32 in each result instead.
+        at_first: what of that does not follow from something else that is low: with it, the rest may be float32.
+        apart: the steps that have to be left for the others in their files to move.
     """
 
     left: Mapping[Path, Finding]
@@ -95,6 +104,8 @@ class WorseNumerics:
     uncached: frozenset[str]
     masked: frozenset[tuple[str, int]] = frozenset()
     in_float32: Mapping[str, InFloat32] = field(default_factory=dict)
+    at_first: Mapping[str, InFloat32] = field(default_factory=dict)
+    apart: tuple[Withdrawn, ...] = ()
 
 
 class Examined:
@@ -135,6 +146,9 @@ def worse_numerics(
     uncached: set[str] = set()
     masked: set[tuple[str, int]] = set()
     in_float32: defaultdict[str, InFloat32] = defaultdict(InFloat32)
+    at_first: defaultdict[str, InFloat32] = defaultdict(InFloat32)
+    apart: list[Withdrawn] = []
+    known = {each.of for each in settings.withdrawn}
     for name, step in stepping.items():
         # Apex itself refuses models on the CPU: its scripts have come to a GPU in a way that nobody sees.
         is_for_gpu = step.code == FP32_STEP.code and settings.device_type != "cpu"
@@ -147,12 +161,13 @@ def worse_numerics(
             left[changed[name].source.path] = failure(name, error)
             continue
         for harm in found:
-            for cast in harm.casts:
-                in_float32[cast.site.file].casts[cast] = step.code
-                in_float32[cast.site.file].steps.add(changed[name].source.path)
-            if harm.island is not None:
-                in_float32[harm.site.file].islands[harm.island] = harm.message
-                in_float32[harm.site.file].steps.add(changed[name].source.path)
+            for wanted in (in_float32,) if harm.may_follow else (in_float32, at_first):
+                for cast in harm.casts:
+                    wanted[cast.site.file].casts[cast] = step.code
+                    wanted[cast.site.file].steps.add(changed[name].source.path)
+                if harm.island is not None:
+                    wanted[harm.site.file].islands[harm.island] = harm.message
+                    wanted[harm.site.file].steps.add(changed[name].source.path)
         if step.code == APEX_STEP.code:
             # Unknown code gets them scaled in the body of `amp.scale_loss`, too: to be reduced over all processes.
             found = [e for e in found if e.trouble is not Trouble.READ_SCALED or OUT_OF_SIGHT not in e.message]
@@ -171,9 +186,12 @@ def worse_numerics(
             what = sure[0].message if is_said else f"under autocast {sure[0].message}"
             file = "line " if where.path == step.path else f"{seen_from(where.path, step.path)}:"
             what, hint = f"{what} ({file}{where.line})", _FOR_LEFT.get(trouble, _BY_HAND)
-            left[changed[name].source.path] = _left(step, what, hint)
-            # The other steps of the file stay with it, and each is told of at its own place.
-            told.update((_left(each, what, hint), None) for each in _steps(changed[name])[1:])
+            lines = _lines_of(changed[name], sure[0])
+            withdrawn = [Withdrawn(FP32_STEP.code, name, what, hint, each) for each in lines]
+            if any(each.of not in known for each in withdrawn):
+                apart += withdrawn
+            else:
+                left[changed[name].source.path] = _left(step, what, hint)
         else:
             told.update((_at(harm, changed), None) for harm in found if not _is_said(harm, changed))
             if name in settings.uncached:
@@ -191,7 +209,42 @@ def worse_numerics(
         frozenset(uncached),
         frozenset(masked),
         in_float32,
+        at_first,
+        tuple(apart),
     )
+
+
+def _lines_of(plan: FilePlan, harm: Harm) -> list[int]:
+    """The lines of the steps that a harm is done by, as far as functions tell them apart; else 0 for all of the file.
+
+    None for one that is not moved here, or not from float32: what goes with it is left, too.
+    """
+    own = _steps(plan)
+    if not own or any(each.code == APEX_STEP.code for each in plan.findings):
+        return []
+    name = plan.source.name
+    places = [each for each in harm.regions if each.file == name] or [each for each in [harm.site] if each.file == name]
+    functions = _functions(plan.source.text)
+    around = {_function_at(functions, line_before(plan, each.line)) for each in places}
+    found = [each.line for each in own if _function_at(functions, each.line) in around]
+    return found if 0 < len(found) < len(own) else [0]
+
+
+def _functions(text: str) -> list[range]:
+    """The lines of the functions and methods of a text that are in no other."""
+    found: list[range] = []
+    stack: list[ast.AST] = [ast.parse(text)]
+    while stack:
+        for each in ast.iter_child_nodes(stack.pop()):
+            if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                found.append(range(each.lineno, (each.end_lineno or each.lineno) + 1))
+            elif isinstance(each, ast.stmt):
+                stack.append(each)
+    return found
+
+
+def _function_at(functions: Iterable[range], line: int) -> range | None:
+    return next((each for each in functions if line in each), None)
 
 
 def _is_of(harm: Harm, step: str) -> bool:

@@ -315,15 +315,28 @@ def _chain(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
             return NEVER
     rest = join(frame.read(owner, containers.REST), _added(frame, owner, names))
     if rest:
-        for _ in range(6):
-            before = value
-            given = frame.analysis.call(frame, rest, Arguments([value]), node)
+        given, value = _in_any_order(frame, rest, value, node)
+        # Each of them has run at some time: of one that makes all it is given low, only the others may come behind.
+        for each in rest if len(rest) > 1 else ():
+            low = frame.analysis.call(frame, one(each), Arguments([value]), node)
             frame.is_dead = False
-            value = join(value, given)
-            if value == before:
+            if low and all(isinstance(made, Tensor) and made.is_low for made in low):
+                _, given = _in_any_order(frame, rest, low, node)
                 break
         return frozenset(_through_all(frame, each, rest) if isinstance(each, Tensor) else each for each in given)
     return value
+
+
+def _in_any_order(frame: Frame, modules: Value, value: Value, node: ast.AST) -> tuple[Value, Value]:
+    """What modules give that come one after the other, and what each of them may be given or give."""
+    for _ in range(6):
+        before = value
+        given = frame.analysis.call(frame, modules, Arguments([value]), node)
+        frame.is_dead = False
+        value = join(value, given)
+        if value == before:
+            break
+    return given, value
 
 
 def _through_all(frame: Frame, result: Tensor, modules: Value) -> Tensor:

@@ -54,8 +54,8 @@ from amp_migrate.flow.domain.tensor import (
     PERHAPS_HALVED,
     PROBABILITY,
     PRODUCT,
-    ROUGH,
     PURE,
+    ROUGH,
     ROUNDED,
     SCALAR,
     SHAPED,
@@ -383,9 +383,9 @@ def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision
         tags = carried
     if tags & (PROBABILITY | COMPLEMENT) and precision & LOW:
         tags |= ROUNDED
-    if name in _PIECEWISE and any(each.tags & ROUGH for each in tensors):
-        tags |= ROUGH
-    return tags
+    if name in table.PRODUCTS:
+        return tags
+    return tags | ROUGH if name in _PIECEWISE and any(each.tags & ROUGH for each in tensors) else tags & ~ROUGH
 
 
 def _units(name: str, kind: str | None, operands: Sequence[Value], tensors: list[Tensor]) -> Units:

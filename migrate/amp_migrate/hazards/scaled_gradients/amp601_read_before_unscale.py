@@ -111,7 +111,7 @@ def _on_some_way(script: Script) -> Iterator[Hazard]:
     backwards = questions.events(flow.Act.BACKWARD) if script.scalers.works else []
     for event in questions.events(flow.Act.CLIP) if backwards else ():
         own = [each for each in backwards if each.optimizer & event.optimizer]
-        about = [(machine, each) for machine, _, about in event.reached for each in about if isinstance(each, Atom)]
+        about = [(machine, each) for machine, _, about, _ in event.reached for each in about if isinstance(each, Atom)]
         kinds = {_kind(questions, machine, each) for machine, each in about}
         node = flowing.node_at(script.file, event.site)
         is_meant = SCALED in kinds and kinds <= {SCALED, UNSCALED} and not event.scaler and not _asks_scale(event.code)

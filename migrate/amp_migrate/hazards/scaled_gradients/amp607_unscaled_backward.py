@@ -125,7 +125,7 @@ def _elsewhere(script: Script) -> Iterator[Hazard]:
 
 def _always(event: flow.Event, kind: str) -> set[object]:
     """The optimizers of a place whose gradients are of a kind there on every way, and no guess has led to it."""
-    known = [(machine.grad(each), each) for machine, _, about in event.reached for each in about]
+    known = [(machine.grad(each), each) for machine, _, about, _ in event.reached for each in about]
     others: set[object] = {
         each for grad, each in known if grad is None or grad.kind != kind or grad.spent or grad.guessed
     }

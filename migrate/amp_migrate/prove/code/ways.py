@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from amp_migrate.prove.code.scopes import DEFINITIONS, heads
 
 State = TypeVar("State", bound=Hashable)
+_INTERRUPTS = frozenset({"KeyboardInterrupt", "SystemExit"})
 _LOOPS = 8  # turns after which a loop has shown all that it does
 
 
@@ -45,6 +46,10 @@ class Walk(Generic[State]):
     def may_raise(self, node: ast.stmt) -> bool:
         """Whether a handler may be entered from before a statement."""
         return True
+
+    def interrupted(self, states: frozenset[State]) -> frozenset[State]:
+        """The states in which somebody may break a run off, as far as they are worth a look."""
+        return states
 
     def enter(self, node: ast.With | ast.AsyncWith) -> None:
         """Go into the body of a `with`."""
@@ -119,5 +124,12 @@ class Walk(Generic[State]):
         ended = self.block(node.orelse, self.block(node.body, states))
         raised = self.fewer(frozenset(self._raised.pop()))  # a handler is entered from before any statement of the body
         for handler in node.handlers:
-            ended |= self.block(handler.body, raised)
+            entered = self.interrupted(raised) if _INTERRUPTS.issuperset(_caught(handler)) else raised
+            ended |= self.block(handler.body, entered)
         return self.block(node.finalbody, self.fewer(ended))
+
+
+def _caught(handler: ast.ExceptHandler) -> set[str]:
+    """What a handler is for; something without a name for all there is."""
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return {each.id if isinstance(each, ast.Name) else "" for each in kinds}

@@ -234,7 +234,8 @@ CHOSEN = f"{REFUSED}a loss that a word chooses, which may be BCELoss"
 def test_a_loss_that_autocast_refuses_or_may_refuse(made: str, message: str) -> None:
     text = PROBABILITIES.replace("MADE", made).replace("COMPUTED", "criterion(out, target.cuda())")
     plan = migrate_text(text, Settings())
-    inside = f"        out = model(x.cuda())\n        {OFF}\n            loss = criterion(out.float(), target.cuda())\n"
+    given = "out.float()" if message == CHOSEN else "out"  # what a sigmoid of float32 gives
+    inside = f"        out = model(x.cuda())\n        {OFF}\n            loss = criterion({given}, target.cuda())\n"
     assert f"{inside}    scaler.scale(loss).backward()\n" in plan.after
     assert message in said(text, Settings())
     assert migrate_text(plan.after, Settings()).after == plan.after
@@ -255,16 +256,16 @@ def test_a_loss_that_autocast_refuses_or_may_refuse(made: str, message: str) -> 
 def test_a_refused_loss_in_a_module_of_losses(made: str) -> None:
     text = f"import sys\n{PROBABILITIES}".replace("MADE", made).replace("COMPUTED", "criterion(out, target.cuda())")
     after = migrate_text(text, Settings()).after
-    assert f"        {OFF}\n            return F.binary_cross_entropy(p.float(), target) * 2\n" in after
+    assert f"        {OFF}\n            return F.binary_cross_entropy(p, target) * 2\n" in after
     assert "        loss = criterion(out, target.cuda())\n    scaler.scale(loss)" in after
 
 
 @pytest.mark.parametrize(
     ("loss", "kept"),
     [
-        ("nn.BCELoss()(p, target)", "nn.BCELoss()(p.float(), target)"),
-        ("nn.BCELoss(reduction='none')(p, target).mean()", "nn.BCELoss(reduction='none')(p.float(), target).mean()"),
-        ("nn.BCELoss(p)(p, target)", "nn.BCELoss(p.float())(p.float(), target)"),
+        ("nn.BCELoss()(p, target)", "nn.BCELoss()(p, target)"),
+        ("nn.BCELoss(reduction='none')(p, target).mean()", "nn.BCELoss(reduction='none')(p, target).mean()"),
+        ("nn.BCELoss(p)(p, target)", "nn.BCELoss(p)(p, target)"),
         ("F.binary_cross_entropy(nn.Linear(4, 4)(p), target)", None),
         ("nn.BCELoss()(F.not_known(p), target)", None),
     ],
@@ -288,7 +289,7 @@ def test_a_criterion_that_a_word_chooses_from_a_module_is_one_of_its_classes_tha
     for made in ("losses.__dict__[kind]()", "vars(losses)[kind]()", "getattr(losses, kind)()"):
         script.write_text(text.replace("MADE", made))
         after = {each.source.path.name: each.after for each in migrate([tmp_path], Settings()).changed}
-        assert f"        {OFF}\n            return F.binary_cross_entropy(p.float(), target)\n" in after["all.py"]
+        assert f"        {OFF}\n            return F.binary_cross_entropy(p, target)\n" in after["all.py"]
         assert "return F.binary_cross_entropy(p, w)" in after["all.py"]  # whose constructor wants an argument
         assert "torch.sigmoid(self.body(x).float())" in after["train.py"]  # for the logarithm
 
@@ -423,3 +424,51 @@ def test_a_criterion_that_a_number_picks_from_a_list_is_followed_with_the_argume
         f"        {OFF}\n            prod = torch.mm(z.float(), z.float().t())\n"
         in migrate_text(DISTANCES, Settings()).after
     )
+
+
+MOVING_SUMS = """\
+import torch
+from torch import nn
+
+
+class Codebook(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.randn(32, 8))
+        self.register_buffer("sums", torch.zeros(32, 8))
+
+    def forward(self, z):
+        index = torch.cdist(z, self.weight).argmin(-1)
+        chosen = nn.functional.one_hot(index, 32).float()
+        {product}
+        {update}
+        return z + (self.weight[index] - z).detach()
+
+
+model = nn.Sequential(nn.Linear(3, 8), Codebook()).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, target in loader:
+    loss = nn.functional.mse_loss(model(x.cuda()), target)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "update",
+    ["self.sums = 0.9 * self.sums + 0.1 * total", "self.sums.mul_(0.9).add_(total, alpha=0.1)"],
+    ids=["assigned", "in place"],
+)
+def test_a_product_that_a_running_buffer_takes_is_computed_in_float32(update: str) -> None:
+    plan = migrate_text(MOVING_SUMS.format(product="total = chosen.t() @ z", update=update), Settings())
+    assert f"        {OFF}\n            total = chosen.t() @ z.float()\n        {update}\n" in plan.after
+    assert any("a running buffer is updated from products" in each.message for each in plan.findings)
+
+
+@pytest.mark.parametrize("product", ["total = (z * chosen.t()[:, :1]).sum(0)", "total = (chosen.t() @ z).mean(0)"])
+def test_sums_in_float32_do_not_overflow_a_running_buffer(product: str) -> None:
+    update = "self.sums = 0.9 * self.sums + 0.1 * total"
+    plan = migrate_text(MOVING_SUMS.format(product=product, update=update), Settings())
+    assert "autocast(" in plan.after
+    assert not any("running buffer" in each.message for each in plan.findings)

@@ -54,7 +54,7 @@ def said(
 def test_a_wrapper_that_shows_no_parameters_leaves_the_step(base: str) -> None:
     moves, found = said("Rated(model.parameters())", base)
     assert not moves
-    assert found == [("AMP590", f"step left as it was: {NEEDED}Rated has none (line 29)")]
+    assert found == [("AMP590", f"left as it was: {NEEDED}Rated has none (line 29)")]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_without_a_scaler_a_wrapper_is_as_good() -> None:
 def test_an_unread_class_that_gets_no_parameters_leaves_the_step(given: str) -> None:
     moves, found = said(f"rates.Rated({given})")
     assert not moves
-    assert found == [("AMP590", f"step left as it was: {NEEDED}{UNREAD}no parameters where it is made (line 29)")]
+    assert found == [("AMP590", f"left as it was: {NEEDED}{UNREAD}no parameters where it is made (line 29)")]
 
 
 @pytest.mark.parametrize("given", ["512, torch.optim.Adam(model.parameters())", "[torch.optim.SGD([model.weight], 1)]"])

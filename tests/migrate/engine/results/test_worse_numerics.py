@@ -843,9 +843,7 @@ def test_an_optimizer_gets_no_gradients_where_its_parameters_are_in_some_losses_
     assert "autocast" in migrate_text(text, Settings(Dtype.BF16)).after
 
 
-def test_every_step_of_a_file_that_stays_for_one_of_them_is_told() -> None:
-    text = HEADED.format("", BACKWARD)
-    other = """
+OF_ITS_OWN = """
 
 def pretrain(loader):
     for x, y in loader:
@@ -854,12 +852,54 @@ def pretrain(loader):
         loss.backward()
         opt.step()
 """
-    plan = migrate_text(text + other, Settings())
-    assert plan.after == text + other
-    lines = (text + other).splitlines()
+
+
+def test_a_step_stays_alone_where_those_of_other_functions_are_right() -> None:
+    text = HEADED.format("", BACKWARD)
+    plan = migrate_text(text + OF_ITS_OWN, Settings())
+    assert plan.after.count("scaler.step(") == 1
+    assert "            scaler.step(opt)" not in plan.after
+    assert "        scaler.step(opt)\n        scaler.update()\n" in plan.after
+    (left,) = [each for each in plan.findings if each.kind is Kind.LEFT]
+    assert (text.splitlines()[left.line - 1], left.code) == ("    loss.backward()", "AMP590")
+
+
+def test_every_step_beside_one_that_stays_is_told() -> None:
+    text = HEADED.format("", BACKWARD)
+    again = (
+        "for x, y in loader:\n    loss = model(x).mean()\n    opt.zero_grad()\n    loss.backward()\n    opt.step()\n"
+    )
+    plan = migrate_text(text + again, Settings())
+    assert plan.after == text + again
+    lines = (text + again).splitlines()
     told = [each for each in plan.findings if each.kind is Kind.LEFT]
     assert [lines[each.line - 1].strip() for each in told] == ["loss.backward()"] * 2
-    assert len({each.message for each in told}) == 1
+
+
+ON_THE_CPU = """\
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+critic = nn.Linear(4, 1).to(device)
+optimizer = torch.optim.Adam(critic.parameters())
+for state, reward in loader:
+    value = critic(state.to(device)){}
+    loss = nn.functional.mse_loss(value, reward.cpu(){})
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("target", "moves"), [((2, 2), False), ((2, 3), True)])
+def test_a_loss_on_the_cpu_is_no_scaler_s_before_it_takes_any_device(target: tuple[int, int], moves: bool) -> None:
+    text = ON_THE_CPU.format(".cpu()", "")
+    plan = migrate_text(text, Settings(target_torch=target))
+    assert (plan.after != text) is moves
+    assert any("a loss is scaled on the CPU" in each.message for each in plan.findings)
+    plan = migrate_text(ON_THE_CPU.format("", ".to(device)"), Settings(target_torch=target))
+    assert not any("on the CPU" in each.message for each in plan.findings)
 
 
 PENALTY = """\

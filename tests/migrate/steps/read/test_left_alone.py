@@ -419,6 +419,22 @@ def test_sparse_tensors(leaves: Check, dtype: str) -> None:
     )
 
 
+def test_torch_that_its_own_module_has_imported_is_torch(migrate: Check) -> None:
+    plan = migrate(
+        """\
+        model = nn.Linear(4, 2).cuda()
+        graph = torch.sparse.torch.eye(4).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x in loader:
+            loss = model(graph).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        """
+    )
+    assert "scaler.step(optimizer)" in plan.after
+
+
 @pytest.mark.parametrize(
     "product", ["torch.spmm(a, x)", "torch.sparse_csr_tensor(*a) @ x", "a.to_sparse_coo() @ x", "torch.sparse.mm(a, x)"]
 )

@@ -116,3 +116,42 @@ def test_a_buffer_goes_where_its_module_goes(migrate: Check) -> None:
     )
     assert "scaler.step(optimizer)" in plan.after
     assert "softmax(scores, dim=-1) @ q\n" in plan.after
+
+
+CHAIN = """\
+class Net(nn.Module):
+    def __init__(self, widths):
+        super().__init__()
+        layers, size = [], 16
+        for width in widths:
+            layers.extend([nn.Linear(size, width), {norm}, nn.ReLU()])
+            size = width
+        layers.append({last})
+        self.body = nn.Sequential(*layers)
+
+    def forward(self, x):
+        return self.body(x)
+
+
+net = Net([8, 8]).cuda()
+optimizer = torch.optim.Adam(net.parameters())
+for x, y in loader:
+    loss = nn.functional.cross_entropy(net(x.cuda()), y.cuda())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+with torch.no_grad():
+    for x, names in tests:
+        logits = net(x.cuda())
+        found = torch.softmax(logits, dim=1).cpu()
+        for name, each in zip(names, found):
+            sums[name] += each
+"""
+
+
+def test_a_chain_that_grows_in_a_loop_is_low_behind_any_of_its_products(migrate: Check) -> None:
+    plan = migrate(CHAIN.format(norm="nn.BatchNorm1d(width)", last="nn.Linear(size, 5)"))
+    assert "        found = torch.softmax(logits.float(), dim=1).cpu()\n" in plan.after
+    assert "sums[name] += each\n" in plan.after  # float32 already
+    plan = migrate(CHAIN.format(norm="nn.LayerNorm(width)", last="nn.Softmax(dim=1)"))
+    assert ".float()" not in plan.after
