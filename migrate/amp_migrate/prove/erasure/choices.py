@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from amp_migrate.prove.code.public_names import AUTOCAST, SCALERS, public
@@ -26,6 +27,16 @@ class Question:
     code: str
 
 
+@dataclass(frozen=True)
+class _Member:
+    """A member of an enumeration: by its name it is what it is, as a constant is by its value."""
+
+    code: str
+
+    def __repr__(self) -> str:
+        return self.code
+
+
 _ELSE: list[Question] = []  # what an `else` asks for
 
 
@@ -45,6 +56,16 @@ class Chooser:
         self.text = text
         self.asks_installed = asks_installed
         self.scopes = Scopes(ast.parse(text), name, text)
+        given = [
+            (scope.find(each.id), each.id, statement.value)
+            for statement, scope in self.scopes.statements
+            if isinstance(statement, ast.Assign)
+            for target in statement.targets
+            for each in _names(target)
+        ]
+        count = Counter((scope, name) for scope, name, _ in given)
+        # Names for what an object has: `params = self.params`.
+        self._own = {(s, n): v for s, n, v in given if count[s, n] == 1 and ast.unparse(v).startswith("self.")}
         self._kept: dict[tuple[str, Scope], _Key] = {}
         self.keeping = frozenset(self._keeping())
 
@@ -68,7 +89,12 @@ class Chooser:
         """What tells a variable, or a chain of attributes, from others that are spelled alike."""
         found = scope.find(node.id) if isinstance(node, ast.Name) else None
         kept = self._kept.get((node.id, found)) if isinstance(node, ast.Name) and found is not None else None
-        return _key(node, scope) if kept is None else kept
+        return _key(self._meant(node, scope), scope) if kept is None else kept
+
+    def _meant(self, node: ast.expr, scope: Scope) -> ast.expr:
+        """An expression with what an object has by its own name: `self.params.amp` behind `params = self.params`."""
+        own = {each.id: self._own.get((scope.find(each.id), each.id)) for each in _names(node)}
+        return _Named(own).visit(ast.parse(ast.unparse(node), mode="eval").body) if any(own.values()) else node
 
     def called(self, question: Question, node: ast.expr, scope: Scope) -> str:
         """A flag as it is called beside another one: by the parameter, where that is."""
@@ -137,7 +163,7 @@ class Chooser:
 
     def _atoms(self, test: ast.expr, scope: Scope) -> Iterator[Question]:
         """What has to be so for a test to be true."""
-        for each in parts_of(test):
+        for each in map(flag_of, parts_of(test)):
             if (flag := self.flag(each, scope)) is not None:
                 if not self._is_fixed(each, scope):
                     yield flag
@@ -165,8 +191,8 @@ class Chooser:
         elements = right.elts if isinstance(right, (ast.Tuple, ast.List, ast.Set)) else [right]
         if key is None or len(node.ops) > 1 or not isinstance(node.ops[0], (ast.Eq, ast.In, *NEGATED)):
             return None
-        constants = [each.value for each in elements if isinstance(each, ast.Constant)]
-        values: list[object] = [each for each in constants if type(each) in (str, int, type(None))]
+        constants = [_constant(each, scope) for each in elements]
+        values: list[object] = [each for each in constants if type(each) in (str, int, type(None), _Member)]
         is_one = isinstance(node.ops[0], (ast.Eq, ast.NotEq))
         return (key, values) if is_one is (elements == [right]) and len(values) == len(elements) else None
 
@@ -201,8 +227,10 @@ class Chooser:
             for each in ast.iter_child_nodes(node):
                 yield from self._under(each, inner, is_meant, known)
             return
-        parts = [self._said(each, scope) for each in parts_of(node.test) if not self._is_fixed(each, scope)]
-        for block, conditions in ((node.body, parts), (node.orelse, [f"not ({' and '.join(parts)})"])):
+        parts = [self._said(flag_of(each), scope) for each in parts_of(node.test) if not self._is_fixed(each, scope)]
+        any_of = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.Or) else []
+        failed = [f"not ({self._said(flag_of(each), scope)})" for each in any_of] or [f"not ({' and '.join(parts)})"]
+        for block, conditions in ((node.body, parts), (node.orelse, failed)):
             for each in block if isinstance(block, list) else [block]:
                 yield from self._under(each, inner, is_meant, (*known, *conditions))
 
@@ -238,6 +266,50 @@ class Chooser:
             inner = self.scopes.inside(node, scope)
             for each in ast.iter_child_nodes(node):
                 yield from self._walk(each, inner)
+
+
+class _Named(ast.NodeTransformer):
+    """Puts expressions in the places of names."""
+
+    def __init__(self, values: Mapping[str, ast.expr | None]) -> None:
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """The expression that a name stands for, if it stands for one."""
+        return self._values.get(node.id) or node
+
+
+def _names(node: ast.AST) -> list[ast.Name]:
+    return [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+
+
+def _constant(node: ast.expr, scope: Scope) -> object:
+    """The value of a constant, or a name of a class or module, as of `AmpType.APEX`; True for anything else."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+        return True
+    name = node.value.id
+    at = scope.find(name)
+    is_named = at is not None and (name in at.imports or name in at.definitions) and name not in at.assigned
+    return _Member(ast.unparse(node)) if is_named else True
+
+
+def flag_of(test: ast.expr) -> ast.expr:
+    """What a test asks to be set, `flag` of `flag is True`; any other test as it is."""
+    asked = compared_with_truth(test)
+    return asked[0] if asked is not None and asked[1] else test
+
+
+def compared_with_truth(test: ast.expr) -> tuple[ast.expr, bool] | None:
+    """What a test compares with True or False, and what that has to be; None for any other test."""
+    other = test.comparators[0] if isinstance(test, ast.Compare) and len(test.ops) == 1 else None
+    if not isinstance(test, ast.Compare) or not isinstance(other, ast.Constant) or not isinstance(other.value, bool):
+        return None
+    is_negated = isinstance(test.ops[0], (ast.IsNot, ast.NotEq))
+    if not is_negated and not isinstance(test.ops[0], (ast.Is, ast.Eq)):
+        return None
+    return test.left, other.value is not is_negated
 
 
 def parts_of(test: ast.expr) -> Iterator[ast.expr]:

@@ -16,7 +16,7 @@ import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from amp_migrate.prove.code.scopes import Scope, heads
-from amp_migrate.prove.erasure.choices import NEGATED, OFF, ON, Chooser, Question
+from amp_migrate.prove.erasure.choices import NEGATED, OFF, ON, Chooser, Question, compared_with_truth
 
 
 def chosen_natively(texts: Mapping[str, str]) -> dict[str, str] | None:
@@ -42,6 +42,7 @@ def _chosen(modules: Sequence[Chooser]) -> dict[str, str] | None:
     if not choices:
         return None
     known = {text for atom, native in choices.items() for text in _conditions(atom, native)}
+    known |= {text for atom in choices if type(atom.value) is not bool for text in _implied(modules, atom)}
     of_apex = [set(way) for each in modules for way in each.conditions(each.is_of_apex)]
     of_torch = [set(way) for each in modules for way in each.conditions(each.is_of_torch)]
     if not set().union(*of_torch) <= known.union(*of_apex):
@@ -51,6 +52,18 @@ def _chosen(modules: Sequence[Chooser]) -> dict[str, str] | None:
     if off and not all(any(apex - off <= way for apex in of_apex) for way in of_torch):
         return None
     return {each.name: _Chosen(each, choices).text() for each in modules}
+
+
+def _implied(modules: Sequence[Chooser], atom: Question) -> set[str]:
+    """What is true wherever what is asked about has another value than None: what it is given each under."""
+    given = {statement for each in modules for statement, _ in each.given(atom.key) if not _is_none(statement)}
+    ways = [set(way) for each in modules for way in each.conditions(lambda node, _: node in given)]
+    return set.intersection(*ways) if ways else set()
+
+
+def _is_none(statement: ast.stmt) -> bool:
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    return isinstance(value, ast.Constant) and value.value is None
 
 
 def _set_beside(modules: Sequence[Chooser], flag: Question) -> list[ast.If]:
@@ -143,6 +156,9 @@ class _Chosen:
 
     def _answer(self, node: ast.expr, scope: Scope) -> str | None:
         """A question as it is where native AMP is chosen; None where it stays what it is."""
+        compared = compared_with_truth(node)
+        if compared is not None and (inner := self._answer(compared[0], scope)) in ("True", "False"):
+            return str(inner == str(compared[1]))
         if isinstance(node, ast.Compare) and (asked := self._chooser.asked(node, scope)) is not None:
             key, values = asked
             mine = {

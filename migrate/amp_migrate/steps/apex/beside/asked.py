@@ -12,7 +12,14 @@ from amp_migrate.analysis.imported import loaded_by
 from amp_migrate.analysis.project import Project
 from amp_migrate.plan.code import Code, code
 from amp_migrate.steps.apex.beside.choice import NAMING, Choice, constants_of, operator_of
-from amp_migrate.steps.apex.beside.conditions import Condition, conditions, is_fixed, switched
+from amp_migrate.steps.apex.beside.conditions import (
+    Condition,
+    compared_with_truth,
+    conditions,
+    is_fixed,
+    meant,
+    switched,
+)
 from amp_migrate.steps.apex.beside.never_set import native_flags
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.statements.amp_signs import names_amp
@@ -26,7 +33,8 @@ _TESTS = (cst.If, cst.IfExp, cst.Assert)
 class Asked:
     """Reads what a script asks of its choice, as if Apex were never chosen, and native AMP in its stead."""
 
-    def __init__(self, choice: Choice) -> None:
+    def __init__(self, project: Project, choice: Choice) -> None:
+        self._project = project
         self._choice = choice
         self._is_flag = choice.apex is None
         self._names = (choice.asked, choice.native) if self._is_flag and choice.native else (choice.asked,)
@@ -43,7 +51,7 @@ class Asked:
 
     def _is(self, file: File, node: cst.BaseExpression, name: str) -> bool:
         """Whether an expression is the choice of a name: by these words, or a parameter that is kept under them."""
-        words = file.tree.code(node)
+        words = meant(file, node)
         function = file.tree.function(node)
         return words == name or (function is not None and self._parameters(file, name).get(function) == words)
 
@@ -92,6 +100,9 @@ class Asked:
             both = [self._answer(file, each) for each in (node.left, node.right)]
             decides = isinstance(node.operator, cst.Or)
             return decides if decides in both else None if None in both else not decides
+        if (compared := compared_with_truth(node)) is not None:
+            inner = self._answer(file, compared[0])
+            return None if inner is None else inner is compared[1]
         if self._is_flag:
             is_it = isinstance(node, (cst.Name, cst.Attribute)) and self._is(file, node, self._choice.asked)
             return not self._choice.chosen if is_it else None
@@ -104,7 +115,7 @@ class Asked:
             return None
         if len(node.comparisons) != 1 or not isinstance(operator_of(node), _COMPARED):
             return None
-        apex, values = self._choice.apex, list(map(file.tree.code, constants_of(node.comparisons[0])))
+        apex, values = self._choice.apex, self._constants(file, node)
         if not values:
             return None
         others = [each for each in values if each != apex]
@@ -148,7 +159,7 @@ class Asked:
         values = self._values(file, parent) if isinstance(parent, cst.Comparison) else None
         if not values or not isinstance(parent, cst.Comparison):
             return None
-        old = list(map(file.tree.code, constants_of(parent.comparisons[0])))
+        old = self._constants(file, parent)
         if sorted(old) == sorted(values):
             return None
         words = ("not in", "!=") if isinstance(operator_of(parent), _NOT_EQUAL) else ("in", "==")
@@ -162,7 +173,7 @@ class Asked:
         Where only the flag of native AMP is answered, it also has to stand under all that Apex is asked for by.
         """
         apex = [each for file in files for each in self._of_apex(file)]
-        known = frozenset(each for one in apex for each in one)
+        known = frozenset(each for one in apex for each in one) | self._implied(files)
         flags = set(native_flags(self._choice.always))
         set_up = {each for _, chain in self._choice.always for each in walk(chain)}
         for file in files:
@@ -175,6 +186,17 @@ class Asked:
                 if not is_known or (not self._choice.chosen and not any(one <= found for one in apex)):
                     return file, node
         return None
+
+    def _implied(self, files: Sequence[File]) -> frozenset[Condition]:
+        """What is true wherever the choice has another value than None: what it is given each under."""
+        ways = [
+            conditions(file, target)
+            for file in files
+            for target in file.tree.every(cst.AssignTarget)
+            if not self._is_flag and meant(file, target.target) == self._choice.asked
+            if not is_constant(cst.ensure_type(file.tree.parents[target], cst.Assign).value, "None")
+        ]
+        return frozenset.intersection(*ways) if ways else frozenset()
 
     def _of_apex(self, file: File) -> Iterator[frozenset[Condition]]:
         """What is true where a file initializes Apex, or scales a loss by it, beside the choice."""
@@ -207,18 +229,18 @@ class Asked:
                         return file, more
         return None
 
-    def asked_elsewhere(self, project: Project, files: Sequence[File]) -> tuple[File, cst.CSTNode] | None:
+    def asked_elsewhere(self, files: Sequence[File]) -> tuple[File, cst.CSTNode] | None:
         """Where another file asks what this script has chosen; a script apart from it has a choice of its own.
 
         A flag that is never set is false there as it was without Apex.
         """
         if self._choice.always:
             return None
-        script = loaded_by(project, files)
+        script = loaded_by(self._project, files)
         for word in dict.fromkeys(name.rpartition(".")[2] for name in self._names):
-            for file in project.library.mentioning(word):
+            for file in self._project.library.mentioning(word):
                 asking = [node for node in file.uses.get(word, ()) if file not in files and self._is_asked(file, node)]
-                if asking and file not in script and loaded_by(project, [file]).isdisjoint(files):
+                if asking and file not in script and loaded_by(self._project, [file]).isdisjoint(files):
                     asking = [node for node in asking if not _is_its_own(file, node)]
                 if asking:
                     return file, asking[0]
@@ -230,7 +252,10 @@ class Asked:
         if self._is_flag or not isinstance(parent, cst.Comparison):
             return self._is_flag and isinstance(node, cst.Attribute) and not isinstance(parent, cst.AssignTarget)
         values = self._values(file, parent)
-        return values is not None and values != list(map(file.tree.code, constants_of(parent.comparisons[0])))
+        return values is not None and values != self._constants(file, parent)
+
+    def _constants(self, file: File, node: cst.Comparison) -> list[str]:
+        return list(map(file.tree.code, constants_of(self._project, file, node.comparisons[0])))
 
 
 def _is_flag(statement: cst.Assign) -> bool:

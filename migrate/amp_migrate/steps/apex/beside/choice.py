@@ -9,7 +9,8 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.steps.apex.beside.conditions import Condition, conditions, is_fixed, scaled, switched
+from amp_migrate.analysis.project import Project
+from amp_migrate.steps.apex.beside.conditions import Condition, conditions, is_fixed, meant, scaled, switched
 from amp_migrate.steps.statements.amp_signs import is_scaled, names_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.trees.nodes import Block, Statement, block_of, is_constant, statements
@@ -36,7 +37,7 @@ class Choice:
     chosen: bool = True
 
 
-def find_choice(file: File, statement: Statement) -> Choice | None:
+def find_choice(project: Project, file: File, statement: Statement) -> Choice | None:
     """How an Apex step is chosen, where native AMP somewhere in the file is chosen by the opposite of that.
 
     What is installed is asked for last: beside another question, it says only whether that may be asked.
@@ -44,7 +45,7 @@ def find_choice(file: File, statement: Statement) -> Choice | None:
     apex = conditions(file, statement)
     natives = list(_natively(file))
     for is_open in (True, False):
-        found = {each for native in natives for each in _choices(file, apex, native, is_open=is_open)}
+        found = {each for native in natives for each in _choices(project, file, apex, native, is_open=is_open)}
         if found:
             return found.pop() if len(found) == 1 else None
     return None
@@ -64,7 +65,7 @@ def _natively(file: File) -> Iterator[frozenset[Condition]]:
 
 
 def _choices(
-    file: File, apex: frozenset[Condition], native: frozenset[Condition], *, is_open: bool
+    project: Project, file: File, apex: frozenset[Condition], native: frozenset[Condition], *, is_open: bool
 ) -> Iterator[Choice]:
     """What two places say of a choice: they differ by it alone.
 
@@ -75,14 +76,18 @@ def _choices(
     mine, theirs = ({each for each in side if not (is_open and is_fixed(file, each.node))} for side in sides)
     for each in mine:
         others = mine - {each}
-        asked = _compared(file, each)
+        asked = _compared(project, file, each)
         if asked is not None:
             natives = {one for one in theirs if one.holds}
             is_alone = each.holds and not any(one.holds for one in others) and bool(theirs)
-            if is_alone and all(_compares(file, one, asked[0]) for one in (*others, *theirs)) and len(natives) < 2:
-                values = [found[1] for one in natives if (found := _compared(file, one)) is not None]
+            if (
+                is_alone
+                and all(_compares(project, file, one, asked[0]) for one in (*others, *theirs))
+                and len(natives) < 2
+            ):
+                values = [found[1] for one in natives if (found := _compared(project, file, one)) is not None]
                 yield Choice(*asked, values[0] if values else None)
-        elif (flag := dotted(each.node)) is not None:
+        elif (flag := None if dotted(each.node) is None else each.code) is not None:
             if not others and theirs == {each.negated}:
                 yield Choice(flag, None, None, chosen=each.holds)
             flags = [one for one in theirs if one.holds and one != each.negated and dotted(one.node) is not None]
@@ -101,19 +106,19 @@ def _know_of_each_other(file: File, one: Condition, other: Condition) -> bool:
     return False
 
 
-def _compares(file: File, condition: Condition, asked: str) -> bool:
-    found = _compared(file, condition)
+def _compares(project: Project, file: File, condition: Condition, asked: str) -> bool:
+    found = _compared(project, file, condition)
     return found is not None and found[0] == asked
 
 
-def _compared(file: File, condition: Condition) -> tuple[str, str] | None:
+def _compared(project: Project, file: File, condition: Condition) -> tuple[str, str] | None:
     """What a condition compares with which constant."""
     test = condition.node
-    constants = constants_of(test.comparisons[0]) if isinstance(test, cst.Comparison) else []
+    constants = constants_of(project, file, test.comparisons[0]) if isinstance(test, cst.Comparison) else []
     is_one = len(constants) == 1 and isinstance(operator_of(test), (cst.Equal, cst.NotEqual))
     if not isinstance(test, cst.Comparison) or not is_one or dotted(test.left) is None:
         return None
-    return file.tree.code(test.left), file.tree.code(constants[0])
+    return meant(file, test.left), file.tree.code(constants[0])
 
 
 def operator_of(node: cst.BaseExpression) -> cst.BaseCompOp:
@@ -121,13 +126,24 @@ def operator_of(node: cst.BaseExpression) -> cst.BaseCompOp:
     return cst.ensure_type(node, cst.Comparison).comparisons[0].operator
 
 
-def constants_of(target: cst.ComparisonTarget) -> list[cst.BaseExpression]:
+def constants_of(project: Project, file: File, target: cst.ComparisonTarget) -> list[cst.BaseExpression]:
     """The constants that something is compared with; none where one of them is something else."""
     other = target.comparator
     is_many = isinstance(other, (cst.Tuple, cst.List, cst.Set))
     found = [each.value for each in other.elements] if isinstance(other, (cst.Tuple, cst.List, cst.Set)) else [other]
-    is_known = all(isinstance(each, (cst.SimpleString, cst.Integer)) or is_constant(each, "None") for each in found)
+    plain = (cst.SimpleString, cst.Integer)
+    is_known = all(
+        isinstance(each, plain) or is_constant(each, "None") or _is_member(project, file, each) for each in found
+    )
     return found if is_known and is_many is isinstance(target.operator, (cst.In, cst.NotIn)) else []
+
+
+def _is_member(project: Project, file: File, node: cst.BaseExpression) -> bool:
+    """Whether an expression names a member of an enumeration of the project."""
+    found = project.definition(file, node.value) if isinstance(node, cst.Attribute) else None
+    if found is None or not isinstance(found[1], cst.ClassDef):
+        return False
+    return any(found[0].names.full(base.value).startswith("enum.") for base in found[1].bases)
 
 
 def goes_natively(file: File, block: Block, *, is_asked: bool) -> bool:

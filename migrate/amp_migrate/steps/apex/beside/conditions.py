@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -24,7 +25,7 @@ class Condition:
     """A part of a test, and whether it holds.
 
     Attributes:
-        code: the part as code, without a `not` of any kind.
+        code: the part as code, without a `not` of any kind, and with what an object has by its own name.
         holds: whether that is true.
         node: where it stands.
     """
@@ -82,11 +83,11 @@ def _around(file: File, node: cst.CSTNode) -> list[Condition]:
     inner = node
     for around in file.tree.ancestors(node):
         if isinstance(around, (cst.If, cst.IfExp)) and inner is not around.test:
-            found += _all(around.test) if inner is around.body else [_none(around.test)]
+            found += _all(file, around.test) if inner is around.body else _none(file, around.test)
         elif isinstance(around, (cst.IndentedBlock, cst.Module)):
             for each in _before(around, inner):
                 if isinstance(each, cst.If) and each.orelse is None and _leaves(block_of(each)):
-                    found.append(_none(each.test))
+                    found += _none(file, each.test)
         elif isinstance(around, (cst.FunctionDef, cst.ClassDef)):
             break
         inner = around
@@ -108,7 +109,7 @@ def _enabled(file: File, call: cst.CSTNode, func: cst.CSTNode) -> list[Condition
     """What `enabled=` of a call asks for."""
     args = call.args if isinstance(call, cst.Call) and call.func is func else ()
     given = [arg.value for arg in args if arg.keyword is not None and arg.keyword.value == "enabled"]
-    return [each for value in given for each in _all(_written(file, value))]
+    return [each for value in given for each in _all(file, _written(file, value))]
 
 
 def _written(file: File, value: cst.BaseExpression) -> cst.BaseExpression:
@@ -120,24 +121,51 @@ def _written(file: File, value: cst.BaseExpression) -> cst.BaseExpression:
     return only.value
 
 
-def _all(test: cst.BaseExpression) -> list[Condition]:
-    return [_condition(each) for each in parts_of(test)]
+def _all(file: File, test: cst.BaseExpression) -> list[Condition]:
+    return [_condition(file, each) for each in parts_of(test)]
 
 
-def _none(test: cst.BaseExpression) -> Condition:
-    """That a test has failed."""
-    return _condition(test).negated
+def _none(file: File, test: cst.BaseExpression) -> list[Condition]:
+    """That a test has failed: all that by itself makes it true."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.Or):
+        return [*_none(file, test.left), *_none(file, test.right)]
+    return [_condition(file, test).negated]
 
 
-def _condition(test: cst.BaseExpression) -> Condition:
+def compared_with_truth(test: cst.BaseExpression) -> tuple[cst.BaseExpression, bool] | None:
+    """What a test compares with True or False, and what that has to be; None for any other test."""
+    other = test.comparisons[0] if isinstance(test, cst.Comparison) and len(test.comparisons) == 1 else None
+    if other is None or type(other.operator) not in (cst.Is, cst.Equal, cst.IsNot, cst.NotEqual):
+        return None
+    is_negated = type(other.operator) in _NEGATED
+    truth = next((each for each in (True, False) if is_constant(other.comparator, str(each))), None)
+    return None if truth is None else (cst.ensure_type(test, cst.Comparison).left, truth is not is_negated)
+
+
+def meant(file: File, node: cst.BaseExpression) -> str:
+    """An expression as code, with what an object has by its name: `self.params.amp` behind `params = self.params`."""
+    said = _code(node)
+    for name in {each.value for each in find(node, cst.Name)}:
+        given = file.scopes.of(node).lookup(name)
+        value = given[0].value if len(given) == 1 and given[0].kind is BindingKind.ASSIGNMENT else None
+        path = None if value is None else dotted(value)
+        if path is not None and path.startswith("self."):
+            said = re.sub(rf"(?<![\w.]){name}\b", path, said)
+    return said
+
+
+def _condition(file: File, test: cst.BaseExpression) -> Condition:
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        return _condition(test.expression).negated
+        return _condition(file, test.expression).negated
+    if (compared := compared_with_truth(test)) is not None:
+        inner = _condition(file, compared[0])
+        return inner if compared[1] else inner.negated
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
         kind, other = type(test.comparisons[0].operator), test.comparisons[0].comparator
         word = _COMPARED.get(kind, _NEGATED.get(kind))
         if word is not None:
-            return Condition(f"{_code(test.left)} {word} {_code(other)}", kind not in _NEGATED, test)
-    return Condition(_code(test), True, test)
+            return Condition(f"{meant(file, test.left)} {word} {meant(file, other)}", kind not in _NEGATED, test)
+    return Condition(meant(file, test), True, test)
 
 
 def _code(node: cst.BaseExpression) -> str:
@@ -149,7 +177,7 @@ def _settled(file: File, found: Iterable[Condition]) -> frozenset[Condition]:
     """Conditions without those that say nothing; of what is not all true, the part that is not, where it is known."""
     known = set(found)
     for each in [each for each in known if not each.holds and isinstance(each.node, cst.BooleanOperation)]:
-        parts = [_condition(part) for part in parts_of(each.node)]
+        parts = [_condition(file, part) for part in parts_of(each.node)]
         open_parts = [part for part in parts if part not in known and not is_fixed(file, part.node)]
         if any(part.negated in known for part in parts):
             known.discard(each)

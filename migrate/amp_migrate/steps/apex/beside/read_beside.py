@@ -22,6 +22,7 @@ from amp_migrate.steps.apex.beside.never_set import find_flag
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_uses
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
 from amp_migrate.steps.apex.uses.cast_functions import is_needless
+from amp_migrate.steps.statements.amp_signs import names_amp
 from amp_migrate.tables.apex_names import USE_SHIM
 from amp_migrate.trees.nodes import Statement, walk
 
@@ -55,10 +56,10 @@ def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | N
     starting = [(file, file.tree.statement(call)) for file in files for call in amp_calls(file, "initialize")]
     steps = (*scaling, *starting)
     choice = next((each for where in steps if (each := find_flag(project, *where)) is not None), None)
-    choice = choice or next((each for where in steps if (each := find_choice(*where)) is not None), None)
+    choice = choice or next((each for where in steps if (each := find_choice(project, *where)) is not None), None)
     if choice is None:
         return None
-    reader = Asked(choice)
+    reader = Asked(project, choice)
     asked = [(file, node) for file in files for node in reader.asked(file)]
     known = dict.fromkeys((file, *found) for file, node in asked if (found := reader.decided(file, node)) is not None)
     failing = [(file, file.tree.parents[node], node) for file, node, answer in known if not answer]
@@ -72,6 +73,10 @@ def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | N
         if isinstance(around, cst.IfExp) and around.test is node:
             parts.append(around.orelse if answer else around.body)
     dead = {each for part in parts for each in walk(part)}
+    for file in files:
+        for call in file.calls:
+            if call in dead and names_amp(file, call.func) and isinstance(file.tree.parents[call], cst.WithItem):
+                return Refusal(file, call, "native AMP casts where Apex is chosen, too", USE_SHIM)
     changing = {file for file, _ in (*starting, *asked, *choice.always)}
     idle: list[tuple[File, Definition]] = []
     for file in files:
@@ -95,7 +100,7 @@ def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | N
     more = reader.set_up_with(files)
     if more is not None:
         return Refusal(*more, "this is done for native AMP, and not where Apex is chosen instead", USE_SHIM)
-    elsewhere = reader.asked_elsewhere(project, files)
+    elsewhere = reader.asked_elsewhere(files)
     if elsewhere is not None:
         return Refusal(*elsewhere, "another file asks whether Apex or native AMP is chosen", USE_SHIM)
     widened = ((file, reader.widened(file, node)) for file, node in asked)

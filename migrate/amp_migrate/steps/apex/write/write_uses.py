@@ -44,9 +44,9 @@ def write_answer(editor: Editor, test: AmpTest, switch: str | None) -> Edit:
 
 
 def answered(editor: Editor, question: cst.BaseExpression, *, answer: bool) -> Edit:
-    """The edit that gives a question its answer: a true operand of `and` goes, else a constant takes its place."""
+    """The edit that gives a question its answer: an operand that decides nothing goes, else it is a constant."""
     around = editor.file.tree.parents[question]
-    if answer and isinstance(around, cst.BooleanOperation) and isinstance(around.operator, cst.And):
+    if isinstance(around, cst.BooleanOperation) and answer is isinstance(around.operator, cst.And):
         rest = around.right if around.left is question else around.left
         return editor.replace(around, code("{}", rest))
     return editor.replace(question, str(answer))

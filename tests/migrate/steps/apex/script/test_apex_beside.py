@@ -628,3 +628,128 @@ def test_what_apex_left_in_float32_stays_there(enabled: str, moves: bool, migrat
     assert ("scale_loss" not in plan.after) is moves
     assert ("if NATIVE" not in plan.after) is moves
     assert not any("internal" in each.message for each in plan.findings)
+
+
+CHAIN = """
+  class T:
+      def __init__(self, model, params):
+          self.params = params
+          self.model = model
+          self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          if params.level >= 0:
+              self.init_amp()
+      def init_amp(self):
+          params = self.params
+-         if {test}:
+-             self.model, self.optimizer = amp.initialize(self.model, self.optimizer)
+-         else:
+-             self.scaler = torch.amp.GradScaler("cuda")
++         self.scaler = torch.amp.GradScaler("cuda")
+      def go_back(self, loss):
+          params = self.params
+          if params.level == -1:
+              loss.backward()
+              self.optimizer.step()
+-         elif {test}:
+-             with amp.scale_loss(loss, self.optimizer) as scaled:
+-                 scaled.backward()
+-             self.optimizer.step()
+          else:
+              self.scaler.scale(loss).backward()
+              self.scaler.step(self.optimizer)
+              self.scaler.update()
+      def step(self, x):
+          self.optimizer.zero_grad()
+-         if self.params.level == -1 or self.params.nvidia:
++         if self.params.level == -1:
+              loss = self.model(x).mean()
+          else:
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                  loss = self.model(x).mean()
+          self.go_back(loss)
+"""
+
+
+@pytest.mark.parametrize("test", ["params.nvidia is True", "params.nvidia == True", "params.nvidia"])
+def test_flag_is_what_a_test_means_whatever_it_looks_like(test: str, rewrites: Check) -> None:
+    """One of three ways, chosen by what the object has under another name."""
+    rewrites(f"- from apex import amp{CHAIN.format(test=test)}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # Where something else is called so, nobody knows that the tests ask for the same.
+        ("params = self.params\n", "params = self.params if self.params else load()\n"),
+        # Native AMP that is set up under another condition than what chooses it.
+        ("self.params.level == -1 or self.params.nvidia", "self.params.level == -1 or self.params.other"),
+        ("params.nvidia is True", "params.nvidia is not True"),
+    ],
+)
+def test_what_may_be_another_choice_stays_on_the_shim(old: str, new: str, migrate: Check) -> None:
+    lines = [each for each in CHAIN.format(test="params.nvidia is True").splitlines() if not each.startswith("+")]
+    text = textwrap.dedent("\n".join(f" {each[1:]}" for each in lines))
+    plan = migrate(f"import torch\nfrom apex import amp\n{text.replace(old, new)}\n")
+    assert "from amp_shim import amp\n" in plan.after
+
+
+MEMBERS = """
+  import enum
+  class Kind(enum.Enum):
+      APEX = "apex"
+      TORCH = "torch"
+  class T:
+      def __init__(self, model, args):
+          self.model = model
+          self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          self.kind = None
+          self.scaler = None
+          if args.mixed:
+              self.kind = Kind(args.kind)
+-             if self.kind == Kind.TORCH:
++             if self.kind in (Kind.TORCH, Kind.APEX):
+                  self.scaler = torch.amp.GradScaler("cuda")
+-         if self.kind == Kind.APEX:
+-             self.model, self.optimizer = amp.initialize(self.model, self.optimizer)
+      def step(self, x):
+          self.optimizer.zero_grad()
+-         if self.kind == Kind.TORCH:
++         if self.kind in (Kind.TORCH, Kind.APEX):
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                  loss = self.model(x).mean()
+          else:
+              loss = self.model(x).mean()
+-         if self.kind == Kind.APEX:
+-             with amp.scale_loss(loss, self.optimizer) as scaled:
+-                 scaled.backward()
+-             self.optimizer.step()
+-         elif self.kind == Kind.TORCH:
++         if self.kind in (Kind.TORCH, Kind.APEX):
+              self.scaler.scale(loss).backward()
+              self.scaler.step(self.optimizer)
+              self.scaler.update()
+          else:
+              loss.backward()
+              self.optimizer.step()
+"""
+
+
+def test_members_of_an_enumeration_are_constants(rewrites: Check) -> None:
+    """The scaler is made under `args.mixed` alone, which is so wherever the choice has a value."""
+    rewrites(f"- from apex import amp{MEMBERS}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("class Kind(enum.Enum)", "class Kind(Settings)"),  # its attributes may be anything
+        ("self.kind = None", "self.kind = args.default"),  # Apex may be chosen without `args.mixed`
+    ],
+)
+def test_choice_that_is_not_by_members_or_is_made_elsewhere_stays_on_the_shim(
+    old: str, new: str, migrate: Check
+) -> None:
+    lines = [each for each in MEMBERS.splitlines() if not each.startswith("+")]
+    text = textwrap.dedent("\n".join(f" {each[1:]}" for each in lines))
+    plan = migrate(f"import torch\nfrom apex import amp\n{text.replace(old, new)}\n")
+    assert "from amp_shim import amp\n" in plan.after
