@@ -48,6 +48,7 @@ class Flowing:
         self._library = library
         self._files = [file for file in files if _is_asked(file.tree.text, to_bfloat16)]
         self._counterparts: dict[File, Counterparts | None] = {}
+        self._calls: dict[Code, dict[Code, None]] = {}
 
     @cached_property
     def questions(self) -> Questions:
@@ -100,14 +101,27 @@ class Flowing:
     def only_reads(self, file: File, call: cst.Call) -> bool:
         """Whether what a call runs makes something of gradients that depends on their size, and changes none."""
         own = self._node(file, call)
+        codes = set() if own is None else self._run_from(self.questions.analysis.callees.get(own, ()))
+        return not codes.isdisjoint(self._reading) and codes.isdisjoint(self._changing)
+
+    def runs(self, file: File, around: cst.CSTNode, event: Event) -> bool:
+        """Whether a loop or a function of a file has something happen, in itself or in what it calls."""
+        own = self._node(file, around)
+        inside = set() if own is None else set(ast.walk(own))
+        callees = self.questions.analysis.callees
+        called = (code for node in inside if node in callees for code in callees[node])
+        return event.node in inside or event.code in self._run_from(called)
+
+    def _run_from(self, called: Iterable[Code]) -> set[Code]:
+        """Some functions, and all that they may run."""
         codes: set[Code] = set()
-        stack = [] if own is None else list(self.questions.analysis.callees.get(own, ()))
+        stack = list(called)
         while stack:
             code = stack.pop()
             if code not in codes:
                 codes.add(code)
-                stack += self._calls.get(code, ())
-        return not codes.isdisjoint(self._reading) and codes.isdisjoint(self._changing)
+                stack += self._called_by(code)
+        return codes
 
     @cached_property
     def _reading(self) -> set[Code]:
@@ -141,18 +155,13 @@ class Flowing:
             found[event.node].append(event)
         return found
 
-    @cached_property
-    def _calls(self) -> dict[Code, dict[Code, None]]:
-        """The functions that each function calls."""
-        analysis = self.questions.analysis
-        found: dict[Code, dict[Code, None]] = defaultdict(dict)
-        for file in analysis.focus:
-            module = analysis.module(file)
-            for code in () if module is None else module.codes.values():
-                for statement in code.body:
-                    for node in ast.walk(statement):
-                        found[code].update(analysis.callees.get(node, {}))
-        return found
+    def _called_by(self, code: Code) -> dict[Code, None]:
+        """The functions that a function calls."""
+        if code not in self._calls:
+            callees = self.questions.analysis.callees
+            nodes = (node for statement in code.body for node in ast.walk(statement))
+            self._calls[code] = {each: None for node in nodes for each in callees.get(node, ())}
+        return self._calls[code]
 
     def _node(self, file: File, node: cst.CSTNode) -> ast.AST | None:
         found = self._pairs(file) if file in self._files else None

@@ -195,6 +195,53 @@ def test_a_scaler_that_is_made_with_its_optimizer_is_right(clean: Check) -> None
     clean(ANEW.format(mark="", first="pass", then=MADE))
 
 
+FOLDS = """
+    def build(model):
+        return torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def main(model, loader):
+        {before}
+        for fold in range(5):
+            {fold}
+            for epoch in range(10):
+                {epoch}
+                for x in loader:
+                    optimizer.zero_grad()
+                    with torch.amp.autocast("cuda", dtype=torch.float16):
+                        loss = model(x).mean()
+                    scaler.scale(loss).backward()
+                    scaler.step(optimizer)
+                    scaler.update()
+"""
+SCALER = 'scaler = torch.amp.GradScaler("cuda")'
+ANEW_HERE = f"{SCALER}  # AMP614"
+
+
+@pytest.mark.parametrize(
+    ("before", "fold", "epoch"),
+    [(MADE, ANEW_HERE, "pass"), (MADE, "pass", ANEW_HERE), ("pass", MADE, ANEW_HERE)],
+)
+def test_a_scaler_that_a_loop_makes_anew_for_an_optimizer_from_before_it(
+    marked: Check, before: str, fold: str, epoch: str
+) -> None:
+    marked(FOLDS.format(before=before, fold=fold, epoch=epoch))
+
+
+@pytest.mark.parametrize(
+    ("before", "fold", "epoch"),
+    [
+        ("pass", f"{SCALER}; {MADE}", "pass"),
+        ("pass", f"{SCALER}; optimizer = build(model)", "pass"),
+        ("pass", "pass", f"{SCALER}; {MADE}"),
+        ("scaler = None; " + MADE, f"if scaler is None: {SCALER}", "pass"),
+    ],
+)
+def test_a_scaler_that_a_loop_makes_beside_its_optimizer_is_right(
+    clean: Check, before: str, fold: str, epoch: str
+) -> None:
+    clean(FOLDS.format(before=before, fold=fold, epoch=epoch))
+
+
 def test_a_scaler_made_anew_under_a_switch_is_told_though_gradients_are_cleared_behind_the_step(marked: Check) -> None:
     marked(
         """

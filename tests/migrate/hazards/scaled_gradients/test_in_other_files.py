@@ -100,6 +100,47 @@ def test_a_scaler_that_the_loop_of_another_file_makes_anew(marked_files: Check) 
     marked_files(epoch=EPOCH.format(mark="  # AMP614"), main=loop)
 
 
+def test_another_loop_that_is_over_says_nothing_of_the_first_call(marked_files: Check) -> None:
+    loop = "for name in loader:\n            print(name)\n        for epoch in range(10):"
+    marked_files(
+        epoch=EPOCH.format(mark="  # AMP614"), main=EPOCHS.format(first=f"{MAKING}\n        {loop}", second="pass")
+    )
+
+
+def test_a_scaler_that_is_made_when_it_is_first_needed_is_right(marked_files: Check) -> None:
+    lazy = """
+        import torch
+
+        class Trainer:
+            def __init__(self, model, optimizer):
+                self.model, self.optimizer, self.scaler = model, optimizer, None
+
+            def train_one_epoch(self, loader):
+                if self.scaler is None:
+                    self.scaler = torch.amp.GradScaler("cuda")
+                for x, y in loader:
+                    with torch.amp.autocast("cuda", dtype=torch.float16):
+                        loss = (self.model(x) - y).square().mean()
+                    self.optimizer.zero_grad()
+                    self.scaler.scale(loss).backward()
+                    self.scaler.step(self.optimizer)
+                    self.scaler.update()
+    """
+    main = """
+        import torch
+        from lazy import Trainer
+
+        def main(loader):
+            model = torch.nn.Linear(4, 1).cuda()
+            trainer = Trainer(model, torch.optim.SGD(model.parameters(), lr=0.1))
+            for name in loader:
+                print(name)
+            for epoch in range(10):
+                trainer.train_one_epoch(loader)
+    """
+    marked_files(lazy=lazy, main=main)
+
+
 @pytest.mark.parametrize(
     ("first", "second"), [("for fold in range(5):", MAKING), (f"{MAKING}\n        if loader:", "pass")]
 )
