@@ -9,12 +9,14 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
+from amp_migrate.flow import events as flow
 from amp_migrate.hazards.seen.course import Course
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.scaler_events import Act, Event
 from amp_migrate.hazards.seen.script import Script
-from amp_migrate.hazards.seen.states import Stage
+from amp_migrate.hazards.seen.states import Seen, Stage
 from amp_migrate.plan.edit import Edit
+from amp_migrate.trees.nodes import find
 
 RULE = Rule(
     code="AMP603",
@@ -70,7 +72,7 @@ def detect(script: Script) -> Iterator[Hazard]:
     for course in script.courses:
         told: set[str] = set()
         for event, seen in course.reached(Act.SCALER_STEP):
-            repeated = seen.always(lambda state: state.stage is Stage.STEPPED)
+            repeated = seen.always(lambda state: state.stage is Stage.STEPPED) or _repeats(script, course, event, seen)
             never_updated = _is_never_updated(script.file, course, event)
             if (repeated or never_updated) and event.optimizer not in told:
                 told.add(event.optimizer)
@@ -84,6 +86,21 @@ def detect(script: Script) -> Iterator[Hazard]:
                 )
                 if never_updated:  # one update is missing, for all optimizers
                     break
+
+
+def _repeats(script: Script, course: Course, event: Event, seen: Seen) -> bool:
+    """Whether a loop steps one optimizer in each round, and updates the scaler in none: only behind it, if at all."""
+    flowing, loop = script.flowing, course.loop(event)
+    happening = flowing.events(course.file, event.node, flow.Act.SCALER_STEP)
+    optimizers = {atom for each in happening for atom in each.optimizer}
+    scalers = {atom for each in happening for atom in each.scaler}
+    if loop is None or course.of(Act.HANDED_ON) or len(optimizers) != 1 or len(scalers) != 1:
+        return False
+    updates = [each for each in flowing.questions.events(flow.Act.UPDATE) if not each.scaler.isdisjoint(scalers)]
+    bound = {each.value for each in find(loop.target, cst.Name)} if isinstance(loop, cst.For) else set()
+    is_another = any(each.value in bound for each in find(event.node, cst.Name))
+    is_updated = any(flowing.runs(course.file, loop, each) for each in updates)
+    return not is_another and not is_updated and any(state.stage is Stage.STEPPED for state in seen.again)
 
 
 def _repair(script: Script, course: Course, event: Event) -> tuple[Edit, ...]:

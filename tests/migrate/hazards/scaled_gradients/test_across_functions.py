@@ -317,3 +317,38 @@ def test_a_plain_backward_beside_a_scaled_one_of_another_method_is_told(marked: 
                     self.scaler.update()
         """
     )
+
+
+UPDATED = """
+    def finish(scaler):
+        scaler.update()
+
+    def main(model, loader):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+        for epoch in range(10):
+            for x in loader:
+                optimizer.zero_grad()
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = model(x).mean()
+                scaler.scale(loss).backward()
+                {step}
+                {inside}
+            {behind}
+"""
+
+
+def test_a_scaler_that_is_updated_behind_the_loop_alone(marked: Check) -> None:
+    marked(UPDATED.format(step="scaler.step(optimizer)  # AMP603", inside="pass", behind="scaler.update()"))
+
+
+@pytest.mark.parametrize(
+    ("step", "inside", "behind"),
+    [
+        ("scaler.step(optimizer)", "finish(scaler)", "pass"),
+        ("scaler.step(optimizer)", "break", "scaler.update()"),
+        ("for each in [optimizer]:\n                    scaler.step(each)", "scaler.update()", "pass"),
+    ],
+)
+def test_a_scaler_that_is_updated_between_two_steps_is_right(clean: Check, step: str, inside: str, behind: str) -> None:
+    clean(UPDATED.format(step=step, inside=inside, behind=behind))
