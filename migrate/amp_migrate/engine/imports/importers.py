@@ -12,7 +12,7 @@ def may_import(workspace: Workspace, known: set[Path]) -> list[Source]:
     """The other files that may import one of some, by the words in them, be it by way of a package that hands it on."""
     found: dict[Path, Source] = {}
     words = [path.parent.name if path.stem == "__init__" else path.stem for path in known]
-    for word in words:
+    for word in filter(str.isidentifier, words):  # nothing else can be imported
         for source in workspace.mentioning("import", word):
             if source.path.stem != "__init__":
                 found[source.path] = source
