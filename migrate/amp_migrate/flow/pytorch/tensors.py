@@ -195,7 +195,7 @@ def _to(frame: Frame, tensor: Tensor, args: Arguments) -> Value:
         where = pytorch.place_of(value) if value else None
         if where is not None:
             place = where
-        other = facet(value) if value else None
+        other = facet(value) if value and not _is_device(value) else None
         if other is not None:
             unknown = not any(isinstance(each, Tensor) for each in value) and other is SOME_TENSOR
             precision = precision | OTHER if unknown else other.precision
@@ -212,6 +212,11 @@ def _to(frame: Frame, tensor: Tensor, args: Arguments) -> Value:
             surely=moved.sure_leaves,
         )
     return one(moved)
+
+
+def _is_device(value: Value) -> bool:
+    """Whether something unknown is called a device, as `x.device` is: it has no precision to give."""
+    return all(isinstance(each, Opaque) and each.name.lstrip(".") == "device" for each in value)
 
 
 def like(frame: Frame, tensor: Tensor, args: Arguments, name: str, node: ast.AST) -> Value:

@@ -207,32 +207,39 @@ class Chooser:
         ]
         return bool(given) and all(isinstance(each, ast.Constant) and isinstance(each.value, bool) for each in given)
 
-    def conditions(self, is_meant: Callable[[ast.AST, Scope], bool]) -> Iterator[tuple[str, ...]]:
-        """Under which conditions each of some nodes of the file is executed, as code."""
-        yield from self._under(self.scopes.module.node, self.scopes.module, is_meant, ())
+    def conditions(
+        self, is_meant: Callable[[ast.AST, Scope], bool], *, asks_enabled: bool = False
+    ) -> Iterator[tuple[str, ...]]:
+        """Under which conditions each of some nodes of the file is executed, or is switched on, as code."""
+        yield from self._under(self.scopes.module.node, self.scopes.module, is_meant, (), asks_enabled)
 
     def _under(
-        self, node: ast.AST, scope: Scope, is_meant: Callable[[ast.AST, Scope], bool], known: tuple[str, ...]
+        self,
+        node: ast.AST,
+        scope: Scope,
+        is_meant: Callable[[ast.AST, Scope], bool],
+        known: tuple[str, ...],
+        asks_enabled: bool,
     ) -> Iterator[tuple[str, ...]]:
         if isinstance(node, ast.Call) and self.is_of_torch(node.func, scope):
             enabled = next((each.value for each in node.keywords if each.arg == "enabled"), ast.Constant(True))
             if isinstance(enabled, ast.Constant) and not enabled.value:
                 return  # it keeps float32, whichever was chosen
-            if not isinstance(enabled, ast.Constant):
+            if asks_enabled and not isinstance(enabled, ast.Constant):
                 known = (*known, *(self._said(each, scope) for each in parts_of(enabled)))
         if is_meant(node, scope):
             yield known
         inner = self.scopes.inside(node, scope)
         if not isinstance(node, (ast.If, ast.IfExp)):
             for each in ast.iter_child_nodes(node):
-                yield from self._under(each, inner, is_meant, known)
+                yield from self._under(each, inner, is_meant, known, asks_enabled)
             return
         parts = [self._said(flag_of(each), scope) for each in parts_of(node.test) if not self._is_fixed(each, scope)]
         any_of = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.Or) else []
         failed = [f"not ({self._said(flag_of(each), scope)})" for each in any_of] or [f"not ({' and '.join(parts)})"]
         for block, conditions in ((node.body, parts), (node.orelse, failed)):
             for each in block if isinstance(block, list) else [block]:
-                yield from self._under(each, inner, is_meant, (*known, *conditions))
+                yield from self._under(each, inner, is_meant, (*known, *conditions), asks_enabled)
 
     @staticmethod
     def is_of_apex(node: ast.AST, scope: Scope) -> bool:

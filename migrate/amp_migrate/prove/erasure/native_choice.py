@@ -49,7 +49,8 @@ def _chosen(modules: Sequence[Chooser]) -> dict[str, str] | None:
         return None
     # Where the flag is off, the script may train in float32: there has to hold all that Apex asks for beside it.
     off = {f"not ({each.code})" for each in choices if each.value is OFF}
-    if off and not all(any(apex - off <= way for apex in of_apex) for way in of_torch):
+    on = [set(way) for each in modules for way in each.conditions(each.is_of_torch, asks_enabled=True)] if off else []
+    if not all(any(apex - off <= way for apex in of_apex) for way in on):
         return None
     return {each.name: _Chosen(each, choices).text() for each in modules}
 

@@ -1189,6 +1189,37 @@ def test_what_is_stored_by_index_has_the_dtype_of_where_it_goes(
     assert ("a value is stored by index into another precision" in plan.findings[0].message) is is_left
 
 
+COPIED = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gen = nn.Linear(8, 1)
+
+    def forward(self, hidden, words):
+        return torch.zeros(4, 32).to(hidden.device).scatter_(1, words, self.gen(hidden))
+
+
+def main(loader):
+    model = Model().cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for x, words, y in loader:
+        loss = nn.functional.cross_entropy(model(x.cuda(), words.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+def test_zeros_that_are_moved_to_the_device_of_something_unknown_stay_float32() -> None:
+    plan = migrate_text(COPIED, Settings())
+    assert plan.after == COPIED
+    assert "a value is stored by index into another precision" in plan.findings[0].message
+
+
 CODE = """\
 import torch
 from torch import nn

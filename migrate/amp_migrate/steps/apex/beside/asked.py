@@ -16,6 +16,7 @@ from amp_migrate.steps.apex.beside.conditions import (
     Condition,
     compared_with_truth,
     conditions,
+    implied,
     is_fixed,
     meant,
     switched,
@@ -173,7 +174,8 @@ class Asked:
         Where only the flag of native AMP is answered, it also has to stand under all that Apex is asked for by.
         """
         apex = [each for file in files for each in self._of_apex(file)]
-        known = frozenset(each for one in apex for each in one) | self._implied(files)
+        known = frozenset(more for file in files for each in self._of_apex(file) for more in implied(file, each))
+        known |= self._implied(files)
         flags = set(native_flags(self._choice.always))
         set_up = {each for _, chain in self._choice.always for each in walk(chain)}
         for file in files:

@@ -69,6 +69,15 @@ def scaled(file: File, statement: Statement, scaler: cst.BaseExpression) -> froz
     return _settled(file, found)
 
 
+def implied(file: File, found: Iterable[Condition]) -> Iterator[Condition]:
+    """What else is true where some conditions are: the parts of what a flag is given, with or without its `self`."""
+    for each in found:
+        yield each
+        for part in _all(file, _written(file, each.node)) if each.holds else ():
+            yield part
+            yield Condition(part.code.removeprefix("self."), part.holds, part.node)
+
+
 def is_fixed(file: File, test: cst.BaseExpression) -> bool:
     """Whether a test only asks what is installed: the module gives its name True and False."""
     if isinstance(test, cst.Call):

@@ -753,3 +753,40 @@ def test_choice_that_is_not_by_members_or_is_made_elsewhere_stays_on_the_shim(
     text = textwrap.dedent("\n".join(f" {each[1:]}" for each in lines))
     plan = migrate(f"import torch\nfrom apex import amp\n{text.replace(old, new)}\n")
     assert "from amp_shim import amp\n" in plan.after
+
+
+def test_enabled_that_is_a_part_of_the_flag_of_mixed_precision(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          class T:
+              def __init__(self, model, config):
+                  self.model, self.config = model, config
+                  self.use_apex = has_apex()
+                  self.mixed = self.config.mixed and self.config.cuda
+                  self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                  if self.mixed:
+        -             if self.use_apex:
+        -                 self.model, self.optimizer = amp.initialize(self.model, self.optimizer)
+                      self.scaler = torch.amp.GradScaler("cuda")
+              def step(self, x, config):
+                  with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=config.mixed):
+                      loss = self.model(x).mean()
+                  if self.mixed:
+        -             if self.use_apex:
+        -                 with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+        -                     scaled_loss.backward()
+        -                 norm = nn.utils.clip_grad_norm_(amp.master_params(self.optimizer), 1.0)
+        -             else:
+        -                 self.scaler.scale(loss).backward()
+        -                 self.scaler.step(self.optimizer)
+        -                 self.scaler.update()
+        +             self.scaler.scale(loss).backward()
+        +             self.scaler.step(self.optimizer)
+        +             self.scaler.update()
+                  else:
+                      loss.backward()
+                      self.optimizer.step()
+        """
+    )
