@@ -196,7 +196,7 @@ def store(frame: Frame, owners: Value, name: str, value: Value, node: ast.AST) -
         elif isinstance(atom, Obj) and isinstance(atom.made_of, Class) and _set_by_property(frame, atom, name, value):
             continue
         else:
-            frame.analysis.pytorch.attribute_stored(frame, frame.read(atom, name), value, node)
+            frame.analysis.pytorch.attribute_stored(frame, atom, name, value, node)
             frame.write(atom, name, value, strong=strong)
     for each in owners:
         if isinstance(each, Tensor):

@@ -47,6 +47,7 @@ from amp_migrate.flow.domain.tensor import (
     INT,
     LOW,
     NOTHING,
+    ROUGH,
     SOME_TENSOR,
     SWITCHED,
     Tensor,
@@ -314,10 +315,11 @@ class PyTorch:
         """Autocast casts a weight."""
         modules.cast_weight(frame, leaf, recorded, site)
 
-    def attribute_stored(self, frame: Frame, before: Value, value: Value, node: ast.AST) -> None:
-        """An object's attribute gets a value."""
-        for each in tensors_in(before):
-            gradients.updated(frame, each, value, node)
+    def attribute_stored(self, frame: Frame, owner: Atom, name: str, value: Value, node: ast.AST) -> None:
+        """An object's attribute gets a value; what it was is asked, and so depended on, only where that matters."""
+        if any(each.tags & ROUGH for each in tensors_in(value)):
+            for each in tensors_in(frame.read(owner, name)):
+                gradients.updated(frame, each, value, node)
 
     def tensor_stored(self, frame: Frame, tensor: Tensor, name: str, value: Value, node: ast.AST) -> None:
         """An attribute of a tensor is stored: `p.grad = None` clears a gradient, `p.data = x` changes a precision."""
