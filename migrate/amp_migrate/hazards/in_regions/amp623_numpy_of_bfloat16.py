@@ -58,12 +58,17 @@ def detect(script: Script) -> Iterator[Hazard]:
     regions = {region.call for region in script.regions.values() if region.is_bfloat16}
     if not regions:
         return
+    turned = {
+        region.call for region in script.regions.values() if region.call in regions and region.becomes is not None
+    }
     flowing = script.flowing
     for event in flowing.questions.events(Act.TO_NUMPY):
-        if event.tensor is None or not event.tensor.is_known:
-            continue  # of code that nobody has read, nobody knows whether autocast computes its end in float32
-        made_low = event.tensor.regions
-        if regions.isdisjoint(flowing.node_at(script.file, each) for each in made_low):
+        if event.tensor is None:
+            continue
+        # Of code that nobody has read, nobody knows whether autocast computes its end in float32: where it ran in
+        # bfloat16 before, and gave NumPy what it computed, it did; where this run makes float16 bfloat16, it may not.
+        about = regions if event.tensor.is_known else turned
+        if about.isdisjoint(flowing.node_at(script.file, each) for each in event.tensor.regions):
             continue
         for cast in flowing.casts.against(event):
             file = flowing.file(cast.site.file)

@@ -207,7 +207,7 @@ def test_loss_behind_the_forward_in_a_module(rewrites: Check) -> None:
         +         p = torch.sigmoid(self.fc(x).float())
         -         return nn.functional.binary_cross_entropy(p, y)
         +         with torch.amp.autocast(device_type="cuda", enabled=False):
-        +             return nn.functional.binary_cross_entropy(p.float(), y)
+        +             return nn.functional.binary_cross_entropy(p, y)
 
           net = Net()
         ~ optimizer = torch.optim.Adam(net.parameters())
