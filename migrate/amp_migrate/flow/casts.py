@@ -26,8 +26,6 @@ from amp_migrate.tables import operators as table
 # What a tensor is looked at through, and stays in its precision.
 _SAME = frozenset(("data", "T", "mT", "detach", "cpu", "cuda", "to"))
 _RUNS_CODE = (ast.Lambda, ast.comprehension, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
-# What a tensor is asked for that no cast to float32 is to change.
-_OF_NO_SIZE = frozenset("shape size dim ndim numel stride device dtype is_cuda requires_grad".split())
 
 
 @dataclass(frozen=True, order=True)
@@ -204,7 +202,7 @@ class Casts:
     def _named_in(self, node: ast.AST) -> Iterator[ast.expr]:
         """What an expression computes with that has a name."""
         if isinstance(node, ast.Call):
-            is_asked = isinstance(node.func, ast.Attribute) and node.func.attr in _OF_NO_SIZE
+            is_asked = isinstance(node.func, ast.Attribute) and node.func.attr in table.NO_TENSORS
             if isinstance(node.func, ast.Attribute) and node.func.attr in table.DTYPE_METHODS:
                 return
             inner = [node.func.value] if isinstance(node.func, ast.Attribute) and not is_asked else []
@@ -212,7 +210,7 @@ class Casts:
             for each in (*inner, *node.args, *(each.value for each in node.keywords)):
                 yield from self._named_in(each)
         elif isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
-            if not (isinstance(node, ast.Attribute) and node.attr in _OF_NO_SIZE):
+            if not (isinstance(node, ast.Attribute) and node.attr in table.NO_TENSORS):
                 yield node
         else:
             for child in ast.iter_child_nodes(node):

@@ -33,7 +33,7 @@ from amp_migrate.flow.domain.machine import (
 from amp_migrate.flow.domain.tensor import BF16, CPU, HALVED, PERHAPS_HALVED, PURE, Tensor
 from amp_migrate.flow.events import Act, Event, Reached
 from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, is_one, overlap, stage, standalone_leaves
-from amp_migrate.flow.source import Code, Site, site_of
+from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
 
 # The first PyTorch whose cache of weights' casts knows whether a gradient was wanted (run on 2.6 and on 2.15).
 CACHE_MENDED = (2, 15)
@@ -70,6 +70,7 @@ UNSCALED_LOSS = "torch.autograd.grad() takes gradients of an unscaled loss besid
 IDLE = "nothing is computed in half precision"
 SEVERAL_SCALES = "gradients of several scales are clipped"
 LOSS_ON_CPU = "a loss is scaled on the CPU: a scaler's scale lies where its first loss does, and gradients on a GPU"
+STUCK = "the scale is updated only where a test of gradients lets it be: where they overflow, it never comes down"
 UNSAVED = "a checkpoint holds the state of an optimizer, and not that of the scaler which steps it"
 _NOT_ALWAYS = frozenset(
     (
@@ -217,6 +218,8 @@ class Questions:
                 yield Fault(event.site, "a loss goes backward inside a region", event.context.cuda.on == ON)
             elif event.act is Act.BACKWARD and event.scaler and self.names_device and _are_on_cpu(_tensors(event)):
                 yield Fault(event.site, LOSS_ON_CPU)
+            elif event.act is Act.UPDATE and self._waits_for_gradients(event):
+                yield Fault(event.site, STUCK)
             elif self.is_scaled_in_vain(event):
                 yield Fault(event.site, "a loss is scaled, and nothing is computed in half precision")
             elif event.act is Act.OWN_GRADIENT and event.units == PURE and self._may_be_halved(event.leaves):
@@ -224,6 +227,23 @@ class Questions:
                 if True in halved:
                     yield Fault(event.site, UNSCALED_LOSS, False not in halved)
             yield from self._wrong_states(event)
+
+    def _waits_for_gradients(self, update: Event) -> bool:
+        """Whether a scale is updated only on one side of a test that depends on gradients."""
+        asking = self.analysis.pytorch.asking_gradients
+        module = self.analysis.module(update.site.file) if asking else None
+        if module is None:
+            return False
+        updates = {each.node for each in self.events(Act.UPDATE)}
+        around: list[ast.AST] = [*_holders_of_all(module.tree, update.node)]
+        for inner, node in zip([update.node, *around], around, strict=False):
+            if isinstance(node, FUNCTIONS):
+                return False
+            for tested, other in _sides(node, inner):
+                is_asked = any(each in asking for each in ast.walk(tested))
+                if is_asked and not any(each in updates for part in other for each in ast.walk(part)):
+                    return True
+        return False
 
     def _may_be_halved(self, leaves: frozenset[Atom]) -> bool:
         """Whether the gradients of some leaves may come through float16; no leaves are some that nobody knows."""
@@ -371,12 +391,28 @@ def _saves_by_itself(call: ast.Call) -> bool:
 
 def _holders(tree: ast.AST, node: ast.AST) -> Iterator[ast.AST]:
     """What an expression stands in, up to its statement, innermost first."""
+    return (each for each in _holders_of_all(tree, node) if isinstance(each, (ast.expr, ast.Assign)))
+
+
+def _holders_of_all(tree: ast.AST, node: ast.AST) -> Iterator[ast.AST]:
+    """What a node stands in, innermost first."""
     parents = {child: each for each in ast.walk(tree) for child in ast.iter_child_nodes(each)}
     around = parents.get(node)
     while around is not None and not isinstance(around, ast.mod):
-        if isinstance(around, (ast.expr, ast.Assign)):
-            yield around
+        yield around
         around = parents.get(around)
+
+
+def _sides(node: ast.AST, inner: ast.AST) -> Iterator[tuple[ast.expr, list[ast.stmt]]]:
+    """The tests that decide whether something directly in a statement runs, each with what runs instead of it."""
+    if isinstance(node, ast.If) and inner is not node.test:
+        yield node.test, node.orelse if inner in node.body else node.body
+    for block in (getattr(node, name, ()) for name in ("body", "orelse", "finalbody")):
+        if isinstance(block, list) and inner in block:
+            above = block[: block.index(inner)]
+            for each in above:
+                if isinstance(each, ast.If) and isinstance(each.body[-1], (ast.Continue, ast.Return)):
+                    yield each.test, each.body
 
 
 def _atoms(value: Value) -> list[Atom | None]:

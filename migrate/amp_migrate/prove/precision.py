@@ -38,6 +38,7 @@ from amp_migrate.flow.questions import (
     NO_BFLOAT16,
     SAVED_LOW,
     SEVERAL_SCALES,
+    STUCK,
     UNSAVED,
     UNSCALED_LOSS,
     WRONG_BY_ITSELF,
@@ -148,6 +149,7 @@ _TROUBLES = {
     WRONG_BY_ITSELF[Act.GAUGE]: Trouble.READ_SCALED,
     WRONG_BY_ITSELF[Act.NO_OPTIMIZER]: Trouble.SCALER,
     UNSCALED_LOSS: Trouble.UNSCALED,
+    STUCK: Trouble.SCALER,
     UNSAVED: Trouble.UNSAVED,
     WRONG_BY_ITSELF[Act.UNREAD_LOSS]: Trouble.UNREAD,
 }

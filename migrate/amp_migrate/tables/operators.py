@@ -228,6 +228,10 @@ SINGULAR: dict[str, tuple[tuple[float, ...], bool]] = {
     **dict.fromkeys(("atanh", "arctanh"), ((-1.0, 1.0), False)),
     "acosh": ((1.0,), True), "sqrt": ((0.0,), True), "log1p": ((-1.0,), False), "logit": ((0.0, 1.0), False),
 }  # fmt: skip
+# What a tensor is asked for that is no tensor: no gradient comes through it, and no cast is to change it.
+NO_TENSORS = frozenset("shape size dim ndim numel stride device dtype is_cuda requires_grad".split())
+# What asks whether a number has overflowed.
+OVERFLOW_TESTS = frozenset("isfinite isnan isinf".split())
 LOGARITHMS = frozenset("log log2 log10 log1p xlogy logit".split())
 # What comes out is proportional to what goes in: a loss scale stays what it is.
 PROPORTIONAL = VIEWS | frozenset(

@@ -459,6 +459,7 @@ def _compare(frame: Frame, node: ast.Compare) -> Value:
         else:
             own = _equality(operator, left, right)
         found = own if len(node.ops) == 1 else TRUTHS
+    frame.analysis.pytorch.tests(values, node)
     if frame.analysis.asks_dtype(values):
         frame.analysis.pytorch.asks_dtype(frame, values, node)
     return found

@@ -28,6 +28,7 @@ from amp_migrate.flow.domain.atoms import (
     join,
     one,
     only,
+    reads_of,
     some,
     tensors_in,
     tup,
@@ -111,6 +112,7 @@ class PyTorch:
         self.opened: dict[Site, int] = {}
         self.working: set[Site] = set()
         self.halved: set[Atom] = set()
+        self.asking_gradients: set[ast.AST] = set()
         self.moments = variances.Moments()
         self.guards = guards.Guards()
         self.called: dict[Site, str] = {}
@@ -228,6 +230,11 @@ class PyTorch:
     def compare(self, frame: Frame, left: Value, right: Value, node: ast.AST) -> Value:
         """What a comparison gives."""
         return operators.compare(frame, left, right, node)
+
+    def tests(self, values: Iterable[Value], node: ast.AST) -> None:
+        """Something is asked of values: what depends on gradients goes by whether they have overflowed, too."""
+        if any(map(reads_of, values)):
+            self.asking_gradients.add(node)
 
     def asks_dtype(self, frame: Frame, values: list[Value], node: ast.Compare) -> None:
         """Note that code asks for a dtype which autocast may have changed."""

@@ -99,6 +99,7 @@ _SILENT = (
     "glob.",
     "typing.",
 )
+_OVERFLOW_TESTS = frozenset(f"{module}.{name}" for module in ("math", "numpy") for name in table.OVERFLOW_TESTS)
 _STATELESS_PREFIXES = ("torch.", "numpy.", "builtins.", *_SILENT)
 
 
@@ -108,6 +109,8 @@ def call(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     if known is not None:
         return known(frame, args, node)
     analysis = frame.analysis
+    if name in _OVERFLOW_TESTS:
+        analysis.pytorch.tests(args.positional, node)
     if name in SCALERS:
         scaler = Obj(frame.site(node), frame.context_of_objects, External("torch.amp.GradScaler"))
         gradients.make_scaler(frame, scaler, args, node)
@@ -119,8 +122,8 @@ def call(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     if name in _CLIPS:
         last = name.rpartition(".")[2]
         limit = args.get(1, "clip_value" if last == "clip_grad_value_" else "max_norm") or NEVER
-        gradients.measured(frame, args.get(0, "parameters") or UNKNOWN, limit, node, last)
-        return one(made(F32, SCALAR))
+        units = gradients.measured(frame, args.get(0, "parameters") or UNKNOWN, limit, node, last)
+        return one(made(F32, SCALAR, units=units, reads=frozenset({frame.site(node)})))
     if gradients.is_optimizer_class(name):
         optimizer = Obj(frame.site(node), frame.context_of_objects, External(name))
         if frame.runs_often:

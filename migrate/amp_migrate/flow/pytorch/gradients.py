@@ -481,13 +481,17 @@ def read(frame: Frame, tensor: Tensor, node: ast.AST) -> Value:
     return join(NONE_VALUE, one(gradient))
 
 
-def measured(frame: Frame, parameters: Value, limit: Value, node: ast.AST, why: str) -> None:
-    """Gradients are clipped or measured by a function of PyTorch's; the event's scaler is that of a scaled limit."""
+def measured(frame: Frame, parameters: Value, limit: Value, node: ast.AST, why: str) -> Units:
+    """Gradients are clipped or measured by a function of PyTorch's; the event's scaler is that of a scaled limit.
+
+    What it gives is their norm, with the scale that is in them.
+    """
     leaves = leaves_of(frame, parameters, node)
-    _, keys = states_of(frame, leaves)
+    units, keys = states_of(frame, leaves)
     optimizers = frozenset(key[1] for key in keys)
     scalers = frozenset(each[0] for each in units_of(limit) if each is not None and isinstance(each[0], Atom))
     frame.analysis.event(frame, Act.CLIP, node, leaves=leaves, optimizer=optimizers, scaler=scalers, why=why)
+    return units
 
 
 def leaves_of(frame: Frame, value: Value, node: ast.AST) -> frozenset[Atom]:

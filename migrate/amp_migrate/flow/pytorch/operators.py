@@ -122,6 +122,8 @@ def operate(
     tensors = [each for each in map(facet, operands) if each is not None]
     if not tensors:
         return one(Opaque())
+    if name in table.OVERFLOW_TESTS:
+        analysis.pytorch.tests(operands, node)
     kind = table.RESULT.get(name)
     treatment = None if in_place else table.AUTOCAST.get(name)
     if treatment == table.LOW or kind is None:

@@ -14,6 +14,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
+from amp_migrate.tables.operators import NO_TENSORS
 from amp_migrate.trees.nodes import find
 
 CHECKPOINT = "torch.utils.checkpoint"
@@ -40,8 +41,14 @@ def _set_in_forward(file: File) -> Iterator[str]:
         for assign in find(function.body, cst.Assign):
             path = dotted(assign.targets[0].target) or ""
             is_computed = isinstance(assign.value, (cst.Call, cst.BinaryOperation, cst.UnaryOperation, cst.Name))
-            if is_computed and path.startswith("self.") and path.count(".") == 1:
+            if is_computed and not _is_no_tensor(assign.value) and path.startswith("self.") and path.count(".") == 1:
                 yield path.removeprefix("self.")
+
+
+def _is_no_tensor(value: cst.BaseExpression) -> bool:
+    """Whether a value is something that a tensor is asked for, as `x.size()`."""
+    func = value.func if isinstance(value, cst.Call) else value
+    return isinstance(func, cst.Attribute) and func.attr.value in NO_TENSORS
 
 
 def _is_read_elsewhere(project: Project, name: str) -> bool:

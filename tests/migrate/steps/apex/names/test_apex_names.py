@@ -353,6 +353,7 @@ def test_what_is_imported_by_a_string_is_told() -> None:
         ("import torch.utils.data\n\ndef f(path):\n    return torch.load(path + '/checkpoint')\n", True),
         (FORWARD + "\ndef penalty(m):\n    return m.kept.sum()\n", False),
         (FORWARD + "\ndef keep(m):\n    m.kept = None\n", True),
+        (FORWARD.replace("self.f(x)", "x.size()") + "\ndef size(m):\n    return m.kept[0]\n", True),
     ],
 )
 def test_parameters_without_gradients_are_looked_for_unless_some_would_be_hidden(

@@ -1,0 +1,71 @@
+"""A step that runs only where gradients pass a test: where they overflow, nothing may bring the scale down."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.settings import Dtype, Settings
+
+TEXT = """\
+import math
+import torch
+from torch import nn
+
+model = nn.Linear(3, 3).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for index, (x, y) in enumerate(loader):
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())
+    loss.backward()
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    {test}
+"""
+STEPS = [
+    "if norm < 5:\n        optimizer.step()",
+    "if index < 100 or norm.item() < 5:\n        optimizer.step()",
+    "if torch.isfinite(norm):\n        optimizer.step()",
+    "if math.isnan(norm.item()):\n        print(index)\n    else:\n        optimizer.step()",
+]
+
+
+@pytest.mark.parametrize("test", STEPS)
+def test_a_step_that_gradients_decide_about_is_left(test: str) -> None:
+    text = TEXT.format(test=test)
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert "the scale is updated only where a test of gradients lets it be" in plan.findings[0].message
+    assert "autocast" in migrate_text(text, Settings(Dtype.BF16)).after
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "if (index + 1) % 4 == 0:\n        optimizer.step()",
+        "if norm > 5:\n        print(norm)\n    optimizer.step()",
+    ],
+)
+def test_a_step_that_gradients_decide_nothing_about_moves(test: str) -> None:
+    assert "scaler.update()" in migrate_text(TEXT.format(test=test), Settings()).after
+
+
+def test_a_norm_that_is_printed_is_that_of_true_gradients() -> None:
+    assert (
+        "scaler.unscale_(optimizer)"
+        in migrate_text(TEXT.format(test="print(norm); optimizer.step()"), Settings()).after
+    )
+
+
+def test_a_scale_that_is_not_updated_stays_too_large() -> None:
+    weight = torch.nn.Parameter(torch.zeros(1))
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**16)
+    optimizer = torch.optim.SGD([weight], 0.1)
+    for is_updated in (False, True):
+        scaler.scale((weight * float("inf")).sum()).backward()
+        scaler.unscale_(optimizer)
+        if is_updated:
+            scaler.update()
+            assert scaler.get_scale() == 2.0**15
+        else:
+            assert scaler.get_scale() == 2.0**16
+            scaler = torch.amp.GradScaler("cpu", init_scale=2.0**16)
