@@ -117,6 +117,7 @@ class Questions:
     def __init__(self, analysis: Analysis) -> None:
         self.analysis = analysis
         self._nodes: dict[str, dict[Site, ast.AST]] = {}
+        self._parents: dict[str, dict[ast.AST, ast.AST]] = {}
 
     # Values
 
@@ -129,6 +130,18 @@ class Questions:
                 if isinstance(node, (ast.expr, ast.stmt)):
                     found.setdefault(site_of(site.file, node), node)
         return self._nodes[site.file].get(site)
+
+    def _around(self, event: Event) -> Iterator[ast.AST]:
+        """What the node of an event stands in, innermost first."""
+        file = event.site.file
+        if file not in self._parents:
+            module = self.analysis.module(file)
+            nodes = () if module is None else ast.walk(module.tree)
+            self._parents[file] = {child: each for each in nodes for child in ast.iter_child_nodes(each)}
+        around = self._parents[file].get(event.node)
+        while around is not None and not isinstance(around, ast.mod):
+            yield around
+            around = self._parents[file].get(around)
 
     def value_at(self, site: Site) -> Value:
         """What an expression may be; nothing at all where it is never reached, or not in focus."""
@@ -231,19 +244,21 @@ class Questions:
     def _waits_for_gradients(self, update: Event) -> bool:
         """Whether a scale is updated only on one side of a test that depends on gradients."""
         asking = self.analysis.pytorch.asking_gradients
-        module = self.analysis.module(update.site.file) if asking else None
-        if module is None:
-            return False
-        updates = {each.node for each in self.events(Act.UPDATE)}
-        around: list[ast.AST] = [*_holders_of_all(module.tree, update.node)]
-        for inner, node in zip([update.node, *around], around, strict=False):
+        inner = update.node
+        for node in self._around(update) if asking else ():
             if isinstance(node, FUNCTIONS):
                 return False
             for tested, other in _sides(node, inner):
                 is_asked = any(each in asking for each in ast.walk(tested))
-                if is_asked and not any(each in updates for part in other for each in ast.walk(part)):
+                if is_asked and not any(each in self._updates for part in other for each in ast.walk(part)):
                     return True
+            inner = node
         return False
+
+    @cached_property
+    def _updates(self) -> frozenset[ast.AST]:
+        """The calls that update a scale."""
+        return frozenset(each.node for each in self.events(Act.UPDATE))
 
     def _may_be_halved(self, leaves: frozenset[Atom]) -> bool:
         """Whether the gradients of some leaves may come through float16; no leaves are some that nobody knows."""
@@ -292,8 +307,7 @@ class Questions:
         """Whether what a call gives goes into a container, or into a file by itself, or the call saves."""
         if isinstance(event.node, ast.Call) and _saves_by_itself(event.node):
             return True
-        module = self.analysis.module(event.site.file)
-        holders = [] if module is None else [*_holders(module.tree, event.node)]
+        holders = [each for each in self._around(event) if isinstance(each, (ast.expr, ast.Assign))]
         called = [each.func for each in holders if isinstance(each, ast.Call)]
         words = {each.attr for each in called if isinstance(each, ast.Attribute)}
         is_held = any(isinstance(each, ast.Dict) for each in holders) or any(
@@ -387,20 +401,6 @@ def _tensors(event: Event) -> Sequence[Tensor]:
 
 def _saves_by_itself(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and call.func.attr == "save"
-
-
-def _holders(tree: ast.AST, node: ast.AST) -> Iterator[ast.AST]:
-    """What an expression stands in, up to its statement, innermost first."""
-    return (each for each in _holders_of_all(tree, node) if isinstance(each, (ast.expr, ast.Assign)))
-
-
-def _holders_of_all(tree: ast.AST, node: ast.AST) -> Iterator[ast.AST]:
-    """What a node stands in, innermost first."""
-    parents = {child: each for each in ast.walk(tree) for child in ast.iter_child_nodes(each)}
-    around = parents.get(node)
-    while around is not None and not isinstance(around, ast.mod):
-        yield around
-        around = parents.get(around)
 
 
 def _sides(node: ast.AST, inner: ast.AST) -> Iterator[tuple[ast.expr, list[ast.stmt]]]:

@@ -263,7 +263,6 @@ class StepMigration:
         step, scaler = move.step, _scaler(move)
         if step.regions:
             step = replace(step, enabled=conditions.get(step.regions[0].first))
-        edits = [*self._edits(replace(move, step=step))]
         told: list[Finding] = []
         if _goes_backward(step):
             message = f"training step moved to {self._what(scaler)}"
@@ -271,7 +270,7 @@ class StepMigration:
         if scaler is not None and step.has_summed_penalty:
             told.append(Finding.at(step.file.tree, step.place, FP32_STEP.code, Kind.NOTE, LOW_SCALE_NOTE))
         trees = frozenset() if move.route is None else Ways.of([move.route]).trees
-        return Move(tuple(edits), tuple(told), trees)
+        return Move(tuple(self._edits(replace(move, step=step))), tuple(told), trees)
 
     def _evaluation(self, file: File, placed: Placement, conditions: Mapping[cst.CSTNode, Code]) -> Iterator[Edit]:
         """The edits of the evaluation forwards in a file, and of what all regions there hand out."""

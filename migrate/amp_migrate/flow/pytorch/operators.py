@@ -28,7 +28,6 @@ from amp_migrate.flow.domain.tensor import (
     A_PIECE,
     ANY_UNIT,
     ANYWHERE,
-    BF16,
     BOOL,
     BOUNDED,
     BUFFER,
@@ -536,7 +535,7 @@ def _watch(
 def filled(frame: Frame, tensor: Tensor, value: Value | None, node: ast.AST, name: str) -> None:
     """A number goes into a tensor as it is: PyTorch refuses one that float16 cannot hold, infinities apart."""
     if tensor.precision & F16 and ranges.is_too_large(value):
-        is_sure = tensor.precision == F16 or (bool(tensor.tags & SWITCHED) and not tensor.precision & BF16)
+        is_sure = ranges.is_float16(tensor.precision, is_switched=bool(tensor.tags & SWITCHED))
         frame.analysis.event(frame, Act.OVERFLOW, node, tensor=tensor, why=name, is_sure=is_sure)
 
 

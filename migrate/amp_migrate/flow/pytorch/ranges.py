@@ -23,6 +23,11 @@ def is_too_large(value: Value | None) -> bool:
     return bool(numbers) and all(LARGEST < abs(each) < float("inf") for each in numbers)
 
 
+def is_float16(precision: int, *, is_switched: bool) -> bool:
+    """Whether something is float16 for certain, wherever a run switches the region on that made it so."""
+    return precision == F16 or (is_switched and bool(precision & F16) and not precision & BF16)
+
+
 def follow(
     frame: Frame, name: str, operands: Sequence[Value], precision: int, node: ast.AST, *, is_switched: bool
 ) -> bool:
@@ -42,7 +47,10 @@ def follow(
     huge = [each for each in tensors if each.tags & HUGE]
     if name in _PRODUCTS and len(tensors) == 1:
         huge = []  # times a number, which may make it small
-    is_float16 = precision == F16 or (is_switched and bool(precision & F16) and not precision & BF16)
-    if computes and is_float16 and (is_number or any(each.precision & ~F16 for each in huge)):
+    if (
+        computes
+        and is_float16(precision, is_switched=is_switched)
+        and (is_number or any(each.precision & ~F16 for each in huge))
+    ):
         frame.analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=TOO_LARGE, is_sure=True)
     return (is_number or bool(huge)) and precision != F16

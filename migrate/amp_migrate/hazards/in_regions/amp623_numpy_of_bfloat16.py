@@ -55,12 +55,11 @@ FLOAT16_ONLY = False
 
 def detect(script: Script) -> Iterator[Hazard]:
     """Outputs that go from a bfloat16 region to NumPy: there, in a caller, or in a function that is handed it."""
-    regions = {region.call for region in script.regions.values() if region.is_bfloat16}
-    if not regions:
+    low = [region for region in script.regions.values() if region.is_bfloat16]
+    if not low:
         return
-    turned = {
-        region.call for region in script.regions.values() if region.call in regions and region.becomes is not None
-    }
+    regions = {region.call for region in low}
+    turned = {region.call for region in low if region.becomes is not None}
     flowing = script.flowing
     for event in flowing.questions.events(Act.TO_NUMPY):
         if event.tensor is None:

@@ -193,10 +193,7 @@ def _is_cleared_before(function: FunctionRef, step: OptimizerStep) -> bool:
     """Whether a function clears, always and before its step, what a caller's backward pass has left."""
     body = block_of(function.node)
     own = statements(body)
-    around = next(
-        (each for each in (step.statement, *function.file.tree.ancestors(step.statement)) if each in own), None
-    )
-    above = own[: own.index(around)] if around is not None else []
+    above = own[: own.index(function.file.tree.lift(step.statement, body))]
     return any(_clears(each, step.optimizer) for each in above)
 
 

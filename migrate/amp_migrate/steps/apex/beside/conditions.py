@@ -10,6 +10,7 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings
+from amp_migrate.plan.code import source
 from amp_migrate.steps.statements.amp_signs import GRAD_SCALER
 from amp_migrate.trees.nodes import Block, Statement, block_of, find, is_constant, statements
 
@@ -179,7 +180,7 @@ def _condition(file: File, test: cst.BaseExpression) -> Condition:
 
 def _code(node: cst.BaseExpression) -> str:
     bare = node.with_changes(lpar=(), rpar=()) if isinstance(node, (cst.BooleanOperation, cst.Comparison)) else node
-    return cst.Module(()).code_for_node(bare)
+    return source(bare)
 
 
 def _settled(file: File, found: Iterable[Condition]) -> frozenset[Condition]:

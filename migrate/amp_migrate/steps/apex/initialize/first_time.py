@@ -16,6 +16,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef, Project
+from amp_migrate.plan.code import source
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.beside.conditions import parts_of
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
@@ -48,11 +49,11 @@ def made_with_object(project: Project, initialize: Initialize) -> Initialize | R
     if not changing:
         return initialize
     home = _behind_optimizer(file, owner, made, initialize.optimizers)
-    rest = tuple(cst.Module([]).code_for_node(each) for each in parts if each not in changing)
+    rest = tuple(source(each) for each in parts if each not in changing)
     seen = replace(initialize, home=home or initialize.home, switch=rest)
     is_first = all(_holds(file, made, each) and all(map(behind.is_behind, changes[each])) for each in changing)
     if home is None or not is_first or not is_visible(project, seen, file, home):
-        asked = cst.Module([]).code_for_node(changing[0])
+        asked = source(changing[0])
         return Refusal(file, initialize.call, f"whether `{asked}` holds changes while the script trains", USE_SHIM)
     chain = initialize.home if initialize.replaces_home and not initialize.rebinds else initialize.statement
     return replace(seen, statement=chain, replaces_home=False)
@@ -112,7 +113,7 @@ def _holds(file: File, made: cst.FunctionDef, test: cst.BaseExpression) -> bool:
             known[path] = ast.literal_eval(code) if code is not None else _UNKNOWN
         except (ValueError, SyntaxError):
             known[path] = _UNKNOWN
-    found = _value(ast.parse(cst.Module([]).code_for_node(test).strip(), mode="eval").body, known)
+    found = _value(ast.parse(source(test).strip(), mode="eval").body, known)
     return found is not _UNKNOWN and bool(found)
 
 

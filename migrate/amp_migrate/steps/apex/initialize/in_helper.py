@@ -17,6 +17,7 @@ from amp_migrate.analysis.arguments.argument_binding import passed
 from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
+from amp_migrate.plan.code import source
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.initialize.branches import place_of
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
@@ -209,7 +210,7 @@ def _is_set(file: File, value: cst.BaseExpression, home: Statement) -> bool:
 def _put_in(code: str, values: Mapping[str, cst.BaseExpression]) -> str:
     expression = build.expression(code).visit(_Filler(values))
     assert isinstance(expression, cst.BaseExpression)
-    return cst.Module([]).code_for_node(expression)
+    return source(expression)
 
 
 class _Filler(cst.CSTTransformer):

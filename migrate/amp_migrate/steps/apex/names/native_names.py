@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.plan.code import plain
+from amp_migrate.plan.code import plain, source
 from amp_migrate.plan.edit import AddArgument, Edit, Remove, SetKeyword
 from amp_migrate.steps.apex.uses.apex_calls import is_in
 from amp_migrate.tables.apex_names import DELETED
@@ -147,7 +147,7 @@ def _literal(value: cst.BaseExpression | None, default: object) -> object:
     if value is None:
         return default
     try:
-        return ast.literal_eval(cst.Module([]).code_for_node(value))
+        return ast.literal_eval(source(value))
     except (ValueError, SyntaxError):
         return _ABSENT
 
