@@ -13,6 +13,7 @@ from amp_migrate.catalog.sources import RECIPE
 from amp_migrate.flow import events as flow
 from amp_migrate.hazards.seen.course import Course
 from amp_migrate.hazards.seen.hazard import Hazard
+from amp_migrate.hazards.seen.made_anew import made_anew
 from amp_migrate.hazards.seen.scaler_events import Act
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.plan.edit import Edit
@@ -104,20 +105,19 @@ FLOAT16_ONLY = True
 def detect(script: Script) -> Iterator[Hazard]:
     """Every checkpoint of a scaler's optimizer in a file that saves no scaler."""
     file = script.file
-    stepped = {
-        event.optimizer.rpartition(".")[2]: course for course in script.courses for event in course.of(Act.SCALER_STEP)
-    }
+    lasting = list(_lasting(script))
+    stepped = {event.optimizer.rpartition(".")[2]: course for course in lasting for event in course.of(Act.SCALER_STEP)}
     if not stepped or _saves_scaler(script):
         return
     told: set[object] = set()
-    entries = list(saved_entries(file, script.roles))
+    entries = list(saved_entries(file))
     for entry in entries:
         course = stepped.get(_word(entry.optimizer))
         if course is not None and entry.place not in told:
             told.add(entry.place)
             yield _hazard(script, file, entry.optimizer, course, _repair(script, course, entry))
     known = {file.tree.statement(entry.optimizer) for entry in entries}
-    for where, optimizer, course in _kept_otherwise(script):
+    for where, optimizer, course in _kept_otherwise(script, lasting):
         if where.tree.statement(optimizer) not in known:
             known.add(where.tree.statement(optimizer))
             yield _hazard(script, where, optimizer, course)
@@ -137,7 +137,17 @@ def _hazard(
     )
 
 
-def _kept_otherwise(script: Script) -> Iterator[tuple[File, cst.BaseExpression, Course]]:
+def _lasting(script: Script) -> Iterator[Course]:
+    """How each scaler is used that is not made anew (AMP614): of one that is, nothing is left to be loaded."""
+    anew = {atom for event, _ in made_anew(script) for atom in event.scaler}
+    for course in script.courses:
+        steps = (each.node for each in course.of(Act.SCALER_STEP))
+        happening = (one for each in steps for one in script.flowing.events(script.file, each, flow.Act.SCALER_STEP))
+        if all(anew.isdisjoint(each.scaler) for each in happening):
+            yield course
+
+
+def _kept_otherwise(script: Script, courses: list[Course]) -> Iterator[tuple[File, cst.BaseExpression, Course]]:
     """The optimizers that a scaler steps and whose state goes into something larger, whatever each is called there.
 
     Beside each stands the file in which that happens: a base class saves what a class that derives from it trains with.
@@ -145,7 +155,7 @@ def _kept_otherwise(script: Script) -> Iterator[tuple[File, cst.BaseExpression, 
     file, flowing = script.file, script.flowing
     stepping = {
         atom: course
-        for course in script.courses
+        for course in courses
         for event in course.of(Act.SCALER_STEP)
         for one in flowing.events(file, event.node, flow.Act.SCALER_STEP)
         for atom in one.optimizer
@@ -160,7 +170,7 @@ def _kept_otherwise(script: Script) -> Iterator[tuple[File, cst.BaseExpression, 
 def _repair(script: Script, course: Course, entry: SavedEntry) -> tuple[Edit, ...]:
     """Save the scaler, and load it wherever the optimizer is loaded, if it is there at all of these places."""
     file, name = script.file, _word(entry.optimizer)
-    loads = [each for each in restored_entries(file, script.roles) if _word(each.optimizer) == name]
+    loads = [each for each in restored_entries(file) if _word(each.optimizer) == name]
     calls = [call for call in file.calls if _loads(call, name)]
     key = key_beside([entry.key, *(each.key for each in loads)])
     is_known = bool(loads) and len(loads) == len(calls) and key not in _strings(file)

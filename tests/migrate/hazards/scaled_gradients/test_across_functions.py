@@ -270,6 +270,12 @@ def test_a_scaler_made_anew_under_a_switch_is_told_though_gradients_are_cleared_
     )
 
 
+def test_a_scaler_that_is_made_anew_need_not_be_saved(marked: Check) -> None:
+    saved = 'torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "last.pt")'
+    marked(FOLDS.format(before=MADE, fold=saved, epoch=ANEW_HERE))
+    marked(FOLDS.format(before=f"{MADE}; {SCALER}", fold=f"{saved}  # AMP611", epoch="pass"))
+
+
 def test_an_optimizer_made_anew_gets_a_scaler_of_its_own(clean: Check) -> None:
     clean(
         """
