@@ -86,10 +86,10 @@ def _is_written(arg: cst.Arg) -> bool:
     return written_string(arg.value) is not None
 
 
-def saved_entries(file: File, roles: Roles) -> Iterator[SavedEntry]:
+def saved_entries(file: File) -> Iterator[SavedEntry]:
     """Every entry of the form `"optimizer": optimizer.state_dict()`, or of a name that stands for that state."""
     for call in file.calls:
-        optimizer = _state_owner(file, roles, call, "state_dict")
+        optimizer = _state_owner(file, call, "state_dict")
         if optimizer is None or call.args:
             continue
         for state in (call, *_uses_of_name(file, call)):
@@ -122,13 +122,13 @@ def _uses_of_name(file: File, call: cst.Call) -> Iterator[cst.CSTNode]:
         yield from (use for use in file.uses.get(name.value, ()) if file.scopes.of(use) is scope)
 
 
-def restored_entries(file: File, roles: Roles) -> Iterator[RestoredEntry]:
+def restored_entries(file: File) -> Iterator[RestoredEntry]:
     """Every statement of the form `optimizer.load_state_dict(checkpoint["optimizer"])`.
 
     Or of `if key == "optimizer": optimizer.load_state_dict(checkpoint[key])`.
     """
     for call in file.calls:
-        optimizer = _state_owner(file, roles, call, "load_state_dict")
+        optimizer = _state_owner(file, call, "load_state_dict")
         if optimizer is None or len(call.args) != 1:
             continue
         source = call.args[0].value
@@ -238,7 +238,12 @@ def _quoted(name: str, neighbour: cst.SimpleString | None) -> str:
     return f"{quote}{name}{quote}"
 
 
-def _state_owner(file: File, roles: Roles, call: cst.Call, method: str) -> cst.BaseExpression | None:
+def loads_optimizer(file: File) -> bool:
+    """Whether a file loads the state of an optimizer, in whichever form."""
+    return any(_state_owner(file, call, "load_state_dict") is not None for call in file.calls)
+
+
+def _state_owner(file: File, call: cst.Call, method: str) -> cst.BaseExpression | None:
     """The optimizer that `method` is called on; None for any other call."""
     if isinstance(call.func, cst.Attribute) and call.func.attr.value == method:
         owner = call.func.value

@@ -36,7 +36,7 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wish
         # Optimizers that share a scaler share its entry: the last of them in one checkpoint has it behind.
         of_file = {
             (entry.place, route.scaler): (entry, route)
-            for entry in checkpoint_entries.saved_entries(file, roles)
+            for entry in checkpoint_entries.saved_entries(file)
             if (route := beside.route(file, entry.optimizer)) is not None
         }
         saved += ((editor.of(file), *each) for each in of_file.values())
@@ -44,7 +44,7 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wish
     for file in loading:
         back = {
             (file.tree.block(entry.statement), file.tree.code(entry.checkpoint), route.scaler): (entry, route)
-            for entry in checkpoint_entries.restored_entries(file, roles)
+            for entry in checkpoint_entries.restored_entries(file)
             if (route := beside.route(file, entry.optimizer)) is not None
         }
         restored += ((editor.of(file), *each) for each in back.values())

@@ -29,6 +29,7 @@ from amp_migrate.steps.apex.uses.apex_calls import is_in
 from amp_migrate.steps.apex.uses.apex_guards import find_probes, imports_by_name
 from amp_migrate.steps.apex.uses.norm_limits import norm_limits
 from amp_migrate.steps.apex.write.write_uses import answered
+from amp_migrate.steps.scaler.checkpoint_entries import loads_optimizer
 from amp_migrate.tables.apex_names import COUNTERPARTS, DELETED, SHIM, SHIM_SINCE
 from amp_migrate.tables.apex_natives import A_HIDING, TorchForm
 from amp_migrate.wishes import Wishes
@@ -89,7 +90,7 @@ class ApexRest:
                 message = f"{use.old} is now {native.new}"
                 hint = _of_unused(native, self._hidden)
                 told.append(Finding.at(file.tree, use.node, native.code, Kind.MIGRATED, message, hint))
-                if native.note and "load_state_dict" in file.uses:
+                if native.note and loads_optimizer(file):
                     told.append(Finding.at(file.tree, use.node, native.code, Kind.NOTE, native.note))
         told += framework_switches(file)
         told += _told_of_names(file)

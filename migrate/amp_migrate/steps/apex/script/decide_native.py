@@ -270,10 +270,8 @@ class NativeDecider:
             inner=tuple((each, owner) for owner, each in attributes if each.attr.value == "optimizer"),
             copied=tuple(copies_of_gradients(file, self._roles)),
             networks=tuple(half_networks(file, self._roles)),
-            saved=tuple((each, self._scaler_at(file, each.holder)) for each in saved_entries(file, self._roles)),
-            restored=tuple(
-                (each, self._scaler_at(file, each.statement)) for each in restored_entries(file, self._roles)
-            ),
+            saved=tuple((each, self._scaler_at(file, each.holder)) for each in saved_entries(file)),
+            restored=tuple((each, self._scaler_at(file, each.statement)) for each in restored_entries(file)),
         )
 
 

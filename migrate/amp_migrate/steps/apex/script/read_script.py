@@ -72,7 +72,7 @@ class ScriptReader:
         for file in files:
             refusals += leftovers(self._project, file, files, self._settings.target_torch)
             refusals += not_understood(file, self._roles) if wraps else ()
-            wrapped = read_wrappers(file, self._settings.apex_o2)
+            wrapped = read_wrappers(file, self._settings.apex_o2, files)
             for read in (*read_inits(file), *read_initializes(file, self._settings.apex_o2, wrapped)):
                 (refusals if isinstance(read, Refusal) else initializes).append(read)  # type: ignore[arg-type]
             for step in read_steps(file, self._roles, self._steppers, wraps=wraps):

@@ -6,7 +6,7 @@ The wrapper holds float32 copies of float16 weights, scales the loss and looks f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
@@ -22,6 +22,7 @@ from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.uses.apex_calls import wrapper_calls
 from amp_migrate.steps.apex.uses.norm_limits import norm_limits
 from amp_migrate.steps.model.training_step import Backward
+from amp_migrate.steps.scaler.checkpoint_entries import loads_optimizer
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE, FP16_OPTIMIZER, FP16_UTILS, HALF_NETWORKS, USE_SHIM, WRAPPERS
 from amp_migrate.trees.nodes import Block, is_constant
@@ -40,10 +41,11 @@ _CLIPS = "max_grad_norm clipped the gradients of each group in FusedAdam's step:
 _OLD_CHECKPOINTS = "a checkpoint with the state of an FP16_Optimizer holds objects of Apex, and cannot be loaded"
 
 
-def read_wrappers(file: File, apex_o2: Apex) -> Iterator[Initialize | Refusal]:
+def read_wrappers(file: File, apex_o2: Apex, files: Iterable[File]) -> Iterator[Initialize | Refusal]:
     """What each wrapper of a file says: the optimizer, the loss scale, the condition.
 
     Args:
+        files: those of its script.
         apex_o2: whether float16 weights may become float32 ones.
     """
     for call in wrapper_calls(file):
@@ -64,7 +66,7 @@ def read_wrappers(file: File, apex_o2: Apex) -> Iterator[Initialize | Refusal]:
         optimizer = arguments["init_optimizer"]
         home, conditions = place_of(file, statement, target)
         is_renamed = file.tree.code(target) != file.tree.code(optimizer)
-        notes: tuple[str, ...] = (_NOTE, _OLD_CHECKPOINTS) if "load_state_dict" in file.uses else (_NOTE,)
+        notes: tuple[str, ...] = (_NOTE, _OLD_CHECKPOINTS) if any(map(loads_optimizer, files)) else (_NOTE,)
         notes += (_CLIPS,) if any(True for _ in norm_limits(file)) else ()
         yield Initialize(
             file=file,

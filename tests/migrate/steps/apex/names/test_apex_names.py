@@ -282,9 +282,10 @@ def test_files_of_a_script_on_the_shim_stay_there_with_it(rewrites_files: Check)
 
 
 def test_checkpoint_that_does_not_fit_is_told(migrate: Check) -> None:
-    text = "from apex.optimizers import FusedAdam\n\noptimizer = FusedAdam(p)\noptimizer.load_state_dict(state)\n"
-    said: list[Finding] = [each for each in migrate(text).findings if each.kind is Kind.NOTE]
-    assert ["no step of each parameter" in each.message for each in said] == [True]
+    text = "from apex.optimizers import FusedAdam\n\noptimizer = FusedAdam(p)\n"
+    for line, is_told in (("optimizer.load_state_dict(state)\n", [True]), ("model.load_state_dict(state)\n", [])):
+        said: list[Finding] = [each for each in migrate(text + line).findings if each.kind is Kind.NOTE]
+        assert ["no step of each parameter" in each.message for each in said] == is_told
 
 
 def test_target_without_the_new_name_keeps_apex() -> None:

@@ -153,6 +153,11 @@ def test_the_scale_is_kept_in_checkpoints(migrate: Check) -> None:
     assert any("holds objects of Apex" in finding.message for finding in plan.findings)
 
 
+def test_a_model_that_is_loaded_by_itself_is_no_old_checkpoint(migrate: Check) -> None:
+    plan = migrate(script(more='model.load_state_dict(torch.load("model.bin"))'))
+    assert not any("holds objects of Apex" in finding.message for finding in plan.findings)
+
+
 @pytest.mark.parametrize(
     ("options", "scaler"),
     [
