@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.flow.domain.atoms import Atom
-from amp_migrate.flow.domain.machine import EMPTY, Machine
+from amp_migrate.flow.domain.machine import EMPTY, LOST_GRAD, Machine
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.pytorch.gradients import AGAIN
 from amp_migrate.hazards.seen.script import Script
@@ -23,11 +23,15 @@ def made_anew(script: Script) -> Iterator[tuple[Event, cst.CSTNode]]:
     for event in questions.events(Act.SCALER_MADE):
         node = script.flowing.node_at(script.file, event.site)
         again = [machine for machine, _ in event.states if machine.get(AGAIN)]
-        stepped = {optimizer for machine in again for optimizer in _stepped(machine, event)}
-        is_anew = stepped and all(_stepped(each, event) or _is_first(each, stepped) for each in again)
-        if node is None or not is_anew or _asks_for_itself(script, node):
+        if node is None or not again:
             continue
-        around = script.file.tree.loop(node) or script.file.tree.function(node) or script.file.tree.module
+        loop = script.file.tree.loop(node)
+        rounds = set() if loop is None else _stepped_in(script, loop, event)
+        stepped = {optimizer for machine in again for optimizer in _stepped(machine, event, rounds)}
+        is_anew = stepped and all(_stepped(each, event, rounds) or _is_first(each, stepped) for each in again)
+        if not is_anew or _asks_for_itself(script, node):
+            continue
+        around = loop or script.file.tree.function(node) or script.file.tree.module
         if not any(each.optimizer & stepped and script.flowing.runs(script.file, around, each) for each in made):
             yield event, node
 
@@ -40,9 +44,20 @@ def _asks_for_itself(script: Script, node: cst.CSTNode) -> bool:
     return any(path in text for path in kept_in for text in asked)
 
 
-def _stepped(machine: Machine, event: Event) -> list[Atom]:
-    """The optimizers that have stepped with the scaler that was made here before."""
-    return [key[2] for key in machine.keys if key[0] == "stepped" and key[1] in event.scaler]
+def _stepped(machine: Machine, event: Event, rounds: set[Atom]) -> list[Atom]:
+    """The optimizers that have stepped with the scaler that was made here before.
+
+    Where there were too many ways to tell them apart, the loop says by itself what it has stepped when it comes round.
+    """
+    known = [key[2] for key in machine.keys if key[0] == "stepped" and key[1] in event.scaler]
+    return known or [each for each in rounds if machine.grad(each) == LOST_GRAD]
+
+
+def _stepped_in(script: Script, loop: cst.CSTNode, made: Event) -> set[Atom]:
+    """The optimizers that a loop steps with the scaler that is made in it."""
+    steps = script.flowing.questions.events(Act.SCALER_STEP)
+    own = [each for each in steps if each.scaler & made.scaler and script.flowing.runs(script.file, loop, each)]
+    return {atom for each in own for atom in each.optimizer if isinstance(atom, Atom)}
 
 
 def _is_first(machine: Machine, optimizers: set[Atom]) -> bool:

@@ -270,6 +270,36 @@ def test_a_scaler_made_anew_under_a_switch_is_told_though_gradients_are_cleared_
     )
 
 
+MANY = """
+    def main(model, loader, kind, mixed):
+        {makes}
+        for epoch in range(10):
+            {epoch}
+            for x in loader:
+                optimizer.zero_grad()
+                if mixed:
+                    with torch.amp.autocast("cuda", dtype=torch.float16):
+                        loss = model(x).mean()
+                    scaler.scale(loss).backward()
+                    scaler.step(optimizer)
+                    scaler.update()
+                else:
+                    model(x).mean().backward()
+                    optimizer.step()
+"""
+KINDS = ("SGD", "Adam", "AdamW", "Rprop", "Adadelta", "Adagrad")
+
+
+def any_of_many(indent: str) -> str:
+    lines = [f'if kind == "{each}": optimizer = torch.optim.{each}(model.parameters(), lr=0.1)' for each in KINDS]
+    return f"\n{indent}".join(lines)
+
+
+def test_a_scaler_that_is_made_anew_is_told_where_there_are_too_many_ways(marked: Check, clean: Check) -> None:
+    marked(MANY.format(makes=any_of_many(8 * " "), epoch=f"if mixed: {ANEW_HERE}"))
+    clean(MANY.format(makes="pass", epoch=f"{any_of_many(12 * ' ')}\n            {SCALER}"))
+
+
 def test_a_scaler_that_is_made_anew_need_not_be_saved(marked: Check) -> None:
     saved = 'torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "last.pt")'
     marked(FOLDS.format(before=MADE, fold=saved, epoch=ANEW_HERE))
