@@ -86,6 +86,10 @@ class Roles:
             return True
         if isinstance(node, cst.Attribute) and file.names.full(node):  # `networks.print_network` is a function
             return True
+        makers = [file.names.callee(each.value) for each in bindings if isinstance(each.value, cst.Call)]
+        packages = {each.partition(".")[0] for each in makers}
+        if packages and len(makers) == len(bindings) and packages <= table.WITHOUT_MODULES:
+            return True
         return self.losses.is_object(file, node) or is_optimizer(file, node)
 
     def _holds_module(self, file: File, node: cst.BaseExpression, bindings: Sequence[Binding], depth: int) -> bool:

@@ -104,6 +104,9 @@ TEXT_METHODS = frozenset(
     ).split()
 )
 
+# Packages with models and processors of their own, none of which is a module of PyTorch.
+WITHOUT_MODULES = frozenset("catboost fasttext gensim keras lightgbm sentencepiece sklearn tensorflow xgboost".split())
+
 # What runs replicas of a module in threads.
 DATA_PARALLEL = frozenset(("torch.nn.DataParallel", "torch.nn.parallel.DataParallel"))
 

@@ -42,6 +42,7 @@ def last_call(made: tuple[Project, dict[str, File]]) -> tuple[Roles, File, cst.C
         "def f(thing):\n    thing(x)\nf(nn.Linear(2, 2))\nnn.Linear(2, 2)(x)",
         "def f(model):\n    return model\nmodel(x)",
         "m = nn.Linear(2, 2)\nm.module(x)",
+        "from sklearn.svm import SVC\nmodel = SVC()\nmodel = Net()\nmodel(x)",
         "m = nn.Linear(2, 2)\nm.forward(x)",
         "m = nn.Linear(2, 2)\nm.encode(x)",
         "m = nn.Linear(2, 2)\nother = m\nother(x)",
@@ -58,6 +59,8 @@ def test_call_runs_a_forward(project: Make, text: str) -> None:
     "text",
     [
         "print(x)",
+        "import sentencepiece as spm\nsp_model = spm.SentencePieceProcessor()\nsp_model.IdToPiece(x)",
+        "from sklearn.svm import SVC\nmodel = SVC()\nmodel.predict(x)",
         "f = open(x)\nf(x)",
         "f = frame.query(x).eval(y)\nf(x)",
         "class Plan:\n    def f(self, x):\n        self.forward(x)",
