@@ -31,7 +31,7 @@ SHIM_MODULES = {
     "apex.parallel.distributed": "amp_shim.parallel.distributed",
     "apex_C": "amp_shim.parallel.flat",
 }
-# What does the work of packages that Apex still has, by package.
+# What does the work of what Apex still has, by package or name.
 COUNTERPARTS = {
     "apex.RNN": "torch.nn.LSTM, GRU or RNN",
     "apex.contrib.cudnn_gbn": "torch.nn.SyncBatchNorm",
@@ -39,6 +39,8 @@ COUNTERPARTS = {
     "apex.contrib.groupbn": "torch.nn.BatchNorm2d with memory_format=torch.channels_last",
     "apex.contrib.multihead_attn": "torch.nn.MultiheadAttention",
     "apex.contrib.optimizers": "torch.distributed.optim.ZeroRedundancyOptimizer, or FSDP",
+    "apex.contrib.optimizers.FusedAdam": "torch.optim.AdamW(..., fused=True)",
+    "apex.contrib.optimizers.FusedSGD": "torch.optim.SGD(..., fused=True)",
     "apex.contrib.sparsity": "torch.sparse.to_sparse_semi_structured",
     "apex.contrib.transducer": "torchaudio.functional.rnnt_loss",
     "apex.contrib.xentropy": "torch.nn.functional.cross_entropy(..., reduction='none', ignore_index=padding_idx)",
@@ -65,6 +67,8 @@ SCALE_LOSS = "loss optimizers loss_id model delay_unscale delay_overflow_check".
 FP16_UTILS = "apex.fp16_utils"
 WRAPPERS = tuple(f"{package}.FP16_Optimizer" for package in (FP16_UTILS, "apex.optimizers", "apex.contrib.optimizers"))
 FP16_OPTIMIZER = "init_optimizer static_loss_scale dynamic_loss_scale dynamic_loss_args verbose".split()
+# The optimizer of 2019 whose step clipped gradients, where a wrapper told it their norms; it moved to `contrib` later.
+CLIPS_IN_STEP = frozenset(("apex.optimizers.FusedAdam", "apex.contrib.optimizers.FusedAdam"))
 HALF_NETWORKS = frozenset(f"{FP16_UTILS}.{name}" for name in ("network_to_half", "FP16Model", "BN_convert_float"))
 # What `from apex.fp16_utils import *` brings: all that its package names, its modules among it.
 STAR_NAMES = {

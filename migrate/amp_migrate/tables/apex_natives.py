@@ -222,6 +222,7 @@ INNER_MODULES = {
     "apex.fused_dense.fused_dense": "apex.fused_dense",
     "apex.mlp.mlp": "apex.mlp",
     "apex.contrib.optimizers.fp16_optimizer": "apex.contrib.optimizers",
+    "apex.contrib.optimizers.fused_adam": "apex.contrib.optimizers",
     "apex.fp16_utils.fp16_optimizer": "apex.fp16_utils",
     "apex.normalization.fused_layer_norm": "apex.normalization",
     "apex.optimizers.fp16_optimizer": "apex.optimizers",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 
 from .conftest import Check
@@ -115,6 +117,19 @@ def test_a_limit_that_the_step_cannot_read_is_not_taken_for_the_same(wrong: Chec
         return f"{text}\n    def main(args, other, model, loader):\n{call}"
 
     assert "max_grad_norm" in wrong(parted(BEFORE, "optimizer"), parted(AFTER, "optimizer, scaler"))
+
+
+def test_a_limit_of_another_function_holds_where_the_scaler_is_on(wrong: Check) -> None:
+    def parted(text: str) -> str:
+        """The same, where the loop is a function that reads what the module has."""
+        body = dedent(text).replace("def train(args, model, loader):", "if True:")
+        made, _, loop = body.partition("    for x, y in loader:\n")
+        return f"{made}\ndef steps(loader):\n    for x, y in loader:\n{loop}"
+
+    before, after = parted(BEFORE.replace("args.norm", "1.0")), parted(AFTER.replace("args.norm", "1.0"))
+    is_on = after.replace("if bool(args.fp16) else ():", "if scaler.is_enabled() else ():")
+    assert wrong(before, is_on) == ""
+    assert wrong(before, is_on.replace("if scaler.is_enabled() else ():", "if clips else ():")) != ""
 
 
 def test_what_no_wrapper_tells_the_norms_clips_nothing(wrong: Check) -> None:

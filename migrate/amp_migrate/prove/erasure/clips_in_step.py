@@ -14,9 +14,9 @@ from amp_migrate.prove.code.file import File
 from amp_migrate.prove.code.scopes import Scope
 from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.erasure.calls_of_torch import native_call
+from amp_migrate.tables.apex_names import CLIPS_IN_STEP
 
 KEYWORD = "max_grad_norm"
-OPTIMIZER = "apex.optimizers.FusedAdam"
 CLIP = "torch.nn.utils.clip_grad_norm_"
 _GROUP = "<group>"
 
@@ -61,8 +61,9 @@ class Limits:
         found = []
         for file in self._values.files.values():
             for statement, at in file.scopes.statements:
-                for call in ast.walk(statement) if isinstance(statement, ast.Assign) else ():
-                    if call in made and isinstance(call, ast.Call) and self._values.name(call.func, at) == OPTIMIZER:
+                calls = ast.walk(statement) if isinstance(statement, ast.Assign) else ()
+                for call in (each for each in calls if isinstance(each, ast.Call)):
+                    if call in made and self._values.name(call.func, at) in CLIPS_IN_STEP:
                         norms = [each.value for each in call.keywords if each.arg == KEYWORD and not _is_nothing(each)]
                         tests = list(_tests(getattr(at.node, "body", []), call, optimizer))
                         test = None if not tests else tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)

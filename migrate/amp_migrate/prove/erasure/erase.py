@@ -28,9 +28,10 @@ from amp_migrate.prove.code.scopes import FUNCTIONS, Function, Scope, heads, par
 from amp_migrate.prove.code.trees import Same, dump, is_same
 from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.erasure.calls_of_torch import native_call
-from amp_migrate.prove.erasure.clips_in_step import CLIP, KEYWORD, OPTIMIZER, Limits, clips, named_alike
+from amp_migrate.prove.erasure.clips_in_step import CLIP, KEYWORD, Limits, clips, named_alike
 from amp_migrate.prove.erasure.simplify import IS_ON, PARAMETERS, is_method, simplified
 from amp_migrate.prove.erasure.simplify import SCALER as MARK
+from amp_migrate.tables.apex_names import CLIPS_IN_STEP
 
 MayGo: TypeAlias = "Callable[[ast.expr, Scope], bool]"
 _Node = TypeVar("_Node", bound=ast.AST)
@@ -258,13 +259,13 @@ class Eraser:
             return
         for limit in self._limits.of(call.func.value, self._scope):
             test = None if limit.test is None else self.expression(limit.test)
-            if limit.is_read_alike(self._scope):
+            if test is not None and limit.scope is not self._scope and isinstance(limit.norm, ast.Constant):
+                test = ast.Call(ast.Name(IS_ON, ast.Load()), [], [])  # what asked for it there makes the scaler
                 yield clips(self.expression(call.func.value), self.expression(limit.norm), test, node)
-            elif isinstance(limit.norm, ast.Constant):  # what asked for it there is what the scaler is made by
-                is_on = ast.Call(ast.Name(IS_ON, ast.Load()), [], [])
-                yield clips(self.expression(call.func.value), self.expression(limit.norm), is_on, node)
+            elif limit.is_read_alike(self._scope):
+                yield clips(self.expression(call.func.value), self.expression(limit.norm), test, node)
             else:
-                yield ast.copy_location(ast.Assert(ast.Name(f"{OPTIMIZER}.{KEYWORD}", ast.Load())), node)
+                yield ast.copy_location(ast.Assert(ast.Name(KEYWORD, ast.Load())), node)
 
     def _For(self, node: ast.For) -> Iterator[ast.stmt]:
         yield named_alike(self._rebuilt(node))
@@ -526,7 +527,7 @@ class Eraser:
             return wrapped
         if self._is_base_of_scaler(node):
             return ast.copy_location(ast.Call(self.expression(node.func), [], []), node)
-        if name == OPTIMIZER and self._limits.are_known:
+        if name in CLIPS_IN_STEP and self._limits.are_known:
             rest = [each for each in node.keywords if each.arg != KEYWORD]  # every step says it
             node = ast.copy_location(ast.Call(node.func, node.args, rest), node)
         gone = self._carried(node)

@@ -230,7 +230,7 @@ class ApexRest:
             else:
                 package = ".".join(item.full.split(".")[: 3 if item.full.startswith("apex.contrib.") else 2])
                 message = f"import left as it was: Apex still has {item.full}"
-                hint = COUNTERPARTS.get(package, "")
+                hint = COUNTERPARTS.get(item.full) or COUNTERPARTS.get(package, "")
                 yield Finding.at(
                     file.tree, statement, APEX_LEFT.code, Kind.LEFT, message, hint and f"without Apex: {hint}"
                 )

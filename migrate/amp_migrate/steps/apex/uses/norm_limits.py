@@ -1,7 +1,7 @@
 """`max_grad_norm=` of the `FusedAdam` that Apex had in 2019: its `step` clipped the gradients of each group.
 
-It did so for the `FP16_Optimizer` around it, which knew their norms. Today's `FusedAdam` takes no such argument, so the
-script clips by itself.
+It did so for the `FP16_Optimizer` around it, which knew their norms. Today's `FusedAdam` takes no such argument, and
+that of `contrib` raises without a wrapper that tells it the norms, so the script clips by itself.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from amp_migrate.analysis.files import File
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.uses.apex_calls import wrapper_calls
 from amp_migrate.steps.model.training_step import TrainingStep
-from amp_migrate.tables.apex_names import USE_SHIM
+from amp_migrate.tables.apex_names import CLIPS_IN_STEP, USE_SHIM
 from amp_migrate.tables.apex_natives import public_name
 from amp_migrate.trees.nodes import is_constant
 
-_OPTIMIZER = "apex.optimizers.FusedAdam"
 _KEYWORD = "max_grad_norm"
 _GONE = "eps_inside_sqrt"
 
@@ -44,7 +43,7 @@ class NormLimit:
 def norm_limits(file: File) -> Iterator[NormLimit]:
     """The limits in a file that puts an `FP16_Optimizer` round its optimizers."""
     for call in file.calls if wrapper_calls(file) else ():
-        if public_name(file.names.callee(call)) == _OPTIMIZER:
+        if public_name(file.names.callee(call)) in CLIPS_IN_STEP:
             for arg in call.args:
                 if arg.keyword is not None and arg.keyword.value == _KEYWORD:
                     yield NormLimit(file, arg)
@@ -54,8 +53,10 @@ def limit_of(files: Iterable[File]) -> NormLimit | Refusal | None:
     """The limit that a script has everywhere; None where nothing is clipped."""
     found = [each for file in files for each in norm_limits(file)]
     for each in found:
-        for arg in cst.ensure_type(each.file.tree.parents[each.arg], cst.Call).args:
-            if arg.keyword is not None and arg.keyword.value == _GONE:
+        call = cst.ensure_type(each.file.tree.parents[each.arg], cst.Call)
+        is_in_contrib = each.file.names.callee(call).startswith("apex.contrib.")
+        for arg in call.args:
+            if arg.keyword is not None and arg.keyword.value == _GONE and not is_in_contrib:
                 return Refusal(each.file, arg, f"Apex's FusedAdam has no {_GONE}= any more", USE_SHIM)
     if len({each.code for each in found}) > 1:
         file, arg = found[-1].file, found[-1].arg

@@ -269,6 +269,49 @@ def test_wrapper_of_apex_optimizers_with_an_optimizer_that_clips(rewrites: Check
     ]
 
 
+def test_wrapper_of_contrib_with_an_optimizer_that_clips_where_another_function_steps(rewrites: Check) -> None:
+    plan = rewrites("""
+      def train(loader):
+          for x, y in loader:
+    -         loss = nn.functional.cross_entropy(model(x), y)
+    -         if fp16:
+    -             optimizer.backward(loss)
+    -         else:
+    -             loss.backward()
+    -         optimizer.step()
+    +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=fp16):
+    +             loss = nn.functional.cross_entropy(model(x), y)
+    +         scaler.scale(loss).backward()
+    +         scaler.unscale_(optimizer)
+    +         for group in optimizer.param_groups if scaler.is_enabled() else ():
+    +             torch.nn.utils.clip_grad_norm_(group["params"], 1.0)
+    +         scaler.step(optimizer)
+    +         scaler.update()
+              optimizer.zero_grad()
+
+
+      if __name__ == "__main__":
+          fp16 = "--fp16" in sys.argv
+          model = nn.Linear(8, 3).cuda()
+    -     if fp16:
+    -         model.half()
+    +     scaler = torch.amp.GradScaler("cuda", enabled=fp16)
+          if fp16:
+    -         from apex.contrib.optimizers import FP16_Optimizer, FusedAdam
+    +         from apex.contrib.optimizers import FusedAdam
+
+    -         optimizer = FusedAdam(model.parameters(), lr=0.1, bias_correction=False, max_grad_norm=1.0)
+    -         optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=True)
+    +         optimizer = FusedAdam(model.parameters(), lr=0.1, bias_correction=False)
+          else:
+              optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+          train(loader)
+    """)
+    assert [each.hint for each in plan.findings if each.code == "AMP391"] == [
+        "without Apex: torch.optim.AdamW(..., fused=True)"
+    ]
+
+
 def test_optimizer_that_torch_has_goes_with_its_wrapper(migrate: Check) -> None:
     text = """
         from apex.optimizers import FusedAdam
