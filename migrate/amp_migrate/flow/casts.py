@@ -19,7 +19,7 @@ from amp_migrate.flow.domain.contexts import OFF
 from amp_migrate.flow.domain.tensor import F32, F64, LOW, Tensor
 from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, A_RUNNING_BUFFER, Act, Event
 from amp_migrate.flow.pytorch.functions import operator_name
-from amp_migrate.flow.pytorch.modules import SOME_LAYER
+from amp_migrate.flow.pytorch.modules import SOME_LAYER, takes
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
 from amp_migrate.tables import operators as table
 
@@ -196,7 +196,9 @@ class Casts:
         if isinstance(node.func, ast.Attribute) and tensor_of(self._value(node.func.value)) is not None:
             return not (node.func.attr.endswith("_") and self._may_be_low(node.func.value))
         made = self._value(node)  # `nn.BCELoss()(p, y)` makes the module whose operator it is
-        names = [_operator(each) for each in (made if _are_modules(made) else self._value(node.func))]
+        count = len(node.args) + len(node.keywords)
+        fitting = (each for each in self._value(node.func) if not isinstance(each, Obj) or takes(each.external, count))
+        names = [_operator(each) for each in (made if _are_modules(made) else fitting)]
         return bool(names) and all(each in table.RESULT and each not in table.WEIGHTED for each in names)
 
     def _named_in(self, node: ast.AST) -> Iterator[ast.expr]:

@@ -258,7 +258,6 @@ class _Walk(Walk[Way]):
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) is outcome:
             for each in test.values:
                 states = self.branch(each, outcome, states)
-            return states
         name, is_none = _asks(test)
         if test not in self._codes:
             self._codes[test] = ast.unparse(test)

@@ -24,6 +24,8 @@ WITHDRAWN = ("apex.optimizers.FP16_Optimizer",)
 SHIM = "amp_shim"
 # What follows for a script that has no native form.
 USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
+# What follows for one that the shim cannot serve as a whole.
+AN_OLD_APEX = "it needs an Apex that still has this FP16_Optimizer"
 # Modules of Apex that the shim has under another name.
 SHIM_MODULES = {
     "amp_C": "amp_shim.multi_tensor_apply.amp_c",

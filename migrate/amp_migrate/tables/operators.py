@@ -328,6 +328,12 @@ WEIGHTED = frozenset(
     "rms_norm batch_norm instance_norm lstm_cell gru_cell rnn_tanh_cell lstm gru rnn_tanh "
     "multi_head_attention_forward".split()
 )
+# Layers without weights: those that compare two tensors or more, and the others, which take one.
+COMPARING = frozenset(name for name in LAYERS if name.endswith(("Loss", "Loss2d"))) | {
+    "CosineSimilarity",
+    "PairwiseDistance",
+}
+OF_ONE_TENSOR = frozenset(name for name, operator in LAYERS.items() if operator not in WEIGHTED) - COMPARING
 # Whose result has a shape, whatever goes in.
 SHAPED_RESULTS = frozenset(
     "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d mm bmm addmm baddbmm "

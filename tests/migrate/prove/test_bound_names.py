@@ -184,3 +184,23 @@ def test_a_test_is_the_same_while_no_name_in_it_changes(wrong: Check) -> None:
     for name, said in (("x", ""), ("mode", "the result uses `scaler` where it may have no value")):
         text, result = (each.replace("NAME", name) for each in (before, after))
         assert wrong(text, result) == said  # `x` is only a letter of "apex"
+
+
+def test_a_test_of_several_parts_is_the_same_test_each_time(wrong: Check) -> None:
+    before = """
+    import torch
+    def fit(model, loader, amp, apex, optimizer):
+        for x in loader:
+            if TEST:
+                model(x).sum().backward()
+                optimizer.step()
+    """
+    made = "        if TEST: scaler = torch.amp.GradScaler('cuda')\n        for"
+    after = before.replace("        for", made).replace(
+        "model(x).sum().backward()", "scaler.scale(model(x).sum()).backward()"
+    )
+    after = after.replace("optimizer.step()", "scaler.step(optimizer); scaler.update()")
+    for test in ("amp or apex", "amp and apex", "not (amp or apex)"):
+        assert wrong(before.replace("TEST", test), after.replace("TEST", test)) == ""
+    either = after.replace("TEST", "amp and apex", 1).replace("TEST", "amp or apex")
+    assert wrong(before.replace("TEST", "amp or apex"), either) == "the result uses `scaler` where it may have no value"

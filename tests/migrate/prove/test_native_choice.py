@@ -122,6 +122,20 @@ def test_where_the_original_does_not_choose_between_the_two(old: str, new: str, 
 
 
 @pytest.mark.parametrize(
+    ("saved", "left"),
+    [
+        ('amp.state_dict() if kind == "apex" else None', "None"),
+        ('None if kind != "apex" else amp.state_dict()', "None"),
+        ('[amp.state_dict() if kind == "apex" else kind]', "[kind]"),
+    ],
+)
+def test_the_side_of_an_expression_that_apex_takes_is_never_taken(saved: str, left: str, wrong: Check) -> None:
+    save = "    torch.save({'model': model, 'amp': STATE}, path)\n"
+    assert wrong(BEFORE + save.replace("STATE", saved), AFTER + save.replace("STATE", left)) == ""
+    assert "another program" in wrong(BEFORE + save.replace("STATE", saved), AFTER + save.replace("STATE", "1"))
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "    if args.other:\n        args.scaler = torch.amp.GradScaler('cuda')\n",

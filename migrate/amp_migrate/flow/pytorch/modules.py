@@ -103,6 +103,12 @@ def is_module_name(name: str) -> bool:
     )
 
 
+def takes(name: str, count: int) -> bool:
+    """Whether a call of a layer of PyTorch's may have so many arguments: with others it raises."""
+    layer = name.removeprefix("torch.nn.")
+    return count > 1 if layer in table.COMPARING else count == 1 or layer not in table.OF_ONE_TENSOR
+
+
 def make(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     """A new module of a class of PyTorch's, or of another package's factory."""
     owner = Obj(frame.site(node), frame.context_of_objects, External(name))
@@ -290,7 +296,9 @@ def call_object(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Val
         own = frame.read(owner, "forward")  # `module.forward = f`
         replaced = frame.analysis.call(frame, own, args, node) if own else NEVER
         frame.is_dead = False
-        return _hooked(frame, owner, args, join(replaced, _layer(frame, owner, name, args, node)), node)
+        result = join(replaced, _layer(frame, owner, name, args, node))
+        frame.is_dead &= not own
+        return _hooked(frame, owner, args, result, node)
     if name == SOME_LAYER and len(args.positional) > 1:
         if frame.now.context.cuda.may_be_on:
             frame.analysis.event(frame, Act.REFUSED, node, why=SOME_LOSS, is_sure=False)
@@ -361,7 +369,11 @@ def _added(frame: Frame, owner: Obj, names: Iterable[str]) -> Value:
 
 def _layer(frame: Frame, owner: Obj, name: str, args: Arguments, node: ast.AST) -> Value:
     last = name.rpartition(".")[2]
-    given = [*args.positional, *args.keywords.values()] or [args.rest or UNKNOWN]
+    given = [*args.positional, *args.keywords.values()]
+    if not (args.rest or args.others or takes(name, len(given))):
+        frame.is_dead = True
+        return NEVER
+    given = given or [args.rest or UNKNOWN]
     if last == "Embedding":
         weight = weights(frame, owner)
         return operate(frame, "index", [one(weight.but(leaf=NOTHING, reach=weight.leaf, surely=weight.leaf))], node)

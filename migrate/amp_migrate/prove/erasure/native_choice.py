@@ -152,8 +152,19 @@ class _Chosen:
             yield node, new
         elif not isinstance(node, ast.JoinedStr):
             inner = self._chooser.scopes.inside(node, scope)
+            never = self._never(node, scope)
+            if never is not None:
+                yield never, "None"
             for each in ast.iter_child_nodes(node):
-                yield from self._edits(each, inner)
+                if each is not never:
+                    yield from self._edits(each, inner)
+
+    def _never(self, node: ast.AST, scope: Scope) -> ast.expr | None:
+        """The side of a conditional expression that is never taken."""
+        if not isinstance(node, ast.IfExp):
+            return None
+        truth = self._truth(node.test, scope)
+        return None if truth is None else node.orelse if truth else node.body
 
     def _answer(self, node: ast.expr, scope: Scope) -> str | None:
         """A question as it is where native AMP is chosen; None where it stays what it is."""

@@ -61,7 +61,7 @@ from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints
 from amp_migrate.steps.statements.bodies import bodies
 from amp_migrate.steps.told_beside import told_beside
-from amp_migrate.tables.apex_names import SHIM_SINCE, USE_SHIM
+from amp_migrate.tables.apex_names import AN_OLD_APEX, SHIM_SINCE, USE_SHIM
 from amp_migrate.trees.nodes import Statement, nested_statements
 from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
@@ -82,7 +82,7 @@ class ApexMigration:
         self._unwanted: set[File] = set()
         self._native: set[File] = set()
         self._on_shim: set[File] = set()
-        self._left: set[File] = set()  # what no shim has, either
+        self._left: set[File] = set()  # what no shim has, either: it runs with an Apex that has all of it
         self._has_shim = settings.target_torch >= SHIM_SINCE and settings.apex is not Apex.NATIVE
 
     def _is_wanted(self, script: Files) -> bool:
@@ -109,9 +109,8 @@ class ApexMigration:
         edits = [edit for move in moves for edit in move.edits]
         rest = ApexRest(self.project, self.wishes, replaced_by(edits), dropped_by(edits))
         for file in self._files:
-            if file not in self._unwanted:
-                on_shim, amp_is_gone = self._is_on_shim(file), file in self._native
-                stays = on_shim or file in self._left
+            if file not in self._unwanted and file not in self._left:
+                stays, amp_is_gone = self._is_on_shim(file), file in self._native
                 moves += rest.moves(file, stays=stays, amp_is_gone=amp_is_gone, probes=self._probes)
         moves.append(Move((), tuple(_told_of_shim(of_unknown_amp(self._files), has_shim=False))))
         return list(told_beside(moves))
@@ -152,12 +151,14 @@ class ApexMigration:
             return self._native_move(files, native)
         if self.settings.apex is not Apex.SHIM:
             native = (*native, *_carried_along(files, native))
-        has_shim = self._has_shim and not any(map(has_later_wrapper, files))
+        needs_apex = any(map(has_later_wrapper, files))
+        has_shim = self._has_shim and not needs_apex
         if has_shim:
             self._on_shim.update(files)
         elif self._has_shim:
             self._left.update(files)
-        return Move((), tuple(_told_of_shim(native, has_shim=has_shim)))
+        instead = AN_OLD_APEX if needs_apex else ""
+        return Move((), tuple(_told_of_shim(native, has_shim=has_shim, instead=instead)))
 
     def _to_native(self, script: ApexScript) -> Move | tuple[Refusal, ...]:
         """The move of a script to native AMP, or what speaks against it."""
@@ -310,11 +311,12 @@ def _carried_along(files: Files, refusals: Sequence[Refusal]) -> Iterator[Refusa
             yield Refusal(file, calls[0], f"what is in {where} is, and the script moves as a whole")
 
 
-def _told_of_shim(refusals: Iterable[Refusal], *, has_shim: bool) -> Iterator[Finding]:
+def _told_of_shim(refusals: Iterable[Refusal], *, has_shim: bool, instead: str = "") -> Iterator[Finding]:
+    """What is said of scripts that are not native; `instead`: what follows where the shim does not serve them."""
     kind = Kind.NOTE if has_shim else Kind.LEFT
     outcome = "kept on amp_shim instead of native AMP" if has_shim else "left on Apex"
     for each in dict.fromkeys(refusals):
-        hint = each.hint if has_shim or each.hint != USE_SHIM else ""
+        hint = each.hint if has_shim or each.hint != USE_SHIM else instead
         yield Finding.at(each.file.tree, each.node, APEX_ON_SHIM.code, kind, f"{outcome}: {each.reason}", hint)
 
 

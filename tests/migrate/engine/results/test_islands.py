@@ -472,3 +472,31 @@ def test_sums_in_float32_do_not_overflow_a_running_buffer(product: str) -> None:
     plan = migrate_text(MOVING_SUMS.format(product=product, update=update), Settings())
     assert "autocast(" in plan.after
     assert not any("running buffer" in each.message for each in plan.findings)
+
+
+BY_TYPE = """\
+class Adversarial(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+        if kind == "nsgan":
+            self.criterion = nn.BCELoss()
+        elif kind == "hinge":
+            self.criterion = nn.ReLU()
+
+    def forward(self, p, target):
+        if self.kind == "hinge":
+            return self.criterion(1 - p).mean()
+        return self.criterion(p, target)
+
+
+model = Net()"""
+
+
+def test_a_criterion_that_a_setting_picks_is_one_that_takes_what_it_is_given() -> None:
+    text = PROBABILITIES.replace("model = Net()", BY_TYPE).replace("COMPUTED", "criterion(out, target.cuda())")
+    after = migrate_text(text.replace("MADE", "Adversarial(kind)"), Settings()).after
+    assert f"        {OFF}\n            return self.criterion(p, target)\n" in after
+    assert "            return self.criterion(1 - p).mean()\n" in after  # which BCELoss would refuse, whatever is on
+    hidden = text.replace("nn.ReLU()", "nn.CosineEmbeddingLoss()").replace("1 - p)", "p, 1 - p)")
+    assert migrate_text(hidden.replace("MADE", "Adversarial(kind)"), Settings()).after.count(OFF) == 2

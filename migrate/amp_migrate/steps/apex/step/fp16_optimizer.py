@@ -28,11 +28,13 @@ from amp_migrate.tables.apex_names import DYNAMIC_SCALE, FP16_OPTIMIZER, FP16_UT
 from amp_migrate.trees.nodes import Block, is_constant
 from amp_migrate.trees.own_calls import named_arguments
 
-# What is asked of a wrapper that its optimizer or the scaler can answer.
-_ANSWERED = frozenset(
+# What a wrapper has of its own, and neither its optimizer nor the scaler can answer; all else is its optimizer's.
+_OWN = frozenset(
     (
-        "backward clip_master_grads load_state_dict loss_scale optimizer param_groups state state_dict step "
-        "update_master_grads zero_grad"
+        "all_fp16_params all_fp32_from_fp16_params all_fp32_from_fp32_params clip_grad_norm cur_iter cur_scale "
+        "dynamic_loss_scale first_closure_call_this_step fp16_groups fp16_groups_flat fp32_from_fp16_groups "
+        "fp32_from_fp32_groups fp32_groups_flat inspect_master_grad_data last_overflow_iter loss_scaler maybe_print "
+        "overflow overflow_buf scale_factor scale_window verbose"
     ).split()
 )
 _BACKWARD = ("loss", "update_master_grads", "retain_graph")
@@ -113,10 +115,10 @@ def not_understood(file: File, roles: Roles) -> Iterator[Refusal]:
         if full.startswith(FP16_UTILS + ".") and not _is_converted(file, node, full):
             yield Refusal(file, node, f"{full.removeprefix('apex.')} has no native form here", USE_SHIM)
     for _, attribute in wrapper_attributes(file, roles):
-        if attribute.attr.value not in _ANSWERED or isinstance(file.tree.parents[attribute], cst.AssignTarget):
-            reason = f"FP16_Optimizer's {attribute.attr.value} has no native form here"
-            yield Refusal(file, attribute, reason, USE_SHIM)
-        elif attribute.attr.value == "update_master_grads" and _copies(file, attribute) is None:
+        name = attribute.attr.value
+        if name in _OWN or name[0] == "_" or isinstance(file.tree.parents[attribute], cst.AssignTarget):
+            yield Refusal(file, attribute, f"FP16_Optimizer's {name} has no native form here", USE_SHIM)
+        elif name == "update_master_grads" and _copies(file, attribute) is None:
             yield Refusal(file, attribute, "FP16_Optimizer copies gradients in a way that is not understood", USE_SHIM)
 
 

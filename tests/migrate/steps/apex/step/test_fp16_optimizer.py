@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from amp_migrate.engine.migrate import migrate_text
 from amp_migrate.settings import Apex, Settings
+from amp_migrate.tables.apex_names import AN_OLD_APEX
 
 Check = Callable[..., Any]
 
@@ -350,6 +351,27 @@ def test_norms_are_clipped_in_bfloat16_too(migrate: Check) -> None:
 def test_wrapper_of_apex_optimizers_is_left_whole(old: str, new: str, leaves: Check) -> None:
     finding = leaves(LATER_BEFORE.replace(old, new), "left on Apex")
     assert "amp_shim" not in finding.hint
+
+
+@pytest.mark.parametrize(
+    "asked", ["add_param_group({'params': frozen})", "register_step_post_hook(log)", "defaults['lr']", "schedule(x)"]
+)
+def test_what_the_wrapper_lacks_is_its_optimizers(asked: str, migrate: Check) -> None:
+    after = migrate(f"{LATER_BEFORE}\n            optimizer.{asked}\n").after
+    assert "scaler.step(optimizer)" in after
+    assert f"        optimizer.{asked}\n" in after
+
+
+@pytest.mark.parametrize(
+    "asked", ["cur_scale", "overflow", "fp32_groups_flat", "_check_overflow()", "add_param_group = add"]
+)
+def test_what_only_the_wrapper_has_leaves_all_that_apex_has_with_it(asked: str, leaves: Check) -> None:
+    wrapped = (
+        "        from apex.parallel import DistributedDataParallel\n        model = DistributedDataParallel(model)\n"
+    )
+    text = LATER_BEFORE.replace("loader):\n", f"loader):\n{wrapped}")
+    assert wrapped in text
+    assert leaves(f"{text}\n            optimizer.{asked}\n", "FP16_Optimizer's").hint == AN_OLD_APEX
 
 
 def test_gradients_that_are_copied_later(rewrites: Check) -> None:

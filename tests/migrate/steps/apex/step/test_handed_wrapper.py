@@ -64,7 +64,7 @@ _TRAIN = """
 """
 
 
-# Apex's has another meaning than torch's: it goes with the step, which the shim has for it.
+# It stays with a step that stays on the Apex which has both.
 _PARALLEL = """
 def wrap(model):
     from apex.parallel import DistributedDataParallel
@@ -107,7 +107,6 @@ def test_wrapper_that_is_not_understood_holds_all_files(
     for each, text in before.items():
         (tmp_path / each).write_text(text)
     outcome = migrate_paths([tmp_path], Settings())
-    after = {each.source.path.name: each.after for each in outcome.plans if each.after != each.source.text}
-    assert after == {"setup_model.py": before["setup_model.py"].replace("apex.parallel", "amp_shim.parallel")}
+    assert [each.source.path.name for each in outcome.plans if each.after != each.source.text] == []
     for file, reason in told.items():
         assert any(each.path.endswith(file) and reason in each.message for each in outcome.findings)
