@@ -62,6 +62,7 @@ _FUNCTIONS = frozenset({"torch.clamp", "torch.clip"})
 _NEW = frozenset(f"torch.{name}" for name in ("empty", "linspace", "ones", "rand", "randn", "zeros"))
 _NEW_LIKE = frozenset(f"torch.{name}_like" for name in ("empty", "ones", "rand", "randn", "zeros"))
 _PARAMETER = "torch.nn.Parameter"
+_OPTIMIZERS = "torch.optim."
 _OTHER_DTYPE = frozenset({"bfloat16", "half", "type", "type_as"})
 _LIMIT = re.compile(r"[(,=]\s*(?:1(?:\.0*)?\s*-|0?\.999)")
 
@@ -192,4 +193,10 @@ def _may_be_low(script: Script, file: File, call: cst.Call) -> bool:
     if file is script.file and script.region_around(call) is not None:
         return True
     is_decided = any(is_autocast(file, each) for each in file.tree.ancestors(call))
-    return not is_decided and file.tree.function(call) is not None
+    return not is_decided and file.tree.function(call) is not None and not _is_of_optimizer(file, call)
+
+
+def _is_of_optimizer(file: File, call: cst.Call) -> bool:
+    """Whether an optimizer computes it, which no region runs: from weights, and for them."""
+    owner = file.tree.owner_class(call)
+    return owner is not None and any(file.names.full(each.value).startswith(_OPTIMIZERS) for each in owner.bases)

@@ -65,6 +65,18 @@ def region_around(file: File, regions: dict[cst.CSTNode, AutocastRegion], node: 
     return None
 
 
+def is_switched_off(file: File, node: cst.CSTNode) -> bool:
+    """Whether the innermost region or decorator around a node switches autocast off, in so many words."""
+    for around in file.tree.ancestors(node):
+        if isinstance(around, cst.FunctionDef):
+            calls = [call for each in around.decorators for call in find(each.decorator, cst.Call)]
+            return any(file.names.callee(each) in AUTOCAST and _is_off(file, each) for each in calls)
+        call = _autocast(file, around) if isinstance(around, cst.With) else None
+        if call is not None:
+            return _is_off(file, call)
+    return False
+
+
 def is_autocast(file: File, node: cst.CSTNode) -> bool:
     """Whether a statement opens a region, or a function is decorated to run in one, switched on or off."""
     if isinstance(node, cst.FunctionDef):

@@ -9,7 +9,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import Binding
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.values.matrix_products import PRODUCT_FUNCTIONS, PRODUCT_METHODS
-from amp_migrate.hazards.seen.autocast_regions import is_autocast
+from amp_migrate.hazards.seen.autocast_regions import is_autocast, is_switched_off
 from amp_migrate.trees.nodes import method_of
 
 _LAYERS = frozenset(
@@ -28,29 +28,36 @@ _NUMBER_NAME = re.compile(r"scal|temper|sqrt|dim|head|norm|factor|d_k", re.IGNOR
 _MAX_STEPS = 8
 
 
-def is_half(file: File, node: cst.BaseExpression, at: cst.CSTNode, steps: int = _MAX_STEPS) -> bool:
-    """Whether an expression is the product of matrices, or what keeps the dtype of one, in the function of `at`."""
+def is_half(file: File, node: cst.BaseExpression, at: cst.CSTNode) -> bool:
+    """Whether an expression is the product of matrices, or what keeps the dtype of one, in the function of `at`.
+
+    Where autocast is switched off, products have the dtype of what is given, which this does not know.
+    """
+    return not is_switched_off(file, at) and _is_product(file, node, at, _MAX_STEPS)
+
+
+def _is_product(file: File, node: cst.BaseExpression, at: cst.CSTNode, steps: int) -> bool:
     if steps == 0:
         return False
     if isinstance(node, cst.Name):
         binding = _last_before(file, node, at)
         value = None if binding is None else binding.value
-        return binding is not None and value is not None and is_half(file, value, binding.node, steps - 1)
+        return binding is not None and value is not None and _is_product(file, value, binding.node, steps - 1)
     if isinstance(node, cst.BinaryOperation):
         if isinstance(node.operator, cst.MatrixMultiply):
             return True
         scaled = isinstance(node.operator, (cst.Multiply, cst.Divide)) and _is_number(node.right)
-        return scaled and is_half(file, node.left, at, steps - 1)
+        return scaled and _is_product(file, node.left, at, steps - 1)
     if isinstance(node, cst.Call):
         function = file.names.callee(node)
         if function in PRODUCT_FUNCTIONS or _is_layer(file, node.func):
             return True
         if function in FUNCTIONS_THAT_KEEP:
-            return bool(node.args) and is_half(file, node.args[0].value, at, steps - 1)
+            return bool(node.args) and _is_product(file, node.args[0].value, at, steps - 1)
         if isinstance(node.func, cst.Attribute) and not file.names.full(node.func):
             method = node.func.attr.value
             keeps = method.removesuffix("_") in KEEPS_DTYPE
-            return method in PRODUCT_METHODS or (keeps and is_half(file, node.func.value, at, steps - 1))
+            return method in PRODUCT_METHODS or (keeps and _is_product(file, node.func.value, at, steps - 1))
     return False
 
 

@@ -103,6 +103,13 @@ def test_what_does_no_harm_or_is_float32_stays(body: str) -> None:
     assert after(body) == script(body)
 
 
+@pytest.mark.parametrize(("base", "is_told"), [("torch.optim.Adam", False), ("torch.nn.Module", True)])
+def test_what_an_optimizer_computes_runs_in_no_region(base: str, is_told: bool) -> None:
+    method = f"class It({base}):\n    def step(self, p, y):\n        p = p.clamp(1e-7, 1 - 1e-7)\n        {LOG}\n\n"
+    text = script("loss = p.sum()").replace("def focal", f"{method}def focal")
+    assert (migrate_text(text, Settings(select=("AMP631",))).after != text) is is_told
+
+
 @pytest.mark.parametrize(
     ("drawn", "is_float32"),
     [

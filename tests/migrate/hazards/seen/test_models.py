@@ -150,6 +150,32 @@ def test_scores_without_a_name_are_told(marked: Check) -> None:
     assert found[0].hint == "mask with torch.finfo(its dtype).min"
 
 
+OFF = 'torch.autocast(device_type="cuda", enabled=False)'
+PRODUCT = "return torch.matmul(q, k).masked_fill_(mask, -1e9)"
+
+
+@pytest.mark.parametrize(
+    ("decorated", "around", "marks"),
+    [
+        (f"@{OFF}", "if True:", False),
+        ("@torch.no_grad()", f"with {OFF}:", False),
+        (f"@{OFF}", f"with {OFF.replace('False', 'self.amp')}:", True),
+        (f"@{OFF.replace('False', 'True')}", "if True:", True),
+    ],
+)
+def test_scores_where_autocast_is_off_are_right(marked: Check, decorated: str, around: str, marks: bool) -> None:
+    marked(
+        f"""
+        class Attention(nn.Module):
+            {decorated}
+            def forward(self, q, k, mask):
+                {around}
+                    {PRODUCT}{"  # AMP626" if marks else ""}
+        """
+        + AMP.replace("\n", "\n        ")
+    )
+
+
 def test_scores_of_a_scripted_model_are_told() -> None:
     scripted = "\nmodel = torch.jit.script(Attention())\n"
     text = HEAD + MASKED.format(scores="torch.matmul(q, k)", number="-1e9") + scripted + AMP
