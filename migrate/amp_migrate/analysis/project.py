@@ -218,7 +218,7 @@ class Project:
                 parent = file.tree.parents[node]
                 if isinstance(parent, cst.Call):
                     found.append(CallSite(file, parent))
-                elif not _is_asked(parent, node):
+                elif not _is_asked(file, node):
                     return None
         return tuple(found)
 
@@ -282,9 +282,19 @@ def _calls_of_own_class(init: FunctionRef) -> Iterator[cst.Call]:
     yield from (call for node, call in parents if isinstance(call, cst.Call) and call.func is node)
 
 
-def _is_asked(parent: cst.CSTNode, node: cst.CSTNode) -> bool:
-    """Whether an attribute of a function is meant (`train.steps = 0`), and not one through which it is called."""
-    return isinstance(parent, cst.Attribute) and parent.value is node and parent.attr.value != "__call__"
+def _is_asked(file: File, node: cst.CSTNode) -> bool:
+    """Whether a function is only asked something: an attribute of its own (`train.steps = 0`), or whether it is there.
+
+    Not one through which it is called.
+    """
+    parent = file.tree.parents[node]
+    if isinstance(parent, cst.Attribute):
+        return parent.value is node and parent.attr.value != "__call__"
+    while isinstance(parent, cst.BooleanOperation):  # one of its values, which may be the function
+        node, parent = parent, file.tree.parents[parent]
+    if isinstance(parent, cst.UnaryOperation):
+        return isinstance(parent.operator, cst.Not)
+    return isinstance(parent, (cst.If, cst.While, cst.IfExp, cst.Assert)) and parent.test is node
 
 
 def _local_names(file: File, name: str) -> list[str]:

@@ -77,11 +77,18 @@ def test_calls_through_a_star_import_of_a_star_import(project: Make) -> None:
         "@f\ndef g(): ...",
         "Thread(target=f)",
         "x = f or g",
+        "print(f if x else g)",
+        "h(f and x)",
     ],
 )
 def test_function_used_as_a_value_has_unknown_callers(project: Make, use: str) -> None:
     assert sites(project(a=f"def f(): ...\n\nf()\n{use}\n"), "a", "f") is None
     assert sites(project(a="def f(): ...\n", b=f"from a import f\n{use}\n"), "a", "f") is None
+
+
+@pytest.mark.parametrize("test", ["not f", "x and not f", "f and x", "not (x or f)", "f.done"])
+def test_a_function_that_is_tested_is_no_value_that_goes_elsewhere(project: Make, test: str) -> None:
+    assert sites(project(a=f"def f(): ...\n\nf()\nif {test}:\n    g()\n"), "a", "f") == [("a", "f()")]
 
 
 @pytest.mark.parametrize(
