@@ -252,7 +252,10 @@ class Casts:
             buffer, value = node.value, stored
         else:
             return
-        if _path(buffer) and self._is_low(value):
+        is_tensor = all(
+            isinstance(each, Tensor) for each in self._value(buffer)
+        )  # which a dictionary has no precision of
+        if _path(buffer) and is_tensor and self._is_low(value):
             yield FloatCast(site_of(event.code.file, value), ast.unparse(buffer))
 
     def _assigned(self, target: ast.Subscript) -> ast.expr | None:

@@ -19,7 +19,7 @@ from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.training_step import Backward
 from amp_migrate.steps.read.gather import Gathered, Gatherer
-from amp_migrate.steps.statements.amp_signs import switched_off, uses_amp
+from amp_migrate.steps.statements.amp_signs import switched_off, unused_scaler, uses_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.tables.torch_names import OTHER_FRAMEWORKS
 from amp_migrate.trees.nodes import Statement, block_of, find
@@ -29,6 +29,7 @@ _FRAMEWORK_NAME = re.compile(r"(^|[._])(accelerator|fabric|engine|model_engine|m
 # A loss scale of the script's own, which comes with float16 of its own; `kl_loss_scale` only weighs a loss.
 _LOSS_SCALE = re.compile(r"(^|\.)loss_?scale$", re.IGNORECASE)
 _GRADIENTS = frozenset({"gradient", "grad_tensors"})
+_WITHOUT_IT = "delete that scaler, or use it and autocast, and run again"
 _BACKWARD_KEYWORDS = frozenset({"gradient", "retain_graph", "create_graph", "inputs"})
 
 
@@ -56,6 +57,8 @@ def read_steps(
         if not knows_torch and not any(isinstance(s, cst.Expr) and _is_of_torch(call) for s, call in calls):
             continue  # somebody else's `backward`
         if not calls or uses_amp(file, body, function):
+            if calls and unused_scaler(file, body) is not None:
+                yield Refusal(file, calls[0][1], "a GradScaler is made beside it that nothing uses", _WITHOUT_IT)
             continue
         backwards: list[Backward] = []
         left: list[Statement] = []

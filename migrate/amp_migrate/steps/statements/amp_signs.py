@@ -38,13 +38,34 @@ def uses_amp(file: File, body: Block, function: cst.FunctionDef | None) -> bool:
 
 def switched_off(file: File, body: Block) -> cst.Call | None:
     """The first call of autocast in a body, if all that it has of AMP is autocast that its text switches off."""
-    wanted = AUTOCAST | GRAD_SCALER
-    uses = [
-        each for each in walk(body) if type(each) in (cst.Name, cst.Attribute) and file.names.meanings(each) & wanted
-    ]
-    around = [file.tree.parents[each] for each in uses if not isinstance(file.tree.parents[each], cst.ImportAlias)]
+    around = _around_names(file, body)
     calls = [each for each in around if isinstance(each, cst.Call) and any(map(_is_off, each.args))]
     return calls[0] if calls and len(calls) == len(around) else None
+
+
+def unused_scaler(file: File, body: Block) -> cst.Call | None:
+    """The first scaler that a body makes, if all that it has of AMP is scalers whose names nothing else says."""
+    around = _around_names(file, body)
+    calls = [each for each in around if isinstance(each, cst.Call) and _is_unused(file, each)]
+    return calls[0] if calls and len(calls) == len(around) else None
+
+
+def _around_names(file: File, body: Block) -> list[cst.CSTNode]:
+    """What stands round each name of autocast or a scaler in a body, but for imports."""
+    wanted = AUTOCAST | GRAD_SCALER
+    uses = (
+        each for each in walk(body) if type(each) in (cst.Name, cst.Attribute) and file.names.meanings(each) & wanted
+    )
+    around = (file.tree.parents[each] for each in uses)
+    return [each for each in around if not isinstance(each, (cst.ImportAlias, cst.AsName))]
+
+
+def _is_unused(file: File, made: cst.Call) -> bool:
+    statement = file.tree.parents[made]
+    target = statement.targets[0].target if isinstance(statement, cst.Assign) and len(statement.targets) == 1 else None
+    if not isinstance(target, cst.Name) or not file.names.meanings(made.func) & GRAD_SCALER:
+        return False
+    return all(isinstance(file.tree.parents[each], cst.AssignTarget) for each in file.uses.get(target.value, ()))
 
 
 def _is_off(arg: cst.Arg) -> bool:

@@ -727,3 +727,26 @@ check()
 )
 def test_what_only_switches_autocast_off_is_said_to_do_that(leaves: Check, autocast: str, why: str) -> None:
     leaves(SELF_TEST.format(autocast=autocast), why)
+
+
+FORGOTTEN = """
+    model = nn.Linear(2, 2).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+"""
+
+
+def test_a_step_beside_a_scaler_that_nothing_uses_is_told(migrate: Check, leaves: Check) -> None:
+    leaves(FORGOTTEN, "a GradScaler is made beside it that nothing uses")
+    for use in (
+        "    save(scaler.state_dict())\n",
+        "    run(loader, scaler)\n",
+        "    cast = torch.amp.autocast('cuda')\n",
+    ):
+        plan = migrate(FORGOTTEN + use)
+        assert plan.after == plan.source.text
+        assert not [each for each in plan.findings if "nothing uses" in each.message]

@@ -76,3 +76,15 @@ class Trainer:
             self.memory[index] = out.detach()
 """
     assert "self.memory[index] = out.detach().to(self.memory.dtype)" in migrate(text).after
+
+
+def test_what_may_be_a_dictionary_has_no_dtype(migrate: Check) -> None:
+    evaluation = """\
+scores = torch.zeros(8, 2) if many else OTHER
+with torch.no_grad():
+    for x, index in loader:
+        out = model(x)
+        scores[index] = out
+"""
+    for other, value in (("{}", "out"), ("torch.ones(8, 2)", "out.to(scores.dtype)")):
+        assert f"        scores[index] = {value}\n" in migrate(STEP + evaluation.replace("OTHER", other)).after
