@@ -20,6 +20,7 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.looped import collection, in_each, variable
 from amp_migrate.analysis.values.optimizers import OPTIMIZER_SIGN, is_optimizer
 from amp_migrate.steps.model.training_step import OptimizerStep
+from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.trees import build
 from amp_migrate.trees.nodes import Block, Statement, block_of, find, statements
 from amp_migrate.trees.own_calls import calls_in
@@ -29,10 +30,15 @@ _STEP = re.compile(r"\.[\s\\]*step[\s\\]*\(")
 
 
 class Steppers:
-    """Knows the project's functions that step an optimizer and do not go backward."""
+    """Knows the project's functions that step an optimizer and do not go backward.
 
-    def __init__(self, roles: Roles) -> None:
+    Args:
+        values: knows who calls a method whose name says nothing, as many have it; None where nobody is asked.
+    """
+
+    def __init__(self, roles: Roles, values: ValueCalls | None = None) -> None:
         self._roles = roles
+        self._values = values
         self._known: dict[str, list[FunctionRef]] = {}
 
     def calls(self, file: File, body: Block) -> list[OptimizerStep]:
@@ -49,9 +55,12 @@ class Steppers:
         return found
 
     def sites(self, function: FunctionRef) -> list[CallSite] | None:
-        """The calls of a wrapper's `step()`; None for another function, or where some call may be of it."""
+        """The calls of a `step()`, by what they run, or of a wrapper's by its name; None for another function."""
         if function.name != "step":
             return None
+        together = None if self._values is None else self._values.together(function)
+        if together is not None and set(together) == {function}:
+            return list(together[function])
         found: list[CallSite] = []
         for file in self._roles.project.library.calling("step", OPTIMIZER_SIGN):
             for call in file.calls:
@@ -109,7 +118,7 @@ class Steppers:
 
     def _meant(self, file: File, call: cst.Call) -> FunctionRef | None:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":
-            return self._wrapper(file, call)
+            return self._wrapper(file, call) if is_optimizer(file, call.func.value) else self._own_step(file, call)
         name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
         candidates = [] if name is None or "." in name else self._named(name)
         if not candidates:
@@ -120,6 +129,12 @@ class Steppers:
         is_method = isinstance(call.func, cst.Attribute) and not file.names.full(call.func)
         one = candidates[0]
         return one if is_method and self._roles.project.is_only_method(one) else None
+
+    def _own_step(self, file: File, call: cst.Call) -> FunctionRef | None:
+        """The `step()` of an object that is no optimizer: `trainer.step()`."""
+        function = None if self._values is None else self._roles.project.called(file, call)
+        is_one = function is not None and function.owner is not None and not _goes_backward(function.node)
+        return function if function is not None and is_one and self._always_steps(function) else None
 
     def _named(self, name: str) -> list[FunctionRef]:
         """The functions of a name that step an optimizer; files in which none may do so are not parsed."""
@@ -134,8 +149,10 @@ class Steppers:
         return self._known[name]
 
     def _steps(self, function: FunctionRef) -> bool:
-        if self._roles.project.is_common_method(function) or _goes_backward(function.node):
-            return False
+        is_known = not self._roles.project.is_common_method(function) and not _goes_backward(function.node)
+        return is_known and self._always_steps(function)
+
+    def _always_steps(self, function: FunctionRef) -> bool:
         steps = optimizer_steps(self._roles, function.file, block_of(function.node))
         return any(not _is_cleared_before(function, each) for each in steps)
 

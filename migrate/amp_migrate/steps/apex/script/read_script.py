@@ -56,7 +56,7 @@ class ScriptReader:
         self._files = files
         self._wishes = wishes
         self._values = values
-        self._steppers = None if wishes.settings.dtype is Dtype.BF16 else Steppers(roles)
+        self._steppers = None if wishes.settings.dtype is Dtype.BF16 else Steppers(roles, values)
 
     def read(self, files: tuple[File, ...], known: Sequence[Refusal], *, is_alone: bool) -> ApexScript:
         """What the files of a script say, and what stands in the way of native AMP.

@@ -53,6 +53,77 @@ def test_method_that_a_flag_chooses(rewrites: Check) -> None:
     )
 
 
+TRAINER = """
+      from apex import amp
+
+      class Warmup:
+          def __init__(self, optimizer):
+              self.optimizer = optimizer
+
+          def step(self):
+              self.optimizer.param_groups[0]["lr"] *= 2
+
+      class Trainer:
+          def __init__(self, model, args):
+              self.model, self.args = model, args
+              self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              if args.fp16:
+                  self.model, self.optimizer = amp.initialize(self.model, self.optimizer)
+              self.schedule = Warmup(self.optimizer)
+
+          def backward(self, loss):
+              if self.args.fp16:
+                  with amp.scale_loss(loss, self.optimizer) as scaled:
+                      scaled.backward()
+              else:
+                  loss.backward()
+
+          def step(self):
+              self.optimizer.step()
+              self.schedule.step()
+              self.optimizer.zero_grad()
+"""
+INSIDE = """
+          def train(self, loader):
+              for x, y in loader:
+                  loss = nn.functional.mse_loss(self.model(x), y)
+                  self.backward(loss)
+                  self.step()
+"""
+OUTSIDE = """
+      def main(loader, model, args):
+          trainer = Trainer(model, args)
+          for x, y in loader:
+              loss = nn.functional.mse_loss(trainer.model(x), y)
+              trainer.backward(loss)
+              trainer.step()
+"""
+
+
+def test_object_with_a_backward_and_a_step(migrate: Check) -> None:
+    after = migrate(TRAINER + INSIDE).after
+    assert "apex" not in after
+    assert "        self.scaler.step(self.optimizer)\n        self.schedule.step()\n" in after
+    assert "            self.backward(loss)\n            self.step()\n            self.scaler.update()\n" in after
+    after = migrate(TRAINER + OUTSIDE).after
+    assert "    def step(self, scaler):\n        scaler.step(self.optimizer)\n        self.schedule.step()\n" in after
+    assert "        trainer.step(scaler)\n        scaler.update()\n" in after
+
+
+@pytest.mark.parametrize(
+    "doubt",
+    [
+        "          for each in found():\n              each.step()\n",
+        "          run(Trainer(*trainer).step)\n",
+        "          trainer.step()\n",
+    ],
+)
+def test_a_step_that_is_called_elsewhere_leaves_all_on_the_shim(doubt: str, migrate: Check) -> None:
+    after = migrate(f"{TRAINER}{OUTSIDE}\n      def more(trainer, run):\n{doubt}").after
+    assert "from amp_shim import amp" in after
+    assert "GradScaler" not in after
+
+
 def test_callback_that_another_file_brings(rewrites_files: Check) -> None:
     rewrites_files(
         {
