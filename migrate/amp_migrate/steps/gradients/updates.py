@@ -1,4 +1,7 @@
-"""Where `scaler.update()` goes: once per iteration, after the last optimizer has stepped."""
+"""Where `scaler.update()` goes: once per iteration, after the last optimizer has stepped.
+
+Where an iteration is of branches that each go backward and step by themselves, and may take none, it goes into each.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.model.training_step import Backward, OptimizerStep
-from amp_migrate.trees.nodes import LOOP_TYPES, Statement, blocks, nested_statements, statements
+from amp_migrate.trees.nodes import LOOP_TYPES, Block, Statement, blocks, nested_statements, statements
 from amp_migrate.trees.tree import Tree
 
 
@@ -26,12 +29,15 @@ def place_updates(file: File, backwards: list[Backward], steps: list[OptimizerSt
         for loop in tree.ancestors(backward.statement)
         if isinstance(loop, (cst.For, cst.While))
     }
+
+    def iteration(statement: Statement) -> cst.CSTNode | None:
+        return next((a for a in tree.ancestors(statement) if a in loops_with_backward), None)
+
     iterations: dict[cst.CSTNode | None, list[OptimizerStep]] = {}
     for step in steps:
-        loop = next((a for a in tree.ancestors(step.statement) if a in loops_with_backward), None)
-        iterations.setdefault(loop, []).append(step)
+        iterations.setdefault(iteration(step.statement), []).append(step)
     found: list[Statement] = []
-    for group in (part for iteration in iterations.values() for part in _rounds(file, backwards, iteration)):
+    for loop, group in ((loop, part) for loop, own in iterations.items() for part in _rounds(file, backwards, own)):
         if not group:
             return Refusal(
                 file,
@@ -40,6 +46,9 @@ def place_updates(file: File, backwards: list[Backward], steps: list[OptimizerSt
                 "call scaler.update() by hand between the two, or run with --dtype bf16",
             )
         placed = _after_group(tree, group, loops_with_backward)
+        if placed is None:
+            own = [each.statement for each in backwards if iteration(each.statement) is loop]
+            placed = _after_whole_branches(tree, group, own, loops_with_backward)
         if placed is None:
             return Refusal(
                 file,
@@ -106,6 +115,30 @@ def _after_branches(
                 return None
             found.extend(placed)
     return found
+
+
+def _after_whole_branches(
+    tree: Tree, group: list[Statement], backwards: list[Statement], iterations: Collection[cst.CSTNode]
+) -> list[Statement] | None:
+    """Behind the steps of each branching that surely steps where it goes backward, so that nothing scaled waits."""
+    block = tree.common_block([*group, *backwards])
+    found: list[Statement] = []
+    for holder in dict.fromkeys(tree.lift(each, block) for each in (*backwards, *group)):
+        stepping = [each for each in group if tree.lift(each, block) is holder]
+        placed = _after_group(tree, stepping, iterations) if stepping and isinstance(holder, cst.If) else None
+        if placed is None or not all(_is_whole(tree, branch, stepping, backwards) for branch in blocks(holder)):
+            return None
+        found.extend(placed)
+    return found
+
+
+def _is_whole(tree: Tree, branch: Block, group: list[Statement], backwards: list[Statement]) -> bool:
+    """Whether a branch that steps goes backward before it, and one that goes backward surely steps behind it."""
+    inside = set(nested_statements(branch))
+    last = max((tree.order[tree.lift(each, branch)] for each in backwards if each in inside), default=None)
+    if last is None:
+        return inside.isdisjoint(group)
+    return any(_always_steps(each, group) for each in statements(branch) if tree.order[each] >= last)
 
 
 def _always_steps(statement: Statement, group: list[Statement]) -> bool:

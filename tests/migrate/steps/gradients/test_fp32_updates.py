@@ -158,6 +158,74 @@ def test_scheduler_steps_as_before(rewrites: Check) -> None:
     )
 
 
+def test_branches_that_are_whole_steps_update_each_in_itself(rewrites: Check) -> None:
+    rewrites(
+        """
+          generator, discriminator = nn.Linear(2, 2), nn.Linear(2, 1)
+          opt_g = torch.optim.Adam(generator.parameters())
+          opt_d = torch.optim.Adam(discriminator.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          for epoch in range(max(g_epochs, d_epochs)):
+              for x, y in loader:
+                  if epoch < g_epochs:
+                      generator.zero_grad()
+        ~             g_loss = nn.functional.mse_loss(generator(x), y)
+        ~             g_loss.backward()
+        ~             opt_g.step()
+                  if epoch < d_epochs:
+                      discriminator.zero_grad()
+        ~             d_loss = discriminator(y).mean()
+        ~             d_loss.backward()
+        ~             opt_d.step()
+        """
+    )
+
+
+def test_branches_of_which_one_leaves_gradients_to_wait(leaves: Check) -> None:
+    leaves(
+        """
+        a, b = nn.Linear(2, 2), nn.Linear(2, 2)
+        opt_a = torch.optim.Adam(a.parameters())
+        opt_b = torch.optim.Adam(b.parameters())
+        for i, (x, y) in enumerate(loader):
+            if first:
+                a_loss = nn.functional.mse_loss(a(x), y)
+                a_loss.backward()
+                if i % 2:
+                    opt_a.step()
+                    opt_a.zero_grad()
+            if second:
+                opt_b.zero_grad()
+                b_loss = nn.functional.mse_loss(b(x), y)
+                b_loss.backward()
+                opt_b.step()
+        """,
+        "may step no optimizer at all",
+    )
+
+
+def test_branches_of_which_one_adds_to_the_gradients_of_the_other(leaves: Check) -> None:
+    leaves(
+        """
+        generator, discriminator = nn.Linear(2, 2), nn.Linear(2, 1)
+        opt_g = torch.optim.Adam(generator.parameters())
+        opt_d = torch.optim.Adam(discriminator.parameters())
+        for x, y in loader:
+            if first:
+                opt_g.zero_grad()
+                g_loss = discriminator(generator(x)).mean()
+                g_loss.backward()
+                opt_g.step()
+            if second:
+                d_loss = discriminator(y).mean()
+                d_loss.backward()
+                opt_d.step()
+                opt_d.zero_grad()
+        """,
+        "added to scaled ones",
+    )
+
+
 def test_iteration_that_may_step_no_optimizer(leaves: Check) -> None:
     leaves(
         """
