@@ -145,7 +145,7 @@ class Analysis:
         self._allowance = _STATEMENTS * patience
         self._tasks: dict[tuple[Any, ...], Task] = {}
         self._by_code: dict[Code, list[Task]] = {}
-        self._wide: dict[tuple[Any, ...], Task] = {}
+        self._wide: dict[FrameRef, Task] = {}
         self._defined: dict[Code, dict[Func, None]] = {}
         self._stars: dict[str, dict[str, bool]] = {}
         self._pending: dict[Task, None] = {}
@@ -248,11 +248,12 @@ class Analysis:
         known = self._by_code.setdefault(code, [])
         nested = sum(each.code is code for each in self._active)
         again = sum(each.ref is ref for each in known) if nested else 0
-        if len(known) >= self._most_tasks(code) or max(nested, again) >= _MOST_NESTED:
-            wide = (code, ref.parent)
+        is_nested = max(nested, again) >= _MOST_NESTED
+        if len(known) >= self._most_tasks(code) or is_nested:
+            wide = FrameRef(code, (), ref.parent) if is_nested else ref
             found = self._wide.get(wide)
             if found is None:
-                found = self._wide[wide] = Task(code, FrameRef(code, (), ref.parent), given, context)
+                found = self._wide[wide] = Task(code, wide, given, context)
                 found.is_many = True
                 known.append(found)
             else:

@@ -235,10 +235,10 @@ class Questions:
                 yield Fault(event.site, STUCK)
             elif self.is_scaled_in_vain(event):
                 yield Fault(event.site, "a loss is scaled, and nothing is computed in half precision")
-            elif event.act is Act.OWN_GRADIENT and event.units == PURE and self._may_be_halved(event.leaves):
+            elif event.act is Act.OWN_GRADIENT and event.units == PURE and self._is_halved(event) is not False:
                 halved = {bool(each.tags & (HALVED | PERHAPS_HALVED)) for each in tensors_in(event.subject)}
                 if True in halved:
-                    yield Fault(event.site, UNSCALED_LOSS, False not in halved)
+                    yield Fault(event.site, UNSCALED_LOSS, False not in halved and self._is_halved(event) is True)
             yield from self._wrong_states(event)
 
     def _waits_for_gradients(self, update: Event) -> bool:
@@ -260,9 +260,14 @@ class Questions:
         """The calls that update a scale."""
         return frozenset(each.node for each in self.events(Act.UPDATE))
 
-    def _may_be_halved(self, leaves: frozenset[Atom]) -> bool:
-        """Whether the gradients of some leaves may come through float16; no leaves are some that nobody knows."""
-        return not leaves or overlap(leaves, frozenset(self.analysis.pytorch.halved)) is not False
+    def _is_halved(self, event: Event) -> bool | None:
+        """Whether gradients that are taken come through float16, as those of leaves that nobody knows.
+
+        None where what comes through it is unknown, and the leaves are seen to be reached without it.
+        """
+        halved = overlap(event.leaves, frozenset(self.analysis.pytorch.halved)) if event.leaves else True
+        reached = (leaf for each in tensors_in(event.subject) for leaf in each.reach | each.leaf)
+        return True if halved is None and not event.leaves <= set(reached) else halved
 
     @cached_property
     def _foreign(self) -> frozenset[Site]:

@@ -7,6 +7,8 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from amp_migrate.flow.domain.atoms import tensors_in
+from amp_migrate.flow.domain.tensor import UNKNOWN_LEAF
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.questions import faults
 
@@ -331,3 +333,49 @@ def test_a_function_that_makes_its_scaler_steps_with_no_other_calls(told: Tell) 
             net = train()
         """
     assert not told_of(told, text)
+
+
+MANY = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(8, 8, 3, padding=1)
+
+    def forward(self, x):
+        return self.conv(x).relu()
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {blocks}
+
+    def forward(self, x):
+        return {through}
+
+
+def make(frozen):
+    net = Net().cuda()
+    return net.eval() if frozen else net
+
+
+a, b = make(False), make(True)
+opt_a, opt_b = optim.SGD(a.parameters(), lr=0.1), optim.SGD(b.parameters(), lr=0.1)
+for x in loader:
+    {loss}.backward()
+    {other}.backward()
+"""
+
+
+@pytest.mark.parametrize("count", [2, 13, 30])
+def test_networks_of_many_layers_of_one_class_are_told_apart(told: Tell, count: int) -> None:
+    blocks = "; ".join(f"self.b{each} = Block()" for each in range(count))
+    through = "".join(f"self.b{each}(" for each in range(count)) + "x" + ")" * count
+    text = MANY.format(blocks=blocks, through=through, loss="a(x.cuda()).mean()", other="b(x.cuda()).mean()")
+    of_a, of_b = (set(each.leaves) for each in told(text).events(Act.OPTIMIZER_MADE))
+    reached_a, reached_b = (
+        {leaf for loss in tensors_in(each.subject) for leaf in loss.reach} for each in told(text).events(Act.BACKWARD)
+    )
+    assert of_a <= reached_a - {UNKNOWN_LEAF}
+    assert of_b <= reached_b - {UNKNOWN_LEAF}
+    assert reached_a.isdisjoint(reached_b)

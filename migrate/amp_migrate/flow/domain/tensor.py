@@ -282,7 +282,7 @@ def spared_of(tensors: Sequence[Tensor]) -> frozenset[Spared]:
 
 def few_leaves(leaves: Leaves) -> Leaves:
     """Leaves, of which those that nobody knows are one where there are many of them."""
-    return leaves if len(leaves) <= _MOST_LEAVES else unknown_as_one(leaves) | {UNKNOWN_LEAF}
+    return leaves if len(leaves) <= _MOST_LEAVES else unknown_as_one(leaves)
 
 
 def unknown_as_one(leaves: Leaves) -> Leaves:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from amp_migrate.engine.migrate import migrate_text
 from amp_migrate.settings import Settings
 
@@ -291,8 +292,11 @@ def train(loader):
 """
 
 
-def test_gradients_of_what_is_in_no_region_need_no_scale_beside_a_step() -> None:
-    text = CONTROLLER.format(inputs="self.weights")
+@pytest.mark.parametrize("given", ["x", "augment(x)"])
+def test_gradients_of_what_is_in_no_region_need_no_scale_beside_a_step(given: str) -> None:
+    """Nor where the batch comes from code that was not read, which may have parameters in the region."""
+    text = "from elsewhere import Augment\naugment = Augment()\n" if given != "x" else ""
+    text += CONTROLLER.format(inputs="self.weights").replace("x.cuda()", f"{given}.cuda()")
     plan = migrate_text(text, Settings())
     assert "scaler.scale(loss).backward(retain_graph=True)" in plan.after
     assert "scaler.step(optimizer)" in plan.after
