@@ -25,6 +25,29 @@ CASES = {
         "def f():\n    n = 1\n    def g():\n        nonlocal n\n        n = 's'\n    g()\n    return n\nx = f()",
         {"x": "'s'"},
     ),
+    "options of a command line": (
+        "import argparse\ndef yes(x):\n    return x == 'yes'\ndef options():\n    p = argparse.ArgumentParser()\n"
+        "    p.add_argument_group('g').add_argument('--w', type=float, default=1.0)\n"
+        "    p.add_argument('-n', '--many-of', nargs='+', type=int, default=())\n"
+        "    p.add_argument('--on', action='store_true')\n    p.add_argument('--yes', type=yes, default='no')\n"
+        "    p.add_argument('--path')\n    p.add_argument('--size', required=True, type=int)\n"
+        "    p.add_argument('--hook', type=eval)\n    p.add_argument('--set')\n    p.set_defaults(run=yes, size=options)\n"
+        "    return p.parse_args()\n"
+        "args = options()\nargs.set = 1\nw, n, on, says, path = args.w, args.many_of, args.on, args.yes, args.path\n"
+        "size, hook, run, other, put = args.size, args.hook, args.run, args.other, args.set",
+        {
+            "w": "some float",
+            "n": "(*some int)",
+            "on": "some bool",
+            "says": "some bool",
+            "path": "None | some str",
+            "size": "some int | unknown ",
+            "hook": "None | unknown ",
+            "run": "unknown ",
+            "other": "unknown args.other",
+            "put": "1 | None | some str",
+        },
+    ),
     "a global": ("n = 1\ndef f():\n    global n\n    n = 's'\nf()\nx = n", {"x": "'s' | 1"}),
     "defaults and keywords": (
         "def f(a, b=2, *c, d, **e):\n    return a, b, c, d, e['k']\nx = f(1, d=3, k=4)",

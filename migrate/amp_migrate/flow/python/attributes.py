@@ -28,6 +28,7 @@ from amp_migrate.flow.domain.atoms import (
     one,
 )
 from amp_migrate.flow.domain.tensor import Tensor
+from amp_migrate.flow.python import command_line
 from amp_migrate.flow.python.classes import class_of, is_module_class, lineage
 from amp_migrate.flow.python.frame import Frame
 
@@ -65,7 +66,7 @@ def _load(frame: Frame, atom: Atom | Tensor, name: str, node: ast.AST) -> Value:
             return one(atom)
         if atom.tensor is not None:
             return frame.analysis.pytorch.unknown_attribute(frame, atom, name, node)
-        return one(atom.part(f".{name}"))
+        return command_line.option(frame, atom, name) or one(atom.part(f".{name}"))
     if isinstance(atom, Class):
         return load_of_class(frame, atom, atom, None, name)
     if isinstance(atom, Super):

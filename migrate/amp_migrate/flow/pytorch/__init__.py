@@ -56,7 +56,7 @@ from amp_migrate.flow.domain.tensor import (
 )
 from amp_migrate.flow.events import OUT_OF_SIGHT, Act
 from amp_migrate.flow.overlay import Region
-from amp_migrate.flow.python import attributes, containers
+from amp_migrate.flow.python import attributes, command_line, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.classes import DATA_SETS, FUNCTION, MODULE, external_bases, is_module_class
 from amp_migrate.flow.python.expressions import assign
@@ -526,6 +526,7 @@ class PyTorch:
         if name not in asked:
             asked.add(name)
             self.analysis.heap.signal(_ASKED, ".".join(map(str, owner.path)))
+        self._declared(frame, name, args, node)  # be it a group of a parser's, or a parser of another file
         registry = self.registry
         word = owner.name.lower()
         is_scaler = (
@@ -662,16 +663,25 @@ class PyTorch:
             for each in args.positional[0]:
                 frame.now.context, _ = switches.context_of(frame, each, frame.now.context, node)
             return UNKNOWN
+        if any(each.startswith(command_line.PARSERS) for each in bases):
+            self._declared(frame, name, args, node)
         for value in args.all():
             gradients.gauge(frame, value, node, f"given to {kind}")
             if not kind.startswith(("torch.", "builtins.", "logging", "argparse")):
                 gradients.handed_on(frame, value, node)
             self.analysis.escaped(value)
         if name in ("parse_args", "parse_known_args"):
-            space = one(Opaque((frame.site(node), gradients.ARGUMENTS)))
+            space = one(command_line.parsed(frame, node))
             return space if name == "parse_args" else one(Tup((space, UNKNOWN)))
         of = unread.name_of(frame, one(owner))
         return modules.unknown_result(frame, NEVER, args, node, name=of and f"{of}.{name}")
+
+    @staticmethod
+    def _declared(frame: Frame, name: str, args: Arguments, node: ast.AST) -> None:
+        if name == "add_argument":
+            command_line.declare(frame, args, node)
+        elif name == "set_defaults":
+            command_line.defaults(frame, args)
 
     def _own_function(self, frame: Frame, owner: Atom, args: Arguments, node: ast.AST) -> Value:
         """`apply` of a function of autograd's own: `forward` runs without recording, `backward` without autocast."""

@@ -80,7 +80,7 @@ from amp_migrate.flow.domain.tensor import (
     sure_of_either,
 )
 from amp_migrate.flow.events import A_RUNNING_BUFFER, Act
-from amp_migrate.flow.python import attributes, containers
+from amp_migrate.flow.python import attributes, command_line, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import unread
@@ -90,7 +90,6 @@ REGISTRY = External("<optimizers>")
 PARAMETERS = "<parameters>"
 AGAIN = ("again",)
 ENABLED = "<enabled>"
-ARGUMENTS = "args"  # what a command line was parsed into
 MADE_OF = "<made of>"  # the tensor that a leaf was before it got a gradient of its own
 _MOST_UNSURE = 4  # that may get a gradient or not, each by itself: of more, it is lost
 VIRTUAL = External("<the scaler of the plan>")
@@ -814,7 +813,7 @@ def _may_hold_leaves(frame: Frame, atom: Atom | Tensor) -> bool:
     if isinstance(atom, Tensor):
         return bool(atom.leaf)
     if isinstance(atom, Opaque):
-        return atom.path[1:2] != (ARGUMENTS,)
+        return atom.path[1:2] != (command_line.ARGUMENTS,)
     return isinstance(atom, Obj) and atom.made_of not in (containers.LIST, containers.SET, containers.DICT)
 
 
