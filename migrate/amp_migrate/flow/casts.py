@@ -25,6 +25,8 @@ from amp_migrate.tables import operators as table
 
 # What a tensor is looked at through, and stays in its precision.
 _SAME = frozenset(("data", "T", "mT", "detach", "cpu", "cuda", "to"))
+# What makes numbers of numbers, as of a size, and leaves tensors as they are.
+_OF_NUMBERS = frozenset(f"builtins.{name}" for name in "int float len list tuple max min range".split()) | {"Size"}
 _RUNS_CODE = (ast.Lambda, ast.comprehension, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 
 
@@ -199,7 +201,9 @@ class Casts:
         count = len(node.args) + len(node.keywords)
         fitting = (each for each in self._value(node.func) if not isinstance(each, Obj) or takes(each.external, count))
         names = [_operator(each) for each in (made if _are_modules(made) else fitting)]
-        return bool(names) and all(each in table.RESULT and each not in table.WEIGHTED for each in names)
+        return bool(names) and all(
+            each in _OF_NUMBERS or (each in table.RESULT and each not in table.WEIGHTED) for each in names
+        )
 
     def _named_in(self, node: ast.AST) -> Iterator[ast.expr]:
         """What an expression computes with that has a name."""
@@ -418,7 +422,8 @@ def _operator(atom: object) -> str:
 
 
 def _are_modules(value: Value) -> bool:
-    return bool(value) and all(isinstance(each, Obj) and each.external for each in value)
+    external = [each.external if isinstance(each, Obj) else "" for each in value]
+    return bool(external) and all(each and not each.startswith("builtins.") for each in external)
 
 
 def _is_outside(event: Event) -> bool:

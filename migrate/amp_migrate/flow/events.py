@@ -21,6 +21,8 @@ A_BUFFER = "a buffer is multiplied"
 A_RUNNING_BUFFER = "a running buffer is updated from products"
 ROUNDED_GUARD = "the number that keeps it from a singular point is rounded to that point"
 CANCELLED = "E[x*y] - E[x]*E[y] of rounded means, which may come to zero or below it"
+A_GRID = "a sampling grid is a product of matrices, and off by part of a pixel"
+A_ROUNDED_GRID = "a sampling grid is rounded, and off by part of a pixel"
 TOO_LARGE = "a number that float16 does not have makes it infinite"
 
 

@@ -20,6 +20,8 @@ from amp_migrate.flow.casts import Casts, FloatCast, Island
 from amp_migrate.flow.domain.atoms import tensors_in
 from amp_migrate.flow.events import (
     A_BUFFER,
+    A_GRID,
+    A_ROUNDED_GRID,
     A_ROUNDED_PROBABILITY,
     A_RUNNING_BUFFER,
     CANCELLED,
@@ -130,7 +132,12 @@ class Trouble(Enum):
     OTHER = "any other"
 
 
-_REASONS = {A_ROUNDED_PROBABILITY: Trouble.PROBABILITY, CANCELLED: Trouble.ROUNDED}
+_REASONS = {
+    A_ROUNDED_PROBABILITY: Trouble.PROBABILITY,
+    CANCELLED: Trouble.ROUNDED,
+    A_GRID: Trouble.ROUNDED,
+    A_ROUNDED_GRID: Trouble.ROUNDED,
+}
 _TROUBLES = {
     WRONG_BY_ITSELF[Act.LEFT_FLOAT]: Trouble.BEHIND,
     WRONG_BY_ITSELF[Act.ON_CPU]: Trouble.BEHIND,
@@ -333,13 +340,13 @@ def _new(found: Iterable[tuple[Key, Harm | None]], known: Counter[Key]) -> Itera
 
 
 def _grows(fault: Fault, running: Collection[Code | None]) -> bool:
-    """Whether a product grows with the number of its terms, or with the steps; or a guard of float32 is to be one.
+    """Whether a product grows with the number of its terms, or with the steps; or rounding moves what it is about.
 
     Args:
         running: the classes whose buffers follow what they compute. Other buffers are as good as weights.
     """
     is_of_running = fault.why == A_BUFFER and fault.event is not None and fault.event.code.parent in running
-    return fault.why in (OF_ITSELF, A_RUNNING_BUFFER, ROUNDED_GUARD) or is_of_running
+    return fault.why in (A_GRID, OF_ITSELF, A_RUNNING_BUFFER, ROUNDED_GUARD) or is_of_running
 
 
 def _trouble(fault: Fault) -> Trouble:

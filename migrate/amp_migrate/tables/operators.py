@@ -35,7 +35,7 @@ AUTOCAST: dict[str, str] = {
         linear matmul mm mv bmm addmm addmv addr addbmm baddbmm einsum chain_matmul linalg.multi_dot linalg.vecdot
         conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d prelu
         scaled_dot_product_attention lstm gru rnn_tanh lstm_cell gru_cell rnn_tanh_cell
-        linalg.matmul multi_head_attention_forward matrix_power linalg.matrix_power
+        linalg.matmul multi_head_attention_forward matrix_power linalg.matrix_power affine_grid
         """,
     ),
     **_each(
@@ -89,7 +89,7 @@ RESULT: dict[str, str] = {
         prelu normalize rms_norm layer_norm group_norm local_response_norm pdist gumbel_softmax softmin
         softmax log_softmax softplus renorm logsumexp embedding_bag interpolate upsample
         upsample_nearest upsample_bilinear multi_head_attention_forward lstm gru rnn_tanh grid_sample
-        grid_sampler glu corrcoef cov trapz trapezoid linalg.norm linalg.vector_norm
+        grid_sampler affine_grid glu corrcoef cov trapz trapezoid linalg.norm linalg.vector_norm
         linalg.matrix_norm norm ravel index msort erfinv
         """,
     ),
@@ -272,6 +272,8 @@ NO_HALF_KERNEL = frozenset(
     ).split()
 )
 # Autocast casts a sparse matrix for its product, and CUDA has none of those in half precision: pytorch issue 41069.
+# What takes places of an image, and what makes them: its second operand.
+SAMPLING = frozenset("grid_sample grid_sampler".split())
 SPARSE_PRODUCTS = frozenset("sparse.mm sparse.addmm spmm".split())
 SEVERAL = {
     "svd": 3, "linalg.svd": 3, "qr": 2, "linalg.qr": 2, "linalg.eigh": 2, "linalg.eig": 2, "slogdet": 2,

@@ -56,6 +56,7 @@ F.triplet_margin_loss(a, b, b); F.triplet_margin_with_distance_loss(a, b, b); F.
 F.cross_entropy(a, i, reduction='none'); F.mse_loss(a, b, reduction='none'); F.interpolate(n, scale_factor=2);
 F.interpolate(n, scale_factor=2, mode='bilinear'); F.upsample(n, scale_factor=2);
 F.grid_sample(n, torch.zeros(2, 4, 4, 2, device='cuda', dtype=n.dtype)); F.pad(a, (1, 1)); F.unfold(n, 2);
+F.affine_grid(a[None, :2, :3], [1, 3, 4, 4], align_corners=True);
 F.fold(F.unfold(n, 2, stride=2), (8, 8), 2, stride=2); F.pixel_shuffle(n[:, :1].repeat(1, 4, 1, 1), 2);
 F.pixel_unshuffle(n, 2); F.channel_shuffle(n, 3); F.avg_pool2d(n, 2); F.max_pool2d(n, 2);
 F.adaptive_avg_pool2d(n, 1); F.adaptive_max_pool2d(n, 1); F.avg_pool1d(q, 2); F.max_pool1d(q, 2);

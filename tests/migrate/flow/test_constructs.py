@@ -31,8 +31,8 @@ CASES = {
         "    p.add_argument('-n', '--many-of', nargs='+', type=int, default=())\n"
         "    p.add_argument('--on', action='store_true')\n    p.add_argument('--yes', type=yes, default='no')\n"
         "    p.add_argument('--path')\n    p.add_argument('--size', required=True, type=int)\n"
-        "    p.add_argument('--hook', type=eval)\n    p.add_argument('--set')\n    p.set_defaults(run=yes, size=options)\n"
-        "    return p.parse_args()\n"
+        "    p.add_argument('--hook', type=eval)\n    p.add_argument('--set')\n"
+        "    p.set_defaults(run=yes, size=options)\n    return p.parse_args()\n"
         "args = options()\nargs.set = 1\nw, n, on, says, path = args.w, args.many_of, args.on, args.yes, args.path\n"
         "size, hook, run, other, put = args.size, args.hook, args.run, args.other, args.set",
         {

@@ -78,7 +78,7 @@ from amp_migrate.flow.domain.tensor import (
     powered,
     spared_of,
 )
-from amp_migrate.flow.events import A_BUFFER, A_ROUNDED_PROBABILITY, OF_ITSELF, Act
+from amp_migrate.flow.events import A_BUFFER, A_GRID, A_ROUNDED_GRID, A_ROUNDED_PROBABILITY, OF_ITSELF, Act
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import guards, ranges, ranks, variances
@@ -528,6 +528,10 @@ def _watch(
         for each in tensors:
             if each.tags & BUFFER and not each.tags & BOUNDED:
                 analysis.event(frame, Act.RISK, node, tensor=each, why=A_BUFFER)
+        if name == "affine_grid":
+            analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=A_GRID)
+    if name in table.SAMPLING and len(tensors) > 1 and tensors[1].is_low:
+        analysis.event(frame, Act.RISK, node, tensor=tensors[1], why=A_ROUNDED_GRID)
     if name in ("add", "sub", "subtract") and len(operands) == 2:
         _added(frame, operands, node)
 

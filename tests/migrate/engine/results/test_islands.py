@@ -500,3 +500,53 @@ def test_a_criterion_that_a_setting_picks_is_one_that_takes_what_it_is_given() -
     assert "            return self.criterion(1 - p).mean()\n" in after  # which BCELoss would refuse, whatever is on
     hidden = text.replace("nn.ReLU()", "nn.CosineEmbeddingLoss()").replace("1 - p)", "p, 1 - p)")
     assert migrate_text(hidden.replace("MADE", "Adversarial(kind)"), Settings()).after.count(OFF) == 2
+
+
+WARP = """
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Warp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features, self.fc = nn.Conv2d(3, 8, 3, stride=4), nn.Linear(8, 6)
+
+    def forward(self, image, coords):
+        theta = self.fc(self.features(image).mean((2, 3))).view(-1, 2, 3)
+        grid = {grid}
+        return F.grid_sample(image, grid, align_corners=True)
+
+
+net = Warp().cuda()
+optimizer = torch.optim.Adam(net.parameters())
+for image, coords, target in loader:
+    optimizer.zero_grad()
+    loss = F.l1_loss(net(image.cuda(), coords.cuda()), target.cuda())
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("dtype", [Dtype.FP16, Dtype.BF16])
+def test_a_sampling_grid_is_made_in_float32(dtype: Dtype) -> None:
+    made = "F.affine_grid({}, list(image.shape), align_corners=True)"
+    text = WARP.format(grid=made.format("theta"))
+    plan = migrate_text(text, Settings(dtype=dtype))
+    assert f"        {OFF}\n            grid = {made.format('theta.float()')}\n        return F.grid_" in plan.after
+    (told,) = said(text, Settings(dtype=dtype))
+    assert "kept in float32: " in told
+    assert "a sampling grid is a product of matrices" in told
+
+
+@pytest.mark.parametrize(
+    ("grid", "is_told"),
+    [
+        ("(theta @ coords).transpose(1, 2).view(-1, 64, 64, 2)", True),
+        ("coords.float() + self.features(image).permute(0, 2, 3, 1)[..., :2]", False),
+    ],
+)
+def test_a_sampling_grid_that_is_low_otherwise_is_told(grid: str, is_told: bool) -> None:
+    told = [each for each in said(WARP.format(grid=grid), Settings()) if "a sampling grid is rounded" in each]
+    assert bool(told) is is_told
