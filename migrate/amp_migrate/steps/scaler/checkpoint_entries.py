@@ -17,7 +17,7 @@ from amp_migrate.plan.edit import AddArgument, AddEntry, Edit
 from amp_migrate.trees.nodes import Statement, find, subscript_key, written_string
 from amp_migrate.write.editor import Editor, guarded
 
-KEY = "scaler"
+KEYS = (KEY := "scaler", "grad_scaler", "amp_scaler")
 _STATE_OF_OPTIMIZER = re.compile(r"(?:optimizer|optim|opt)(_?state(?:_?dict)?)", re.IGNORECASE)
 
 
@@ -63,17 +63,29 @@ class RestoredEntry:
         return written_string(self.string) or ""
 
 
-def key_beside(optimizers: Iterable[str], files: Iterable[File] = ()) -> str:
+def key_beside(optimizers: Iterable[str], files: Iterable[File] = (), keyed: Iterable[File] = ()) -> str:
     """The scaler's key, ended as those of all optimizers are: `scaler_state_dict` beside `optimizer_state_dict`.
 
     Where entries may become attributes by their keys, it is no name of theirs: the state would take the scaler's place.
+    Nor is it what something else, as a loss that is called a scaler, is saved by.
 
     Args:
         files: those that make the scaler, save it or load it.
+        keyed: those in which checkpoints have keys.
     """
     ends = {found[1] if (found := _STATE_OF_OPTIMIZER.fullmatch(key)) else "" for key in optimizers}
     end = ends.pop() if len(ends) == 1 else ""  # one key for all, or what is saved is not what is restored
-    return KEY + (end or ("_state" if any(map(_sets_attributes_by_key, files)) else ""))
+    end = end or ("_state" if any(map(_sets_attributes_by_key, files)) else "")
+    taken = set().union(*map(_keys, keyed))
+    return next((name + end for name in KEYS if name + end not in taken), KEY + end)
+
+
+def _keys(file: File) -> Iterator[str]:
+    """What may be a key in a file: every string, and the keywords of `dict(...)`."""
+    yield from filter(None, map(written_string, file.tree.every(cst.SimpleString)))
+    for call in file.calls:
+        if isinstance(call.func, cst.Name) and call.func.value == "dict":
+            yield from (arg.keyword.value for arg in call.args if arg.keyword is not None)
 
 
 def _sets_attributes_by_key(file: File) -> bool:

@@ -57,7 +57,8 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wish
         given += ((editor.of(file), *each) for each in handed.values())
     keys = (each.key for entries in (saved, restored, given) for _, each, _ in entries)
     of_objects = [each.file for each in traveller.ways.creations.values() if each.target.startswith("self.")]
-    key = checkpoint_entries.key_beside(keys, (*of_objects, *loading) if of_objects else ())
+    keyed = dict.fromkeys(at.file for entries in (saved, restored) for at, _, _ in entries)
+    key = checkpoint_entries.key_beside(keys, (*of_objects, *loading) if of_objects else (), () if given else keyed)
     yield from (_move(checkpoint_entries.write_saved(at, each, way.scaler, key), way) for at, each, way in saved)
     for at, each, way in restored:
         if is_in_one_process(at.file, each.statement):

@@ -294,6 +294,21 @@ def test_the_key_ends_as_that_of_the_optimizer(migrate: Check, saved: str, resto
     assert f'if state.get("{key}"):\n    scaler.load_state_dict(state["{key}"])\n' in after
 
 
+@pytest.mark.parametrize(
+    ("taken", "key"),
+    [
+        ('"scaler": standard.state()', "grad_scaler"),
+        ('"scaler": standard.state(), "grad_scaler": None', "amp_scaler"),
+        ('"scale": standard.state()', "scaler"),
+    ],
+)
+def test_a_key_that_something_else_is_saved_by_stays_its_own(migrate: Check, taken: str, key: str) -> None:
+    text = RESUMING.format(saved="optimizer", restored="optimizer")
+    after = migrate(text.replace('"optimizer": optimizer', f'{taken}, "optimizer": optimizer')).after
+    assert f'{taken}, "optimizer": optimizer.state_dict(), "{key}": scaler.state_dict()' in after
+    assert f'if state.get("{key}"):\n    scaler.load_state_dict(state["{key}"])\n' in after
+
+
 BY_KEY = """
     class T:
         def __init__(self, model):
