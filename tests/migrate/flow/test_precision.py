@@ -187,7 +187,10 @@ def test_what_is_read_at_a_buffer_is_no_buffer(told: Tell) -> None:
         out = head(conv(warp(x, points)).flatten(1))  # region
         """,
     )
-    assert [(e.site.line - 3, e.why) for e in answer.events(Act.RISK)] == [(8, "a buffer is multiplied")]
+    assert [(e.site.line - 3, e.why) for e in answer.events(Act.RISK)] == [
+        (8, "a buffer is multiplied"),
+        (9, "a sampling grid is rounded, and off by part of a pixel"),
+    ]
 
 
 def test_products_of_a_matrix_with_itself(told: Tell) -> None:
