@@ -43,6 +43,7 @@ class Roles:
         self.replicas = Replicas(project)
         self.sparse_modules = SparseModules(project)
         self._forwards: dict[cst.FunctionDef, bool] = {}
+        self._backwards: dict[cst.FunctionDef, bool] = {}
         self._modules: dict[cst.CSTNode, bool] = {}
 
     # Modules
@@ -295,6 +296,21 @@ class Roles:
                 self.runs_forward(function.file, call) for call in find(function.node.body, cst.Call)
             )
         return self._forwards[function.node]
+
+    def may_train(self, file: File, call: cst.Call) -> bool:
+        """Whether a call may run a function of the project that goes backward: no region is put round that."""
+        return any(map(self._goes_backward, self.project.may_call(file, call, "backward")))
+
+    def _goes_backward(self, function: FunctionRef) -> bool:
+        if function.node not in self._backwards:
+            self._backwards[function.node] = False
+            calls = find(function.node.body, cst.Call)
+            self._backwards[function.node] = any(
+                (isinstance(each.func, cst.Attribute) and each.func.attr.value == "backward")
+                or ((called := self.project.called(function.file, each)) is not None and self._goes_backward(called))
+                for each in calls
+            )
+        return self._backwards[function.node]
 
     def bindings(self, file: File, node: cst.CSTNode) -> list[Binding]:
         """Where an object gets its value: the name's bindings, or for `self.x` those in all methods of the class."""

@@ -75,6 +75,10 @@ class RegionFinder:
         """Whether a statement by itself runs a module without a function of the project in between."""
         return any(self.roles.calls_module(self.file, call) for call in _calls(statement))
 
+    def may_train(self, statement: Statement) -> bool:
+        """Whether a statement by itself may run a function of the project that goes backward."""
+        return any(self.roles.may_train(self.file, call) for call in _calls(statement))
+
     def banned_calls(self, statement: Statement) -> list[cst.Call]:
         """The calls in a statement that autocast refuses, or that come to one."""
         return [call for call in _calls(statement) if self.roles.losses.reaches_banned(self.file, call)]

@@ -81,7 +81,7 @@ class _Placer:
 
     def _is_forward(self, statement: Statement) -> bool:
         is_quiet = self.finder.calls_module(statement) and self.is_quiet(statement)
-        return is_quiet and not _only_sets(self.finder, statement)
+        return is_quiet and not _only_sets(self.finder, statement) and not self.finder.may_train(statement)
 
     def _close(self, span: _Span | None) -> None:
         if span is not None:

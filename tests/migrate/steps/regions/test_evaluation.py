@@ -459,3 +459,34 @@ def test_what_only_tells_the_model_something_needs_no_region(rewrites: Check) ->
               return out
         """
     )
+
+
+def test_method_of_a_module_that_trains_it_is_no_forward_of_an_evaluation(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Net(nn.Module):
+              def __init__(self):
+                  super().__init__()
+                  self.layer = nn.Linear(2, 2)
+                  self.optimizer = torch.optim.Adam(self.parameters())
+        +         self.scaler = torch.amp.GradScaler("cuda")
+              def forward(self, x):
+                  return self.layer(x)
+              def go_back(self, loss):
+        -         loss.backward()
+        +         self.scaler.scale(loss).backward()
+              def train_step(self, x, y):
+                  self.optimizer.zero_grad()
+        ~         loss = nn.functional.mse_loss(self(x), y)
+                  self.go_back(loss)
+        -         self.optimizer.step()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+          def train_and_validate(model, loader):
+              for x, y in loader:
+                  model.train_step(x, y)
+              for x, y in loader:
+        ~         out = model(x)
+          train_and_validate(Net(), loader)
+        """
+    )
