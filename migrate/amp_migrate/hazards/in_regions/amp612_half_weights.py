@@ -15,7 +15,8 @@ from amp_migrate.hazards.seen.course import Course
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.scaler_events import Act, Event
 from amp_migrate.hazards.seen.script import Script
-from amp_migrate.trees.nodes import find
+from amp_migrate.tables.torch_names import HANDS_BACK
+from amp_migrate.trees.nodes import find, last_word, walk
 
 RULE = Rule(
     code="AMP612",
@@ -64,6 +65,7 @@ RULE = Rule(
     safety=Safety.MANUAL,
 )
 FLOAT16_ONLY = True
+_HANDS_BACK = HANDS_BACK | {"bfloat16", "double", "half"}
 
 
 def detect(script: Script) -> Iterator[Hazard]:
@@ -101,16 +103,39 @@ def _last_cast(file: File, course: Course, event: Event, model: str) -> cst.Call
     tree = file.tree
     found: cst.Call | None = None
     for call in find(course.body, cst.Call):
-        if tree.order[call] > tree.order[event.node] or not isinstance(call.func, cst.Attribute):
+        parent = tree.parents[call]
+        is_inner = isinstance(parent, cst.Attribute) and last_word(parent) in _HANDS_BACK
+        if tree.order[call] > tree.order[event.node] or is_inner:
             continue
-        if dotted(call.func.value) != model:
-            continue
-        always = tree.block(tree.statement(call)) in tree.ancestors(event.statement)
-        method, parent = call.func.attr.value, tree.parents[call]
-        if method in ("float", "double", "to", "half"):
-            is_half = method == "half" or any(file.names.full(arg.value) in FLOAT16 for arg in call.args)
-            keeps = method == "to" and not any(file.names.full(arg.value).startswith("torch.") for arg in call.args)
-            if not keeps:
-                chained = isinstance(parent, cst.Attribute)  # `model.half().float()`
-                found = call if is_half and always and not chained else None
+        chain, root = _chained(call)
+        is_assigned = isinstance(parent, cst.Assign) and [dotted(each.target) for each in parent.targets] == [model]
+        cast_call = next((each for each in chain if _is_cast(file, each)), None)
+        if (is_assigned or dotted(root) == model) and cast_call is not None:
+            always = tree.block(tree.statement(call)) in tree.ancestors(event.statement)
+            found = cast_call if always and _is_to_half(file, cast_call) else None
+        elif is_assigned and not any(
+            dotted(each) == model for each in walk(call) if isinstance(each, cst.BaseExpression)
+        ):
+            found = None  # another module
     return found
+
+
+def _chained(call: cst.Call) -> tuple[list[cst.Call], cst.BaseExpression]:
+    """The calls of a chain that hand back their module, the last of them first, and the module: `net.half().cuda()`."""
+    chain: list[cst.Call] = []
+    node: cst.BaseExpression = call
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _HANDS_BACK:
+        chain.append(node)
+        node = node.func.value
+    return chain, node
+
+
+def _is_cast(file: File, call: cst.Call) -> bool:
+    """Whether a call that hands back its module may change the dtype of its weights."""
+    word = last_word(call.func)
+    names_dtype = any(file.names.full(arg.value).startswith("torch.") for arg in call.args)
+    return word in ("bfloat16", "double", "float", "half") or (word == "to" and names_dtype)
+
+
+def _is_to_half(file: File, call: cst.Call) -> bool:
+    return last_word(call.func) == "half" or any(file.names.full(arg.value) in FLOAT16 for arg in call.args)

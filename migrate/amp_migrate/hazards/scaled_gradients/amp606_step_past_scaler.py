@@ -10,7 +10,7 @@ from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.hazards.seen.course import Course
 from amp_migrate.hazards.seen.hazard import Hazard
-from amp_migrate.hazards.seen.scaler_events import Act
+from amp_migrate.hazards.seen.scaler_events import Act, Event
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.hazards.seen.states import Gradients
 from amp_migrate.trees.nodes import find
@@ -67,12 +67,14 @@ _BY_HAND = frozenset({"get_scale", "isfinite", "isinf", "isnan"})
 def detect(script: Script) -> Iterator[Hazard]:
     """Every plain step on scaled gradients, or on unscaled ones that nobody has looked at."""
     for course in script.courses:
-        if not course.is_alone or _looks_by_hand(course):
+        if _looks_by_hand(course):
             continue
         elsewhere = {event.optimizer for event in course.of(Act.SCALER_STEP)}
         for event, seen in course.reached(Act.STEP):
             kinds = {state.gradients for state in seen.first or seen.again}
             if event.optimizer in elsewhere or not kinds or not kinds <= {Gradients.SCALED, Gradients.UNSCALED}:
+                continue
+            if not course.is_alone and not _has_scaled(course, event):
                 continue
             step = script.file.tree.quote(event.node)
             what = (
@@ -83,6 +85,15 @@ def detect(script: Script) -> Iterator[Hazard]:
                 f"{step} steps past {course.scaler} on gradients that are {what}",
                 f"write {course.scaler}.step({event.optimizer}), and {course.scaler}.update() after the last step",
             )
+
+
+def _has_scaled(course: Course, event: Event) -> bool:
+    """Whether it is the scaler of a course, of several in its function, that has scaled the gradients of a step."""
+    working = course.of(Act.SCALED_BACKWARD, Act.UNSCALE, Act.SCALER_STEP, Act.UPDATE)
+    scalers = {atom for each in working for one in course.happening(each) for atom in one.scaler}
+    about = [(machine, atom) for one in course.happening(event) for machine, _, of, _ in one.reached for atom in of]
+    known = [machine.grad(atom) for machine, atom in about]
+    return bool(known) and all(each is not None and not each.guessed and each.scaler in scalers for each in known)
 
 
 def _looks_by_hand(course: Course) -> bool:

@@ -61,7 +61,7 @@ class Course:
         """How each event is reached, where that is known."""
         found: dict[Event, Seen] = {}
         for event in self.events:
-            happening = self._happening(event)
+            happening = self.happening(event)
             if happening:
                 scalers = _atoms(one.scaler for one in happening)
                 found[event] = Seen()
@@ -74,10 +74,11 @@ class Course:
     @property
     def _stepping(self) -> tuple[set[Atom], set[Atom]]:
         """The scalers that step in it, and the optimizers."""
-        steps = [one for each in self.of(Act.SCALER_STEP) for one in self._happening(each)]
+        steps = [one for each in self.of(Act.SCALER_STEP) for one in self.happening(each)]
         return _atoms(one.scaler for one in steps), _atoms(one.optimizer for one in steps)
 
-    def _happening(self, event: Event) -> list[flow.Event]:
+    def happening(self, event: Event) -> list[flow.Event]:
+        """What `flow` knows of an event."""
         return self.flowing.events(self.file, event.node, *_IN_FLOW.get(event.act, ()))
 
     def reached(self, *acts: Act) -> Iterator[tuple[Event, Seen]]:

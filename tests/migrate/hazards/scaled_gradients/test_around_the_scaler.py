@@ -170,6 +170,36 @@ def test_half_weights_under_a_scaler_are_told(marked: Check) -> None:
     )
 
 
+HALF = """
+    {made}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        scaler.scale(F.mse_loss(model(x), y)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "is_half"),
+    [
+        ("model = nn.Linear(8, 1).half().cuda()", True),
+        ("model = nn.Linear(8, 1).cuda().to(torch.float16)", True),
+        ("model = build(); model = model.half().cuda()", True),
+        ("model.half(); model = nn.DataParallel(model)", True),
+        ("model = nn.Linear(8, 1).half().float().cuda()", False),
+        ("model = nn.Linear(8, 1).half(); model = model.cuda().float()", False),
+        ("model = nn.Linear(8, 1).half(); model = nn.Linear(8, 1).cuda()", False),
+        ("model = build(torch.ones(1).half())", False),
+        ("model = nn.Linear(8, 1); y = model(x).half()", False),
+    ],
+)
+def test_half_weights_are_told_behind_other_calls(marked: Check, made: str, is_half: bool) -> None:
+    marked(HALF.format(made=f"{made}  # AMP612" if is_half else made))
+
+
 def test_half_weights_that_are_not_trained_are_right(clean: Check) -> None:
     clean(
         """

@@ -37,6 +37,32 @@ def test_a_plain_step_on_unscaled_gradients_is_told(marked: Check) -> None:
     assert "never asked whether they are finite" in found[0].message
 
 
+TWO = """
+    opt_g, opt_d = torch.optim.Adam(net.parameters()), torch.optim.Adam(disc.parameters())
+    scaler_g, scaler_d = torch.amp.GradScaler("cuda"), torch.amp.GradScaler("cuda")
+    for x in loader:
+        opt_d.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss_d = F.softplus(disc(net(x).detach())).mean()
+        {scaled}.backward()
+        {step}
+        opt_g.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss_g = F.softplus(-disc(net(x))).mean()
+        scaler_g.scale(loss_g).backward()
+        scaler_g.step(opt_g)
+        scaler_g.update()
+"""
+
+
+def test_a_plain_step_beside_another_scaler_is_told(marked: Check, clean: Check) -> None:
+    models = "\n    net, disc = nn.Linear(8, 8), nn.Linear(8, 1)"
+    found = marked(models + TWO.format(scaled="scaler_d.scale(loss_d)", step="opt_d.step()  # AMP606"))
+    assert found[0].hint.startswith("write scaler_d.step(opt_d)")
+    clean(models + TWO.format(scaled="scaler_d.scale(loss_d)", step="scaler_d.step(opt_d); scaler_d.update()"))
+    clean(models + TWO.format(scaled="loss_d.float()", step="opt_d.step(); scaler_d.get_scale()"))
+
+
 def test_a_plain_step_beside_a_scaler_may_be_right(clean: Check) -> None:
     clean(
         """
