@@ -10,9 +10,10 @@ from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.hazards.seen.autocast_regions import argument
 from amp_migrate.hazards.seen.hazard import Hazard
+from amp_migrate.hazards.seen.scaler_events import Act
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.plan.edit import Edit
-from amp_migrate.trees.nodes import is_constant
+from amp_migrate.trees.nodes import IS_SCRIPT, is_constant
 
 RULE = Rule(
     code="AMP615",
@@ -70,7 +71,8 @@ def detect(script: Script) -> Iterator[Hazard]:
     for file in _files(script) if script.moved or script.courses else ():
         for call in file.calls:
             needed = _SWITCHES.get(file.names.callee(call) or "", ())
-            if needed and all(_is_true(argument(call, name, place)) for place, name in enumerate(needed)):
+            is_on = needed and all(_is_true(argument(call, name, place)) for place, name in enumerate(needed))
+            if is_on and not _is_asked_for(script, file, call):
                 yield Hazard(
                     call,
                     f"{file.tree.quote(call)} raises when the loss scale overflows, which is no fault",
@@ -85,6 +87,27 @@ def _files(script: Script) -> Iterator[File]:
     yield script.file
     for word in ("set_detect_anomaly", "detect_anomaly"):
         yield from (file for file in library.mentioning(word) if library.brings(file, script.file, _IMPORTS))
+
+
+def _is_asked_for(script: Script, file: File, call: cst.Call) -> bool:
+    """Whether somebody has to ask for it, by a test that no scaling of a loss is under: who debugs does."""
+    scaling = (event.node for course in script.courses for event in course.of(Act.SCALED_BACKWARD))
+    asked = _tests(file, call)
+    return bool(asked) and not any(asked <= _tests(script.file, each) for each in scaling)
+
+
+def _tests(file: File, node: cst.CSTNode) -> set[tuple[str, bool]]:
+    """The tests that a node is under in its function, each with what it has to come to."""
+    found: set[tuple[str, bool]] = set()
+    below = node
+    for around in file.tree.ancestors(node):
+        if isinstance(around, cst.FunctionDef):
+            break
+        test = file.tree.code(around.test) if isinstance(around, cst.If) and below is not around.test else ""
+        if isinstance(around, cst.If) and test and test not in IS_SCRIPT:
+            found.add((test, below is around.body))
+        below = around
+    return found
 
 
 def _is_true(value: cst.BaseExpression | None) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -48,6 +50,30 @@ def test_anomaly_detection_that_is_off_or_without_a_scaler_is_not(clean: Check) 
         def predict(model, x):
             with torch.autocast("cuda"):
                 return model(x)
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    ("test", "scaling", "is_told"),
+    [("args.debug", "args.amp", False), ("args.amp", "args.amp", True), ('__name__ == "__main__"', "True", True)],
+)
+def test_anomaly_detection_that_only_who_debugs_asks_for_is_not(
+    marked: Check, test: str, scaling: str, is_told: bool
+) -> None:
+    marked(
+        f"""
+        if {test}:
+            torch.autograd.set_detect_anomaly(True){"  # AMP615" if is_told else ""}
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            if {scaling}:
+                with torch.autocast("cuda"):
+                    loss = F.mse_loss(model(x), y)
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
         """
     )
 
