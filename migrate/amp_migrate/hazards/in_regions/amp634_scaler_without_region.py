@@ -52,12 +52,14 @@ RULE = Rule(
     why=(
         "A GradScaler keeps small gradients from becoming zero in float16. Where nothing is float16 it costs a pass "
         "over all gradients in each step, and training takes as long, and as much memory, as without it. It is told "
-        "where the model is seen, and no file speaks of autocast, of half precision, or of a framework with its own."
+        "where the model is seen, and no file of the script speaks of autocast, of half precision, or of a framework "
+        "with its own."
     ),
     sources=(f"{AMP}#gradient-scaling",),
     safety=Safety.MANUAL,
 )
 FLOAT16_ONLY = True
+_IMPORTS = 8
 _PACKAGES = ("accelerate", "deepspeed", "lightning")
 _OTHERS = (
     "autocast",
@@ -71,11 +73,15 @@ _OTHERS = (
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every backward of a scaled loss of models that are seen, in a script none of whose files has half precision."""
+    """Every backward of a scaled loss of models that are seen, in a script none of whose files has half precision.
+
+    Other scripts beside it may have some.
+    """
     if script.moved or not script.scalers.works:
         return
     questions = script.flowing.questions
-    scaled = [each for each in questions.events(Act.BACKWARD) if questions.is_scaled_in_vain(each)]
+    backwards = questions.events(Act.BACKWARD)
+    scaled = [each for each in backwards if questions.is_scaled_in_vain(each) or questions.is_scaled_in_float32(each)]
     if not scaled or any(map(partial(_is_used, script), _OTHERS)):
         return
     for event in scaled:
@@ -90,6 +96,13 @@ def detect(script: Script) -> Iterator[Hazard]:
 
 
 def _is_used(script: Script, word: str) -> bool:
-    """Whether code of some file uses something of that name, or of a package of that name. Texts may speak of it."""
-    files = script.roles.project.library.mentioning(word)
-    return any(word in each.uses or any(word in name for name in each.imported if word in _PACKAGES) for each in files)
+    """Whether code that runs with the script uses something of that name, or of a package. Texts may speak of it.
+
+    What it does not import, and what does not import it, is another script's.
+    """
+    library, own = script.roles.project.library, script.file
+    for file in library.mentioning(word):
+        is_meant = word in file.uses or (word in _PACKAGES and any(word in name for name in file.imported))
+        if is_meant and (file is own or library.brings(own, file, _IMPORTS) or library.brings(file, own, _IMPORTS)):
+            return True
+    return False

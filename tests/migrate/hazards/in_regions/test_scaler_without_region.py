@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from textwrap import dedent
 from typing import Any
 
 import pytest
 
 Check = Callable[..., Any]
+
+HEAD = "import torch\nfrom torch import nn\n"
 
 TEXT = """
     def train(loader, model):
@@ -44,3 +47,18 @@ def test_a_scaler_is_left_alone_where_something_may_be_half(clean: Check, loss: 
 def test_what_a_text_says_of_half_precision_computes_nothing(marked: Check) -> None:
     said = "# no autocast, and nothing in half precision\n    "
     marked("\n    " + said + TEXT.format(loss=LOSS, mark="  # AMP634", model="nn.Linear(4, 1).cuda()").lstrip())
+
+
+def script(loss: str, mark: str = "") -> str:
+    return HEAD + dedent(TEXT.format(loss=loss, mark=mark, model="nn.Linear(4, 1).cuda()"))
+
+
+IN_REGION = f"with torch.autocast('cuda'):\n                {LOSS}"
+
+
+def test_another_script_beside_it_may_have_regions(marked_files: Check) -> None:
+    marked_files(first=script(LOSS, "  # AMP634"), second=script(IN_REGION))
+
+
+def test_a_file_that_imports_it_may_not(marked_files: Check) -> None:
+    marked_files(first=script(LOSS), second="from first import train\n" + script(IN_REGION).replace("train", "train_2"))
