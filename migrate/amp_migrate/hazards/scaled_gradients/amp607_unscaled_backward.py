@@ -201,20 +201,23 @@ def _decides(switch: Facts, way: Facts) -> bool:
 def _not_cleared(script: Script) -> Iterator[Hazard]:
     """Every step by a scaler whose gradients are there when the next scaled ones are added, as nothing clears them.
 
-    What clears only where tests forbid the step clears none of its gradients; of a text that clears nothing at all,
-    nobody knows who does.
+    What clears only where tests forbid the step clears none of its gradients. Of a text that clears nothing at all
+    nobody knows who does, unless it makes the optimizer, is read to its end, and hands gradients on to nobody.
     """
     questions = script.flowing.questions
     handing_on = questions.handing_on_gradients
     clearing = questions.events(flow.Act.ZERO)
+    made = {atom for each in questions.events(flow.Act.OPTIMIZER_MADE) for atom in each.optimizer}
+    is_read = not clearing and not handing_on and questions.analysis.is_complete and "zero_grad" not in script.file.uses
     for step in questions.events(flow.Act.SCALER_STEP):
         tests = steady(tests_of(step), step.code)
         own = [each for each in clearing if each.optimizer & step.optimizer]
         is_spared = all(each.code is step.code and exclude(tests, tests_of(each)) for each in own)
+        is_spared &= bool(own) or (is_read and step.optimizer <= made)
         node = script.flowing.node_at(script.file, step.site)
         scaled = (each for each in questions.events(flow.Act.BACKWARD) if each.scaler & step.scaler)
         is_spared &= not any(True for each in handing_on for _ in script.chains.to(each, step.code))
-        if node is not None and own and is_spared and any(_adds_to_spent(each, step) for each in scaled):
+        if node is not None and is_spared and any(_adds_to_spent(each, step) for each in scaled):
             what = script.file.tree.quote(node)
             message = f"nothing clears the gradients of {what}, and those of the next scaled loss are added to them"
             yield Hazard(node, message, "call zero_grad() behind it")

@@ -104,6 +104,7 @@ def test_a_checkpoint_without_the_scaler_is_told(marked: Check) -> None:
         def train(model, optimizer, loader, path):
             scaler = torch.amp.GradScaler("cuda")
             for x, y in loader:
+                optimizer.zero_grad()
                 scaler.scale(F.mse_loss(model(x), y)).backward()
                 scaler.step(optimizer)
                 scaler.update()
@@ -163,6 +164,7 @@ def test_half_weights_under_a_scaler_are_told(marked: Check) -> None:
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
             scaler = torch.amp.GradScaler("cuda")
             for x, y in loader:
+                optimizer.zero_grad()
                 scaler.scale(F.mse_loss(model(x), y)).backward()
                 scaler.step(optimizer)
                 scaler.update()
@@ -216,6 +218,7 @@ def test_half_weights_that_are_not_trained_are_right(clean: Check) -> None:
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
             scaler = torch.amp.GradScaler("cuda")
             for x, y in loader:
+                optimizer.zero_grad()
                 scaler.scale(F.mse_loss(model(x), teacher(x))).backward()
                 scaler.step(optimizer)
                 scaler.update()

@@ -434,3 +434,29 @@ def test_a_backward_in_a_function_that_is_handed_over_is_not_guessed_at(migrate:
         """
     )
     assert {finding.code for finding in plan.findings} <= {"AMP590", "AMP607"}
+
+
+NEVER = """
+def train(loader):
+    model = {model}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss = F.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer){told}
+        scaler.update()
+        {behind}
+"""
+
+
+def test_gradients_that_nothing_clears_in_a_program_that_is_seen_are_told(marked: Check) -> None:
+    marked(NEVER.format(model="nn.Linear(4, 1).cuda()", told="  # AMP607", behind="pass"))
+
+
+@pytest.mark.parametrize(
+    "behind", ["clean_up(optimizer)", "model.zero_grad()", "for p in model.parameters(): p.grad = None"]
+)
+def test_gradients_that_somebody_may_clear_are_none_to_tell_of(clean: Check, behind: str) -> None:
+    clean(NEVER.format(model="nn.Linear(4, 1).cuda()", told="", behind=behind))

@@ -24,6 +24,7 @@ def main(model, loader, path, resume):
 def train(model, optimizer, scaler, x):
     with torch.autocast("cuda", dtype=torch.float16):
         loss = model(x).mean()
+    optimizer.zero_grad()
     scaler.scale(loss).backward()
     scaler.step(optimizer)
     scaler.update()
