@@ -711,6 +711,12 @@ class Analysis:
         frame.is_dead = False
         return found
 
+    def call_without_arguments(self, frame: Frame, callee: Value, node: ast.AST) -> Value:
+        """What a value gives that is called at a place where no call is written."""
+        found = self.call(frame, callee, Arguments(), node)
+        frame.is_dead = False
+        return found
+
     def enter(self, frame: Frame, managers: Value, body: Callable[[Value], None], node: ast.AST) -> None:
         """Run the body of a `with`."""
         calls.enter(frame, managers, body, node)

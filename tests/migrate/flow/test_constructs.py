@@ -77,6 +77,19 @@ CASES = {
         "a, b = f(), g()\nx, y = next(a), next(b)",
         {"x": "1", "y": "1"},
     ),
+    "dictionaries of pairs": (
+        "from collections import OrderedDict\nd = OrderedDict([('a', 1), ['b', 's']], c=2)\n"
+        "x, y, z = d['a'], d['b'], d['c']\n"
+        "e = dict(zip(('a', 'b'), (1, 2)))\nu, v = e['a'], e['b']\n"
+        "f = dict([(str(i), 's') for i in range(3)])\nw = f['2']\ng = dict(d.items())['a']\nh = dict(d)['b']",
+        {"x": "1", "y": "'s'", "z": "2", "u": "1", "v": "2", "w": "'s'", "g": "1", "h": "'s'"},
+    ),
+    "a dictionary that makes what it has not": (
+        "from collections import defaultdict\nd = defaultdict(list)\nd['a'].append(1)\nd['b'].append('s')\n"
+        "x, y = d['a'][0], d['b'][0]\ne = defaultdict(lambda: 2, a=1)\nu, v = e['a'], e['b']\n"
+        "f = defaultdict(list)\nfor k in input():\n    f[k].append(3)\nw = f[input()][0]",
+        {"x": "1", "y": "'s'", "u": "1", "v": "2", "w": "3"},
+    ),
     "a dictionary": (
         "d = {'a': 1}\nd['b'] = 2\nd.update(c=3)\nx, y, z = d['a'], d['b'], d.get('c')",
         {"x": "1", "y": "2", "z": "3 | None"},

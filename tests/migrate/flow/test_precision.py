@@ -608,6 +608,7 @@ def test_a_region_for_training_in_which_nothing_is_low(told: Tell, inside: str, 
     "made",
     [
         'net = nn.Sequential()\nnet.add_module("stem", nn.Linear(8, 8))\nnet.add_module("head", nn.Linear(8, 8))\n',
+        'import collections\nnet = nn.Sequential(collections.OrderedDict([("a", nn.Linear(8, 8))]))\n',
         'net = nn.Sequential()\nfor i in range(3):\n    net.add_module("part{}".format(i), nn.Linear(8, 8))\n',
         "class Head(nn.Sequential):\n    def __init__(self):\n        super().__init__()\n"
         "        self.size = 8\n        self.conv = nn.Linear(8, self.size)\n\n\nnet = Head()\n",

@@ -134,11 +134,18 @@ def _dict(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     (owner,) = made
     assert isinstance(owner, Obj)
     for each in args.positional:
-        pairs = frozenset(atom for atom in each if isinstance(atom, Tup))
-        for pair in containers.elements(frame, pairs, node):
-            if isinstance(pair, Tup) and len(pair.items) == 2:
-                frame.write(owner, "<key>", pair.items[0], strong=False)
-                containers.put(frame, owner, pair.items[1])
+        pairs = frozenset(atom for atom in each if isinstance(atom, (Tup, Obj)) and not containers.is_dict(atom))
+        given, rest = containers.sequence(frame, pairs, node)
+        for pair in (*given, *([rest] if rest else ())):
+            at, value = containers.unpack(frame, pair, 2, None, node)
+            cell = containers.key(at)
+            if cell is not None:
+                frame.write(owner, cell, value, strong=pair is not rest)
+            else:
+                frame.write(owner, "<key>", at, strong=False)
+                containers.put(frame, owner, value)
+        if given and pairs == each:
+            frame.write(owner, "<length>", const(len(given) + len(args.keywords)))
         containers.merge_dict(frame, owner, each - pairs, node)
     for name, value in args.keywords.items():
         frame.write(owner, f"[{name!r}]", value)

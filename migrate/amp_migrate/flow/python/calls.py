@@ -96,7 +96,7 @@ def call_atom(frame: Frame, atom: Atom | Tensor, args: Arguments, node: ast.AST)
     if isinstance(atom, Method):
         return call_atom(frame, atom.function, args.behind(one(atom.owner)), node)
     if isinstance(atom, Native):
-        if isinstance(atom.owner, Obj) and atom.owner.external and atom.owner.made_of not in containers.KINDS.values():
+        if isinstance(atom.owner, Obj) and atom.owner.external and atom.owner.made_of not in containers.KINDS:
             return pytorch.method(frame, atom, args, node)
         if isinstance(atom.owner, (Tensor, Opaque, Class, External)) or (
             isinstance(atom.owner, Obj) and isinstance(atom.owner.made_of, Class)

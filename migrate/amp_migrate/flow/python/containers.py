@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from amp_migrate.flow.domain.atoms import (
     NEVER,
@@ -36,15 +37,8 @@ from amp_migrate.flow.source import Site
 
 REST = "[*]"
 LIST, DICT, SET = External("builtins.list"), External("builtins.dict"), External("builtins.set")
-KINDS = {
-    "builtins.list": LIST,
-    "builtins.dict": DICT,
-    "builtins.set": SET,
-    "collections.OrderedDict": DICT,
-    "collections.defaultdict": DICT,
-    "collections.Counter": DICT,
-    "collections.deque": LIST,
-}
+KINDS = frozenset((LIST, DICT, SET))
+FACTORY = "<factory>"  # of a `defaultdict`
 _TEXT = frozenset(
     (
         "format join lower upper strip lstrip rstrip replace capitalize title decode zfill ljust rjust center "
@@ -92,6 +86,11 @@ def new(
     if rest:
         put(frame, made, rest)
     return one(made)
+
+
+def is_dict(atom: Atom | Tensor) -> TypeGuard[Obj]:
+    """Whether something is a dictionary."""
+    return isinstance(atom, Obj) and atom.made_of is DICT
 
 
 def put(frame: Frame, owner: Atom, value: Value) -> None:
@@ -153,7 +152,7 @@ def sequence(frame: Frame, value: Value, node: ast.AST) -> tuple[list[Value], Va
         (atom,) = value
         if isinstance(atom, Tup):
             return list(atom.items), atom.rest or NEVER
-        if isinstance(atom, Obj) and atom.made_of is DICT and _is_whole(frame, atom):
+        if is_dict(atom) and _is_whole(frame, atom):
             return [const(ast.literal_eval(name[1:-1])) for name in _keys(frame, atom)], NEVER
         if isinstance(atom, Obj) and atom.made_of is LIST:
             length = constant(frame.read(atom, "<length>"))
@@ -255,16 +254,25 @@ def _item_of_object(frame: Frame, owner: Obj, index: Value, node: ast.Subscript)
         return new(frame, node, LIST, given[bounds])
     name = key(index)
     if name is None:
-        return contents(frame, owner) or (UNKNOWN if owner in frame.analysis.many else NEVER)
+        found = contents(frame, owner) or _made_for_key(frame, owner, REST, node)
+        return found or (UNKNOWN if owner in frame.analysis.many else NEVER)
     at = constant(index)
     if owner.made_of is LIST and isinstance(at, int) and at < 0:
         given, rest = sequence(frame, one(owner), node)
         if given and not rest:
             return given[at] if -len(given) <= at else NEVER
         return contents(frame, owner)
-    stored = frame.read(owner, name)
-    rest = frame.read(owner, REST)
-    return join(stored, rest)
+    return join(frame.read(owner, name), frame.read(owner, REST)) or _made_for_key(frame, owner, name, node)
+
+
+def _made_for_key(frame: Frame, owner: Obj, cell: str, node: ast.AST) -> Value:
+    """What a `defaultdict` makes for a key that nothing is known under; nothing at all where it is none."""
+    factory = frame.read(owner, FACTORY)
+    if not factory:
+        return NEVER
+    found = frame.analysis.call_without_arguments(frame, factory, node)
+    frame.write(owner, cell, found, strong=False)
+    return found
 
 
 def store_item(frame: Frame, owners: Value, index: Value, value: Value, node: ast.Subscript) -> None:
@@ -311,7 +319,7 @@ def method(frame: Frame, call: Native, args: list[Value], keywords: dict[str, Va
         return join(frame.analysis.global_at(frame, owner, constant(args[0]) if args else None), default)
     if isinstance(owner, Obj) and owner.made_of in (LIST, SET):
         return _list_method(frame, owner, name, args, node)
-    if isinstance(owner, Obj) and owner.made_of is DICT:
+    if is_dict(owner):
         return _dict_method(frame, owner, name, args, keywords, node)
     if isinstance(owner, Tup):
         return some("int") if name in _NUMBER else UNKNOWN
@@ -426,7 +434,7 @@ def _is_whole(frame: Frame, owner: Atom) -> bool:
 def merge_dict(frame: Frame, owner: Atom, value: Value, node: ast.AST) -> None:
     """Put everything of a mapping into a dictionary."""
     for each in value:
-        if isinstance(each, Obj) and each.made_of is DICT:
+        if is_dict(each):
             for name in _keys(frame, each):
                 frame.write(owner, name, join(frame.read(owner, name), frame.read(each, name)))
             rest = frame.read(each, REST)
@@ -441,7 +449,7 @@ def merge_dict(frame: Frame, owner: Atom, value: Value, node: ast.AST) -> None:
 def keyword_pairs(frame: Frame, value: Value) -> Iterator[tuple[str, Value]]:
     """The keywords that `**value` gives, as far as they are known; the others come as an empty name."""
     for each in value:
-        if isinstance(each, Obj) and each.made_of is DICT:
+        if is_dict(each):
             for name in _keys(frame, each):
                 word = ast.literal_eval(name[1:-1])
                 if isinstance(word, str):

@@ -342,7 +342,7 @@ class PyTorch:
     def object_attribute(self, frame: Frame, owner: Obj, name: str, node: ast.AST) -> Value:
         """An attribute of an object of another package's class."""
         kind = owner.external
-        if owner.made_of in containers.KINDS.values():
+        if owner.made_of in containers.KINDS:
             return one(Native(name, owner))
         if modules.is_module_name(kind) or kind in modules.WRAPPERS:
             if name == "module" and kind in modules.WRAPPERS:

@@ -519,18 +519,16 @@ def _reduce(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     return join(found, inside)
 
 
-def _ordered(kind: External) -> Callable[[Frame, Arguments, ast.AST], Value]:
-    def make(frame: Frame, args: Arguments, node: ast.AST) -> Value:
-        if kind is containers.DICT and args.positional and any(isinstance(e, External) for e in args.positional[0]):
-            args = args.without_first()  # `defaultdict(list)`
-            made_here = builtins.call(frame, "dict", args, node)
-            for each in made_here:
-                if isinstance(each, Obj):
-                    containers.put(frame, each, UNKNOWN)
-            return made_here
-        return builtins.call(frame, kind.name.removeprefix("builtins."), args, node)
+def _like(kind: str) -> Callable[[Frame, Arguments, ast.AST], Value]:
+    return lambda frame, args, node: builtins.call(frame, kind, args, node)
 
-    return make
+
+def _defaultdict(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    made_here = builtins.call(frame, "dict", args.without_first(), node)
+    for each in made_here:
+        assert isinstance(each, Obj)
+        frame.write(each, containers.FACTORY, args.positional[0] - NONE_VALUE if args.positional else NEVER)
+    return made_here
 
 
 def _getter(frame: Frame, args: Arguments, node: ast.AST) -> Value:
@@ -639,9 +637,9 @@ _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     "threading.Thread": _thread,
     "multiprocessing.Process": _thread,
     "torch.multiprocessing.Process": _thread,
-    "collections.OrderedDict": _ordered(containers.DICT),
-    "collections.defaultdict": _ordered(containers.DICT),
-    "collections.deque": _ordered(containers.LIST),
+    "collections.OrderedDict": _like("dict"),
+    "collections.defaultdict": _defaultdict,
+    "collections.deque": _like("list"),
     "torch.device": _device,
     "torch.nn.utils.rnn.pack_padded_sequence": _rnn_pack,
     "torch.nn.utils.rnn.pad_packed_sequence": _rnn_unpack,

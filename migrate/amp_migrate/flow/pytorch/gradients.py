@@ -519,7 +519,7 @@ def all_in(frame: Frame, value: Value, key: str = "") -> Value:
                 stack += [(item, depth + 1) for item in (*atom.items, atom.rest or NEVER)]
             elif isinstance(atom, Obj) and atom.made_of in (containers.LIST, containers.SET):
                 stack.append((containers.contents(frame, atom), depth + 1))
-            elif isinstance(atom, Obj) and atom.made_of is containers.DICT:
+            elif containers.is_dict(atom):
                 inside = frame.read(atom, key) if key else NEVER
                 stack.append((inside or containers.contents(frame, atom), depth + 1))
     return frozenset(found)

@@ -123,7 +123,7 @@ def make(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     elif name in _CHAINS and args.positional:
         given = args.positional[0]
         for each in given:
-            if isinstance(each, Obj) and each.made_of is containers.DICT:
+            if containers.is_dict(each):
                 containers.merge_dict(frame, owner, one(each), node)
             else:
                 items, rest = containers.sequence(frame, one(each), node)
@@ -138,9 +138,7 @@ def make(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
 
 def fill(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> None:
     """The modules that a chain is made of."""
-    if len(args.positional) == 1 and any(
-        isinstance(each, Obj) and each.made_of is containers.DICT for each in args.positional[0]
-    ):
+    if len(args.positional) == 1 and any(containers.is_dict(each) for each in args.positional[0]):
         for name, value in containers.keyword_pairs(frame, args.positional[0]):
             frame.write(owner, f"[{name!r}]" if name else containers.REST, value, strong=False)
         return
