@@ -35,7 +35,7 @@ def wrong_call(before: Program, after: Program, name: str, versions: Iterable[Ve
             if not is_changed or _bound_to(call, scope, before, after):
                 continue
             return f"`{brief(call)}` does not fit the new parameters of what it calls", call.lineno
-        wrong = _wrong_for_torch(call, scope, after, versions)
+        wrong = _wrong_for_torch(call, scope, versions, old_calls)
         if wrong is not None:
             return wrong, call.lineno
         if not _binds_to_any(call, scope, after):
@@ -48,12 +48,17 @@ class _Written:
 
     def __init__(self, program: Program, name: str) -> None:
         lines = program.texts[name].encode().splitlines()
-        self._calls = [call for call, _ in _calls(program.files[name])]
-        self._texts = {_text(call, lines) for call in self._calls}
+        self._calls = [*_calls(program.files[name])]
+        self._texts = {_text(call, lines) for call, _ in self._calls}
 
     @cached_property
     def _codes(self) -> set[str]:
-        return set(map(ast.unparse, self._calls))
+        return {ast.unparse(call) for call, _ in self._calls}
+
+    @cached_property
+    def names(self) -> set[str]:
+        """The full names of what is called that is imported."""
+        return {imported_name(call.func, scope) for call, scope in self._calls}
 
     def has(self, call: ast.Call, lines: list[bytes]) -> bool:
         """Whether a call of another file, whose lines are given, is one of these."""
@@ -114,11 +119,17 @@ def _is_foreign(root: str, program: Program, importer: str) -> bool:
 # -- calls
 
 
-def _wrong_for_torch(call: ast.Call, scope: Scope, program: Program, versions: Iterable[Version]) -> str | None:
-    """What is wrong with a call of autocast, GradScaler or their like in one of the versions."""
+def _wrong_for_torch(call: ast.Call, scope: Scope, versions: Iterable[Version], old: _Written) -> str | None:
+    """What is wrong with a call of autocast, GradScaler or their like in one of the versions.
+
+    That a version has nothing of the name is no fault of the result where the original calls it as well: it is written
+    for a newer one.
+    """
     full = imported_name(call.func, scope)
     for version in versions if full in FORMS else ():
         accepted = forms(full, version)
+        if not accepted and full in old.names:
+            continue
         if not accepted:
             return f"PyTorch {written(version)} has no {full}"
         if not any(fits(form.signature, call) for form in accepted):

@@ -146,6 +146,13 @@ def test_what_the_user_wrote_is_the_users_own() -> None:
     assert in_a_call(old, f"{HEAD}with torch.amp.autocast( bad=1 ):\n    pass\n") == ""
 
 
+def test_what_the_original_calls_is_there() -> None:
+    old, new = (f"{HEAD}scaler = torch.amp.GradScaler('cuda'{more})\n" for more in ("", ", enabled=False"))
+    assert in_a_call(old, new, (2, 1)) == ""
+    assert in_a_call("", new, (2, 1)) == "PyTorch 2.1 has no torch.amp.GradScaler"
+    assert in_a_call(old, f"{HEAD}scaler = torch.amp.GradScaler('cuda', bad=1)\n") != ""
+
+
 def test_a_plan_with_such_a_call_leaves_the_file_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Editor, "new_scaler", lambda self, at, arguments: plain('torch.amp.GradScaler("cuda")'))
     text = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -109,6 +110,22 @@ class Follower:
                 continue
             if not self._understand(component, file, node):
                 component.obstacle = component.obstacle or (file, node)
+        for relative in self._relatives(holder):
+            self._add_holder(component, relative)
+
+    def _relatives(self, holder: Holder) -> Iterator[Holder]:
+        """The same attribute of the classes that a holder's derives from, and of those that derive from it."""
+        own, word = holder.scope, holder.path.removeprefix("self.")
+        if isinstance(own, cst.ClassDef):
+            for file in dict.fromkeys((holder.file, *self.project.library.using(word))):
+                for each in file.tree.every(cst.ClassDef):
+                    if self._derives(file, each, own) or self._derives(holder.file, own, each):
+                        yield Holder(file, each, holder.path)
+
+    def _derives(self, file: File, node: cst.ClassDef, other: cst.ClassDef) -> bool:
+        """Whether a class names another one among its bases."""
+        bases = (self.project.definition(file, each.value) for each in node.bases)
+        return any(found is not None and found[1] is other for found in bases)
 
     def _understand(self, component: Component, file: File, node: cst.Name | cst.Attribute) -> bool:
         """Plan what becomes of one use; False where it is not understood."""

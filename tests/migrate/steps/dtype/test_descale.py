@@ -413,6 +413,46 @@ def test_parameter_in_another_file(rewrites_files: Check) -> None:
     )
 
 
+def test_attribute_that_a_derived_class_of_another_file_uses(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "base.py": """
+              import torch
+
+              class Trainer:
+                  def __init__(self, model):
+                      self.model = model
+            -         self.scaler = torch.cuda.amp.GradScaler()
+
+                  def step(self, x):
+            -         with torch.cuda.amp.autocast():
+            +         with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                          loss = self.model(x)
+            -         self.scaler.scale(loss).backward()
+            -         self.scaler.step(self.optimizer)
+            -         self.scaler.update()
+            +         loss.backward()
+            +         self.optimizer.step()
+            """,
+            "derived.py": """
+              import torch
+              from base import Trainer
+
+              class Sums(Trainer):
+                  def save(self):
+                      state = {"model": self.model.state_dict()}
+            -         state["scaler"] = self.scaler.state_dict()
+                      torch.save(state, "x.pt")
+
+              class Others:
+                  def fit(self, x):
+                      return self.scaler.transform(x)
+            """,
+        },
+        "bf16",
+    )
+
+
 def test_import_of_the_scaler_alone_goes(rewrites: Check) -> None:
     rewrites(
         """
