@@ -26,7 +26,7 @@ _PYTHON2 = re.compile(
     )""",
     re.VERBOSE,
 )
-_TABS_BEHIND = re.compile(r" +\t[ \t]*\S")
+_INDENT = re.compile(r"[ \t]+(?=\S)")
 _PYTHON2_FACT = "looks like Python 2"
 _TOO_DEEP = "nested too deeply to be parsed"
 # What CPython's own tokenizer allows; LibCST's native parser has no limit and would overflow the stack.
@@ -117,10 +117,12 @@ def _is_python2(text: str, line: int) -> bool:
 
 
 def _from_libcst(error: libcst.ParserSyntaxError, text: str) -> SourceError:
-    mixed = next((number for number, line in enumerate(text.splitlines(), start=1) if _TABS_BEHIND.match(line)), 0)
+    lines = ((number, _INDENT.match(line)) for number, line in enumerate(text.splitlines(), start=1))
+    indents = [(number, set(indent[0])) for number, indent in lines if indent is not None]
+    mixed = next((number for number, blanks in indents if blanks != indents[0][1] or len(blanks) > 1), 0)
     if mixed:
         # A tab goes on to the next eighth column, for Python; for LibCST it is one character.
-        return SourceError("an indent has spaces before a tab", mixed, 1, "expand the tabs of this file")
+        return SourceError("indents are of tabs and of spaces", mixed, 1, "expand the tabs of this file")
     reason = str(error.message).strip().splitlines()[0]
     return SourceError(f"does not parse: {reason}", error.raw_line, error.raw_column + 1)
 

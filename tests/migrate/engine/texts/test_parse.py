@@ -75,9 +75,13 @@ def test_deep_nesting_is_refused_instead_of_ending_the_process(text: str) -> Non
     assert failure(text).message == "nested too deeply to be parsed"
 
 
-def test_an_indent_that_only_python_understands_is_named_by_its_line() -> None:
-    text = "def f():\n        if x:\n    \t    pass\n"
+@pytest.mark.parametrize(
+    "text",
+    ["def f():\n        if x:\n    \t    pass\n", "def f():\n    if x:\n\t    pass\n    return x\n"],
+    ids=["in one line", "in two lines"],
+)
+def test_an_indent_that_only_python_understands_is_named_by_its_line(text: str) -> None:
     compile(text, "train.py", "exec")
     found = failure(text)
-    assert (found.message, found.line) == ("an indent has spaces before a tab", 3)
+    assert (found.message, found.line) == ("indents are of tabs and of spaces", 3)
     assert found.hint == "expand the tabs of this file"
