@@ -73,6 +73,7 @@ class NativeDecider:
         self._is_off = is_off(initializes)
         self._is_scaled = dtype is not Dtype.BF16 and not self._is_off
         self._named: set[Initialize] = set()
+        self._keeps_keys = False  # of the state that is saved
         # Initializations in helpers, by where their callers make a scaler, in the callers' words.
         self._views: dict[Statement, Initialize] = {}
         # Initializations of what is kept in another function, by where that makes a scaler, in its words.
@@ -89,6 +90,11 @@ class NativeDecider:
         refusal = self._refusal(files, steps)
         if refusal is not None:
             return refusal
+        keyless = next(apex_state.without_key(files), None)
+        by_keyword = any(True for file in files for _ in apex_state.given(file, self._project))
+        if keyless is not None and (by_keyword or not self._is_scaled):
+            return keyless
+        self._keeps_keys = keyless is not None
         limit = limit_of(files)
         if isinstance(limit, Refusal):
             return limit
@@ -172,6 +178,7 @@ class NativeDecider:
             reads=self._with_scalers(file, reads),
             saved=self._with_scalers(file, (c for c in amp_calls(file, "state_dict") if c not in reads.values())),
             restored=self._with_scalers(file, amp_calls(file, "load_state_dict")),
+            keeps_keys=self._keeps_keys,
             given=tuple((*each, self._scaler_at(file, each[0])) for each in apex_state.given(file, self._project)),
             parameters=tuple(self._parameters(file, dead)),
             wrapper=self._wrapper(file) if any(i.what == "FP16_Optimizer" for i in self._initializes) else None,

@@ -126,6 +126,8 @@ def leftovers(
         parent = file.tree.parents[node]
         if type(parent) in (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom, cst.NameItem, cst.Param):
             continue
+        if isinstance(parent, cst.Arg) and parent.keyword is node:
+            continue
         if (
             node in inits
             or node in asked

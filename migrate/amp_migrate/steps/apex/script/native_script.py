@@ -80,6 +80,7 @@ class NativeFile:
         tests: the tests of whether `apex.amp` is there that ask for the script's switch, each with that as code.
         reads: what asks Apex for the loss scale, each with the scaler that answers.
         saved, restored: the calls of `amp.state_dict` and `amp.load_state_dict`, each with the scaler.
+        keeps_keys: whether what is saved stays under the keys that it is saved by, since some cannot be seen.
         given: the calls that pass `apex.amp` to what restores it, with the place of the argument and the scaler.
         parameters: the calls of `amp.master_params`, each with what it gave, as code.
         wrapper: what it asks of an `FP16_Optimizer`; None in a script that has none.
@@ -93,6 +94,7 @@ class NativeFile:
     reads: tuple[tuple[cst.BaseExpression, str | None], ...] = ()
     saved: tuple[tuple[cst.Call, str | None], ...] = ()
     restored: tuple[tuple[cst.Call, str | None], ...] = ()
+    keeps_keys: bool = False
     given: tuple[tuple[cst.Call, int, str | None], ...] = ()
     parameters: tuple[tuple[cst.Call, str], ...] = ()
     wrapper: WrapperUses | None = None

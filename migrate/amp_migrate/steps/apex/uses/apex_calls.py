@@ -94,7 +94,8 @@ def amp_calls(file: File, name: str) -> Iterator[cst.Call]:
 def amp_uses(file: File) -> Iterator[cst.Name | cst.Attribute]:
     """Whatever names `apex.amp`, or something of it, but for the imports."""
     for node in file.tree.every(cst.Name, cst.Attribute):
-        if isinstance(file.tree.parents[node], _NAMING):
+        parent = file.tree.parents[node]
+        if isinstance(parent, _NAMING) or (isinstance(parent, cst.Arg) and parent.keyword is node):
             continue
         is_amp = AMP in file.names.meanings(node) and not file.names.is_never_run(node)
         if is_amp or amp_name(file, node) is not None:

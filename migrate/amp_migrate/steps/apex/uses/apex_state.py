@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
 import libcst as cst
@@ -14,24 +14,45 @@ from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.apex.uses.loss_scale import scale_reads
 from amp_migrate.steps.scaler.checkpoint_entries import restores_keywords
 from amp_migrate.tables.apex_names import AMP
-from amp_migrate.trees.nodes import subscript_key
+from amp_migrate.trees.nodes import find, subscript_key
 
 
 def not_understood(files: Iterable[File]) -> Iterator[Refusal]:
+    """Where Apex's state is taken apart, or restored from what cannot be asked whether it is a scaler's."""
+    for file in files:
+        for call in amp_calls(file, "load_state_dict"):
+            source = call.args[0].value if len(call.args) == 1 and not call.args[0].star else None
+            is_plain = source is not None and not any(True for _ in find(source, cst.Call))
+            is_plain = is_plain and isinstance(file.tree.parents[call], cst.Expr)
+            if not is_plain and restored_entry(file, call) is None:
+                yield _restored(file, call)
+        for call in _saved_calls(file):
+            if isinstance(file.tree.parents[call], (cst.Subscript, cst.Attribute)):
+                yield _saved(file, call)
+
+
+def without_key(files: Sequence[File]) -> Iterator[Refusal]:
     """Where Apex's state is saved or restored without a key that can be seen.
 
-    What is saved has to be found again under the key that it was saved by: a side that cannot be seen holds both back.
+    What is saved has to be found again under the key that it was saved by: a side that cannot be seen holds both to it.
     """
     restored = [(file, call) for file in files for call in amp_calls(file, "load_state_dict")]
-    about_scale = {call for file in files for _, call in scale_reads(file)}
-    saved = [(file, call) for file in files for call in amp_calls(file, "state_dict") if call not in about_scale]
-    for file, call in restored:
-        if restored_entry(file, call) is None:
-            yield Refusal(file, call, "what amp.load_state_dict restores comes in a way that is not understood")
-    for file, call in saved:
-        is_taken_apart = isinstance(file.tree.parents[call], (cst.Subscript, cst.Attribute))
-        if saved_entry(file, call) is None and (restored or is_taken_apart):
-            yield Refusal(file, call, "the result of amp.state_dict is kept in a way that is not understood")
+    yield from (_restored(file, call) for file, call in restored if restored_entry(file, call) is None)
+    saved = [(file, call) for file in files for call in _saved_calls(file)] if restored else []
+    yield from (_saved(file, call) for file, call in saved if saved_entry(file, call) is None)
+
+
+def _saved_calls(file: File) -> Iterator[cst.Call]:
+    about_scale = {call for _, call in scale_reads(file)}
+    return (call for call in amp_calls(file, "state_dict") if call not in about_scale)
+
+
+def _restored(file: File, call: cst.Call) -> Refusal:
+    return Refusal(file, call, "what amp.load_state_dict restores comes in a way that is not understood")
+
+
+def _saved(file: File, call: cst.Call) -> Refusal:
+    return Refusal(file, call, "the result of amp.state_dict is kept in a way that is not understood")
 
 
 def saved_entry(file: File, call: cst.Call) -> cst.DictElement | cst.Assign | None:

@@ -86,9 +86,10 @@ def _write_file(editor: Editor, file: NativeFile) -> Iterator[Edit]:
     for read, scaler in file.reads:
         yield write_read(editor, read, scaler)
     for call, scaler in file.saved:
-        yield from write_state.write_saved(editor, call, scaler)
+        yield from write_state.write_saved(editor, call, scaler, keeps_key=file.keeps_keys)
     for call, scaler in file.restored:
-        yield from write_state.write_restored(editor, call, scaler)
+        write = write_state.write_restored_by_content if file.keeps_keys else write_state.write_restored
+        yield from write(editor, call, scaler)
     for call, index, scaler in file.given:
         yield from write_state.write_given(editor, call, index, scaler)
     for call, parameters in file.parameters:

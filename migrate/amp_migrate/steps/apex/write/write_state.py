@@ -13,11 +13,11 @@ from amp_migrate.trees.nodes import find
 from amp_migrate.write.editor import Editor, guarded
 
 
-def write_saved(editor: Editor, call: cst.Call, scaler: str | None) -> Iterator[Edit]:
+def write_saved(editor: Editor, call: cst.Call, scaler: str | None, *, keeps_key: bool) -> Iterator[Edit]:
     """The edits that save the scaler where Apex's state was saved; without a scaler the entry goes."""
     entry = saved_entry(editor.file, call)
     if scaler is not None:
-        key = None if entry is None else key_of(entry)
+        key = None if entry is None or keeps_key else key_of(entry)
         if key is not None:
             yield editor.replace(key, _renamed(key))
         yield editor.replace(call, f"{scaler}.state_dict()")
@@ -62,6 +62,14 @@ def write_restored(editor: Editor, call: cst.Call, scaler: str | None) -> Iterat
     else:
         yield from _write_tests(editor, statement, source, key)
         yield editor.substitute(statement, guarded(f"if {test}:", restore))
+
+
+def write_restored_by_content(editor: Editor, call: cst.Call, scaler: str | None) -> Iterator[Edit]:
+    """The edits that restore the scaler from what its own state says that it is: Apex's says nothing of a scale."""
+    statement, source = editor.file.tree.parents[call], editor.text(call.args[0].value)
+    restore = f"{scaler}.load_state_dict({source})"
+    if isinstance(statement, cst.Expr):
+        yield editor.substitute(statement, guarded(f'if "scale" in {source}:', restore))
 
 
 def _write_tests(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 Check = Callable[..., Any]
 
@@ -327,15 +328,68 @@ def test_what_is_saved_is_found_again(migrate: Check, saved: str, restored: str,
 @pytest.mark.parametrize(
     ("saved", "restored"),
     [
-        ("save(path, amp.state_dict())", 'amp.load_state_dict(state["amp"])'),
         ('state = {"amp": amp.state_dict()}', 'amp.load_state_dict(state.pop("amp"))'),
-        ('state = {"amp": amp.state_dict()}', "amp.load_state_dict(saved)"),
+        ('state = {"amp": amp.state_dict()}', "amp.load_state_dict(*saved)"),
+        ('state = {"amp": amp.state_dict()}', "done = amp.load_state_dict(saved)"),
+        ('scale = amp.state_dict()["loss_scaler0"]', "amp.load_state_dict(saved)"),
     ],
 )
 def test_state_whose_key_cannot_be_seen_stays_with_the_shim(migrate: Check, saved: str, restored: str) -> None:
     plan = migrate(f"{SCRIPT}{saved}\n{restored}\n")
     assert plan.after == plan.source.text.replace("from apex", "from amp_shim")
     assert any("in a way that is not understood" in finding.message for finding in plan.findings)
+
+
+@pytest.mark.parametrize(
+    ("saved", "restored", "kept", "source"),
+    [
+        ("save(path, amp.state_dict())", 'amp.load_state_dict(state["amp"])', "save(path, STATE)", 'state["amp"]'),
+        ('state = {"amp": amp.state_dict()}', "amp.load_state_dict(saved)", 'state = {"amp": STATE}', "saved"),
+        ("state = dict(amp=amp.state_dict())", "amp.load_state_dict(o.amp)", "state = dict(amp=STATE)", "o.amp"),
+    ],
+)
+def test_state_whose_key_cannot_be_seen_keeps_it_and_says_itself_whose_it_is(
+    migrate: Check, saved: str, restored: str, kept: str, source: str
+) -> None:
+    after = migrate(f"{SCRIPT}{saved}\n{restored}\n").after
+    told = f'if "scale" in {source}:\n    scaler.load_state_dict({source})\n'
+    assert after.endswith(f"{kept.replace('STATE', 'scaler.state_dict()')}\n{told}")
+    plan = migrate(f"{SCRIPT}{saved}\n{restored}\n", "bf16")
+    assert plan.after == plan.source.text.replace("from apex", "from amp_shim")
+
+
+def test_what_the_old_state_says_is_no_scalers() -> None:
+    scaler = torch.amp.GradScaler("cpu")
+    assert "scale" in scaler.state_dict()
+    assert "scale" not in torch.amp.GradScaler("cpu", enabled=False).state_dict()
+    assert "scale" not in {"loss_scaler0": {"loss_scale": 65536.0, "unskipped": 0}}  # Apex's
+
+
+def test_methods_of_an_object_save_and_restore_its_scaler(migrate: Check) -> None:
+    text = """
+        from apex import amp
+
+        class Trainer:
+            def __init__(self, model):
+                self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                self.model, self.optimizer = amp.initialize(model, self.optimizer)
+
+            def amp_state(self):
+                return amp.state_dict()
+
+            def load_amp(self, state):
+                amp.load_state_dict(state)
+
+            def step(self, x):
+                self.optimizer.zero_grad()
+                loss = self.model(x).mean()
+                with amp.scale_loss(loss, self.optimizer) as scaled:
+                    scaled.backward()
+                self.optimizer.step()
+        """
+    after = migrate(text).after
+    assert "        return self.scaler.state_dict()\n" in after
+    assert '        if "scale" in state:\n            self.scaler.load_state_dict(state)\n' in after
 
 
 def test_state_that_nothing_restores_may_be_kept_anywhere(migrate: Check) -> None:
