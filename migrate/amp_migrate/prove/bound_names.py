@@ -17,7 +17,7 @@ from typing import TypeGuard
 
 from amp_migrate.prove.code.atoms import is_carrier
 from amp_migrate.prove.code.program import Program
-from amp_migrate.prove.code.scopes import COMPREHENSIONS, DEFINITIONS, is_self, parameters
+from amp_migrate.prove.code.scopes import COMPREHENSIONS, DEFINITIONS, heads, is_self, parameters
 from amp_migrate.prove.code.ways import Walk
 
 _LATER = (*DEFINITIONS, ast.ClassDef, ast.Lambda)  # what is inside may run at another time
@@ -54,7 +54,8 @@ def unbound(before: Program, after: Program, name: str) -> Unbound | None:
     """The first use in one file of a name that the result adds, where it may have no value.
 
     A name that carries precision counts as added, if the original has a value for it wherever it is used: what is
-    erased is not held to its place.
+    erased is not held to its place. So does a name that is read by what the result adds: a switch may be asked above
+    the line that sets it.
     """
     file = after.files[name]
     old = dict(_bodies(before.files[name].tree))
@@ -63,12 +64,21 @@ def unbound(before: Program, after: Program, name: str) -> Unbound | None:
             continue
         scope = file.scopes.inside(node, file.scopes.module)
         names, known = _names(node), _names(old[place])
-        carriers = ({each} for each in sorted(names & known) if is_carrier(after.values.at(scope, each)))
-        for new in (names - known, *carriers):
+        asked = _newly_read(old[place], node)
+        older = (each for each in names & known if each in asked or is_carrier(after.values.at(scope, each)))
+        for new in (names - known, *({each} for each in sorted(older))):
             found = None if all(_is_given_first(node, each) for each in new) else _Walk(node, new).run()
             if found is not None and not (new <= known and _Walk(old[place], new).run()):
                 return found
     return None
+
+
+def _newly_read(before: ast.AST, after: ast.AST) -> set[str]:
+    """The names that a function or module reads at once in expressions that the original's does not have."""
+    old, new = (
+        {ast.unparse(head): head for each in _statements(node) for head in heads(each)} for node in (before, after)
+    )
+    return {use.name for code, head in new.items() if code not in old for use in _used([head])}
 
 
 def _is_given_first(node: ast.AST, name: str) -> bool:
@@ -158,21 +168,42 @@ def _stored(node: ast.stmt) -> Iterator[str]:
                     yield f"self.{each.attr}"
 
 
-def _used(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
+@dataclass(frozen=True)
+class _Use:
+    """Where an expression reads a name.
+
+    Attributes:
+        conditions: the tests that decide whether it comes to that, with how each comes out: `a` in `a and b`.
+    """
+
+    name: str
+    line: int
+    conditions: tuple[tuple[ast.expr, bool], ...] = ()
+
+
+def _used(nodes: Iterable[ast.AST], conditions: tuple[tuple[ast.expr, bool], ...] = ()) -> Iterator[_Use]:
     """The names that expressions read at once; what stands in a lambda is read later, or never."""
     for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            yield node.id, node.lineno
+            yield _Use(node.id, node.lineno, conditions)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and is_self(node.value):
-            yield f"self.{node.attr}", node.lineno
+            yield _Use(f"self.{node.attr}", node.lineno, conditions)
+        elif isinstance(node, ast.BoolOp):
+            for number, value in enumerate(node.values):
+                known = ((each, isinstance(node.op, ast.And)) for each in node.values[:number])
+                yield from _used([value], (*conditions, *known))
+        elif isinstance(node, ast.IfExp):
+            yield from _used([node.test], conditions)
+            yield from _used([node.body], (*conditions, (node.test, True)))
+            yield from _used([node.orelse], (*conditions, (node.test, False)))
         elif not isinstance(node, ast.Lambda):
-            inside = _used(ast.iter_child_nodes(node))
+            inside = _used(ast.iter_child_nodes(node), conditions)
             own = (
                 {e.id for g in node.generators for e in ast.walk(g.target) if isinstance(e, ast.Name)}
                 if isinstance(node, COMPREHENSIONS)
                 else ()
             )
-            yield from (each for each in inside if each[0] not in own)
+            yield from (each for each in inside if each.name not in own)
 
 
 class _Walk(Walk[Way]):
@@ -187,7 +218,10 @@ class _Walk(Walk[Way]):
         super().__init__()
         self._node = node
         statements = list(_statements(node))
-        tests = Counter(ast.unparse(_asked(each.test)) for each in statements if isinstance(each, (ast.If, ast.While)))
+        asked = [each.test for each in statements if isinstance(each, (ast.If, ast.While))]
+        for use in (use for each in statements for use in _used(heads(each)) if use.name in new):
+            asked += (test for test, _ in use.conditions)
+        tests = Counter(ast.unparse(_asked(each)) for each in asked)
         self._twice = {test for test, number in tests.items() if number > 1}
         stores = {name for each in statements for name in _stored(each)}
         # Attributes of `self` may have been given a value by any other method, but for those that are new in this one.
@@ -197,7 +231,7 @@ class _Walk(Walk[Way]):
         self._new = new & own
         self._later = _read_by_functions(statements, self._new)
         self._found: Unbound | None = None
-        self._used: dict[ast.stmt, dict[str, int]] = {}
+        self._used: dict[ast.stmt, tuple[_Use, ...]] = {}
         self._stored: dict[ast.stmt, frozenset[str]] = {}
         self._codes: dict[ast.expr, str] = {}
 
@@ -215,20 +249,20 @@ class _Walk(Walk[Way]):
 
     def read(self, node: ast.stmt, expressions: Iterable[ast.expr], states: Ways) -> Ways:
         if node not in self._used:
-            used = self._used[node] = dict(_used(expressions))
-            for name in [*used]:
-                for later in self._later.get(name, ()):
-                    used.setdefault(later, node.lineno)
+            used = tuple(_used(expressions))
+            later = ((each, use.conditions) for use in used for each in sorted(self._later.get(use.name, ())))
+            self._used[node] = (*used, *(_Use(name, node.lineno, known) for name, known in later))
         used = self._used[node]
-        old = {name for name in used if name in self._own and name not in self._new}
+        old = {use.name for use in used if use.name in self._own and use.name not in self._new}
         # Where the original has no value for what it reads, it ends.
         states = frozenset(way for way in states if old <= way.given | way.none) or states
-        in_question = [name for name in used if name in self._new]
-        if in_question and self._found is None:
-            for way in states:
-                lacking = [name for name in in_question if name not in way.given and name not in way.none]
-                if lacking and old <= way.given:
-                    self._found = Unbound(lacking[0], used[lacking[0]])
+        for use in used if self._found is None else ():
+            if use.name in self._new:
+                reaching = states
+                for test, outcome in use.conditions:
+                    reaching = self.branch(test, outcome, reaching)
+                if any(use.name not in way.given | way.none and old <= way.given for way in reaching):
+                    self._found = Unbound(use.name, use.line)
                     break
         return states
 

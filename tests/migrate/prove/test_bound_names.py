@@ -204,3 +204,45 @@ def test_a_test_of_several_parts_is_the_same_test_each_time(wrong: Check) -> Non
         assert wrong(before.replace("TEST", test), after.replace("TEST", test)) == ""
     either = after.replace("TEST", "amp and apex", 1).replace("TEST", "amp or apex")
     assert wrong(before.replace("TEST", "amp or apex"), either) == "the result uses `scaler` where it may have no value"
+
+
+def test_a_switch_asks_only_what_has_a_value_where_it_is_asked(wrong: Check) -> None:
+    before = """
+    import torch
+    from apex import amp
+    def fit(model, loader, fp16):
+        optimizer = torch.optim.Adam(model.parameters())
+        if fp16:
+            level = "O1"
+            model, optimizer = amp.initialize(model, optimizer, opt_level=level)
+        for x in loader:
+            loss = model(x).sum()
+            if fp16:
+                with amp.scale_loss(loss, optimizer) as scaled:
+                    scaled.backward()
+            else:
+                loss.backward()
+            optimizer.step()
+    """
+    after = """
+    import torch
+    def fit(model, loader, fp16):
+        optimizer = torch.optim.Adam(model.parameters())
+        SWITCH
+        scaler = torch.amp.GradScaler("cuda", enabled=on)
+        if fp16:
+            level = "O1"
+        for x in loader:
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=on):
+                loss = model(x).sum()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    """
+    said = "the result uses `level` where it may have no value"
+    assert wrong(before, after.replace("SWITCH", 'on = fp16 and level != "O0"')) == said
+    assert wrong(before, after.replace("SWITCH", "on = fp16")) == ""
+    first = 'if fp16: level = "O1"\n        optimizer ='
+    before, after = (each.replace("optimizer =", first, 1) for each in (before, after))
+    assert wrong(before, after.replace("SWITCH", 'on = fp16 and level != "O0"')) == ""
+    assert wrong(before, after.replace("SWITCH", 'on = level != "O0" and fp16')) == said

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
+from amp_migrate.steps.apex.initialize.put_in import put_in
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE
 from amp_migrate.trees import build
-from amp_migrate.trees.nodes import IS_SCRIPT, Block, Statement, blocks, walk
+from amp_migrate.trees.nodes import IS_SCRIPT, Block, Statement, blocks, find, walk
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,48 @@ def is_said_before(file: File, chain: cst.If, codes: Sequence[str]) -> bool:
     """Whether some expressions mean before an `if` what they mean in its branches."""
     said = reads([build.expression(code) for code in codes])
     return not any(bound in said or bound.partition(".")[0] in said for bound in _bound(file, chain))
+
+
+def before(file: File, home: Statement, node: cst.BaseExpression, at: Statement) -> cst.BaseExpression | None:
+    """What says before one statement what an expression says at another inside it.
+
+    A name that has its value from inside gives way to what that is made of: `"O1"`, where the `if` begins with
+    `opt_level = "O1"`.
+
+    Returns:
+        None where such a name may have several values, or where a call gives it.
+    """
+    if not isinstance(home, cst.If):
+        return node
+    values: dict[str, cst.BaseExpression] = {}
+    for name in (each for each in _bound(file, home) if _is_read(node, each)):
+        given = _given_last(file, home, name, at)
+        said = None if given is None else before(file, home, given[1], given[0])
+        if said is None:
+            return None
+        values[name] = said
+    return build.expression(put_in(file.tree.code(node), values)) if values else node
+
+
+def _given_last(file: File, home: Statement, name: str, at: Statement) -> tuple[Statement, cst.BaseExpression] | None:
+    """The assignment in a statement that a name has its value from at another inside it, with what it assigns."""
+    tree = file.tree
+    inside = set(walk(home))
+    nodes = [each for each in file.scopes.of(home).lookup(name) if each.node in inside]
+    earlier = sorted(
+        (each for each in nodes if tree.order[each.node] < tree.order[at]), key=lambda b: tree.order[b.node]
+    )
+    last = earlier[-1] if earlier else None
+    if last is None or last.kind is not BindingKind.ASSIGNMENT or last.value is None or any(find(last.value, cst.Call)):
+        return None
+    statement = tree.statement(last.node)
+    return (statement, last.value) if tree.block(statement) in tree.ancestors(at) else None
+
+
+def _is_read(node: cst.BaseExpression, name: str) -> bool:
+    """Whether an expression reads a name, or what was put into an attribute of it."""
+    paths = (dotted(each) for each in walk(node) if isinstance(each, cst.Attribute))
+    return name in reads([node]) or name in paths
 
 
 def chosen_scale(file: File, chain: cst.If, scales: Sequence[str | None]) -> str | None:

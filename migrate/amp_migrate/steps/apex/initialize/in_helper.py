@@ -8,7 +8,6 @@ the first, and another one once the method is called.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import libcst as cst
@@ -17,10 +16,10 @@ from amp_migrate.analysis.arguments.argument_binding import passed
 from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
-from amp_migrate.plan.code import source
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.initialize.branches import place_of
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.initialize.put_in import put_in
 from amp_migrate.steps.apex.initialize.switch import is_visible
 from amp_migrate.steps.model.route import Creation
 from amp_migrate.steps.statements.data_flow import reads
@@ -170,8 +169,8 @@ def _told(
         initialize,
         file=site.file,
         home=home,
-        switch=(*conditions, *(_put_in(code, values) for code in initialize.switch)),
-        init_scale=None if initialize.init_scale is None else _put_in(initialize.init_scale, values),
+        switch=(*conditions, *(put_in(code, values) for code in initialize.switch)),
+        init_scale=None if initialize.init_scale is None else put_in(initialize.init_scale, values),
     )
 
 
@@ -205,27 +204,3 @@ def _is_set(file: File, value: cst.BaseExpression, home: Statement) -> bool:
         for binding in bindings
         if tree.function(binding.node) is inside
     )
-
-
-def _put_in(code: str, values: Mapping[str, cst.BaseExpression]) -> str:
-    expression = build.expression(code).visit(_Filler(values))
-    assert isinstance(expression, cst.BaseExpression)
-    return source(expression)
-
-
-class _Filler(cst.CSTTransformer):
-    def __init__(self, values: Mapping[str, cst.BaseExpression]) -> None:
-        super().__init__()
-        self.values = values
-
-    def visit_Attribute(self, node: cst.Attribute) -> bool:
-        return False
-
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
-        whole = self.values.get(dotted(original_node) or "")
-        value = original_node.value.visit(self)
-        assert isinstance(value, cst.BaseExpression)
-        return updated_node.with_changes(value=value) if whole is None else whole
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        return self.values.get(original_node.value, updated_node)

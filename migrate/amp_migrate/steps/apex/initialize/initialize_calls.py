@@ -14,6 +14,7 @@ from amp_migrate.plan.code import Code
 from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Apex
 from amp_migrate.steps.apex.initialize.branches import (
+    before,
     branch_of,
     branches_of,
     choice_of,
@@ -98,7 +99,7 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
     arguments = named_arguments(call, INITIALIZE) or _with_settings(file, call)
     if arguments is None:
         return Refusal(file, call, "the arguments of amp.initialize are starred", USE_SHIM)
-    level = _level(arguments)
+    level = _level(file, arguments)
     refused = _without_native_form(file, call, arguments, level, apex_o2)
     if refused is not None:
         return refused
@@ -108,6 +109,14 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
             file, call, "the result of amp.initialize is taken apart in a way that is not understood", USE_SHIM
         )
     home, conditions = place_of(file, statement, arguments.get("optimizers"))
+    for name in ("enabled", "opt_level", "loss_scale"):
+        said = before(file, home, arguments[name], statement) if name in arguments else None
+        if said is not None:
+            arguments[name] = said
+        elif name in arguments:
+            return Refusal(
+                file, arguments[name], f"what {name} is cannot be said where the scaler would be made", USE_SHIM
+            )
     init_scale = scale_to_begin_with(file, arguments.get("loss_scale"))
     notes = tuple(_notes(file, arguments, level, init_scale))
     if call.args[-1].star and not isinstance(call.args[-1].value, cst.Dict):
@@ -123,7 +132,7 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
         statement=statement,
         home=home,
         replaces_home=home is statement or _only_for_apex(file, home, (statement, setting)),
-        switch=_switch(file, conditions, arguments, level),
+        switch=_switch(file, conditions, arguments),
         init_scale=init_scale if setting is None else file.tree.code(setting.value),
         setting=setting,
         optimizers=arguments.get("optimizers"),
@@ -156,9 +165,12 @@ def _with_settings(file: File, call: cst.Call) -> dict[str, cst.BaseExpression] 
     return named | {name: build.expression(code) for name, code in asked.items()}
 
 
-def _level(arguments: Mapping[str, cst.BaseExpression]) -> str | None:
+def _level(file: File, arguments: Mapping[str, cst.BaseExpression]) -> str | None:
     """The opt level; None where it is known only at run time."""
     level = arguments.get("opt_level")
+    if isinstance(level, cst.Name) and (bindings := file.scopes.of(level).lookup(level.value)):
+        said = {written_string(each.value) for each in bindings}
+        return said.pop() if len(said) == 1 else None
     return "O1" if level is None else written_string(level)
 
 
@@ -176,18 +188,17 @@ def _without_native_form(
     return None
 
 
-def _switch(
-    file: File, conditions: Sequence[str], arguments: Mapping[str, cst.BaseExpression], level: str | None
-) -> tuple[str, ...]:
+def _switch(file: File, conditions: Sequence[str], arguments: Mapping[str, cst.BaseExpression]) -> tuple[str, ...]:
     """What must be true for mixed precision: the conditions around the call, and what its arguments say."""
     switch = list(conditions)
     enabled = arguments.get("enabled")
     if enabled is not None and not is_constant(enabled, "True"):
         switch.append(file.tree.code(enabled))
-    if level == "O0":
+    level = arguments.get("opt_level")
+    if written_string(level) == "O0":
         switch.append("False")
-    elif level is None:
-        is_on = f'{file.tree.code(arguments["opt_level"])} != "O0"'
+    elif level is not None and written_string(level) is None:  # a name is asked, whatever it stands for today
+        is_on = f'{file.tree.code(level)} != "O0"'
         switch += [is_on] if is_on not in switch else []
     return tuple(switch)
 

@@ -89,8 +89,40 @@ def script(*lines: str) -> str:
             ),
             "init_scale=65536.0 if args.scale == 0 else 8.0, enabled=bool(args.fp16)",
         ),
+        (("if args.fp16:", '    level = "O1"', "    INIT(opt_level=level)"), "enabled=bool(args.fp16)"),
+        (('level = "O2"', "if args.fp16:", "    INIT(opt_level=level)"), 'enabled=bool(args.fp16) and level != "O0"'),
+        (
+            ("if args.fp16:", "    scale = args.scale", "    s = scale", "    INIT(loss_scale=s)"),
+            'init_scale=65536.0 if args.scale in (None, "dynamic") else float(args.scale), enabled=bool(args.fp16)',
+        ),
+        (
+            ("if args.fp16:", '    level = "O1" if args.o else "O0"', "    INIT(opt_level=level)"),
+            'enabled=bool(args.fp16) and ("O1" if args.o else "O0") != "O0"',
+        ),
+        (
+            ("if args.fp16:", '    level = "O1"', "    INIT(opt_level=level)", "else:", "    level = None"),
+            "enabled=bool(args.fp16)",
+        ),
     ],
-    ids=["else", "not", "elif", "levels", "two-of-three", "asked", "enabled", "off", "or", "each", "scales", "nested"],
+    ids=[
+        "else",
+        "not",
+        "elif",
+        "levels",
+        "two-of-three",
+        "asked",
+        "enabled",
+        "off",
+        "or",
+        "each",
+        "scales",
+        "nested",
+        "set",
+        "named",
+        "made",
+        "either",
+        "twice",
+    ],
 )
 def test_conditions_become_the_switch_of_the_scaler(lines: tuple[str, ...], scaler: str, migrate: Check) -> None:
     after = migrate(script(*lines)).after
@@ -260,3 +292,25 @@ def test_a_parameter_says_that_it_is_boolean(migrate: Check, parameter: str, swi
         """
     ).after
     assert f'GradScaler("cuda", enabled={switch})' in after
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("if args.fp16:", "    level = pick()", "    INIT(opt_level=level)"),
+        ("if args.fp16:", '    level = "O1"', "    if late: level = args.l", "    INIT(opt_level=level)"),
+        ("if args.fp16:", "    if late:", '        level = "O1"', "    INIT(opt_level=level)"),
+    ],
+    ids=["called", "changed", "sometimes"],
+)
+def test_what_a_branch_sets_in_its_own_way_cannot_be_asked_outside(migrate: Check, lines: tuple[str, ...]) -> None:
+    reason = "what opt_level is cannot be said where the scaler would be made"
+    told = [each.message for each in migrate(script(*lines)).findings]
+    assert f"kept on amp_shim instead of native AMP: {reason}" in told
+
+
+def test_a_level_that_is_a_constant_by_name_is_known(migrate: Check) -> None:
+    told = [each.message for each in migrate(script('level = "O2"', "INIT(opt_level=level)")).findings]
+    assert "O2 kept float16 weights with float32 masters; now the weights are float32 under autocast" in told
+    told = [each.message for each in migrate(script('level = "O1"', "INIT(opt_level=level)")).findings]
+    assert not any("O2" in each for each in told)
