@@ -56,6 +56,17 @@ def _is_read_elsewhere(project: Project, name: str) -> bool:
         isinstance(node, cst.Attribute)
         and dotted(node.value) != "self"
         and not isinstance(file.tree.parents[node], (cst.AssignTarget, cst.Del))
+        and _may_run(project, file, node)
         for file in project.library.using(name)
         for node in file.uses.get(name, ())
     )
+
+
+def _may_run(project: Project, file: File, node: cst.CSTNode) -> bool:
+    """Whether anything names the function that something stands in, or Python or PyTorch calls it by itself."""
+    function = file.tree.function(node)
+    if function is None or function.decorators:
+        return True
+    name = function.name.value
+    called_unnamed = name == "forward" or name.startswith("__")
+    return called_unnamed or any(name in each.uses for each in project.library.using(name))
