@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -39,7 +39,7 @@ from amp_migrate.flow.domain.dtypes import PRECISIONS
 from amp_migrate.flow.domain.heap import Heap
 from amp_migrate.flow.domain.interned import a_run
 from amp_migrate.flow.domain.machine import EMPTY_MACHINE, START, Machine, World, Worlds
-from amp_migrate.flow.domain.state import State, meet
+from amp_migrate.flow.domain.state import Cell, State, meet
 from amp_migrate.flow.domain.tensor import Tensor, is_same, join_tensors
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.files import Files
@@ -52,7 +52,7 @@ from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.python.statements import execute, under
 from amp_migrate.flow.pytorch import PyTorch
 from amp_migrate.flow.source import FUNCTIONS, Code, Module, Site, read_module, site_of
-from amp_migrate.flow.task import Task
+from amp_migrate.flow.task import NONE, Task
 
 # A function that is called with more sets of arguments than this is interpreted once for all further ones together.
 _MOST_TASKS = 24
@@ -239,9 +239,16 @@ class Analysis:
         if module is not None:
             self.bring(self.task(module.code, FrameRef(module.code, (), None), {}, NO_CONTEXT), {EMPTY_MACHINE})
 
-    def task(self, code: Code, ref: FrameRef, given: dict[str, Value], context: Context) -> Task:
-        """The task of running a function with some values."""
-        key = (ref, tuple(given.values()), context)
+    def task(
+        self,
+        code: Code,
+        ref: FrameRef,
+        given: dict[str, Value],
+        context: Context,
+        around: Mapping[Cell, Value] = NONE,
+    ) -> Task:
+        """The task of running a function with some values, and with some of the names of its file."""
+        key = (ref, tuple(given.values()), context, *around.items())
         found = self._tasks.get(key)
         if found is not None:
             return found
@@ -253,7 +260,7 @@ class Analysis:
             wide = FrameRef(code, (), ref.parent) if is_nested else ref
             found = self._wide.get(wide)
             if found is None:
-                found = self._wide[wide] = Task(code, wide, given, context)
+                found = self._wide[wide] = Task(code, wide, given, context, around)
                 found.is_many = True
                 known.append(found)
             else:
@@ -264,13 +271,14 @@ class Analysis:
                     is_over = found.widenings > 2 * _MOST_WIDENINGS
                     joined |= {name: UNKNOWN if is_over else loosened(value) for name, value in grown.items()}
                 both = found.context.join(context)
-                if joined != found.given or both is not found.context:
+                common = {cell: value for cell, value in found.around.items() if around.get(cell) == value}
+                if joined != found.given or both is not found.context or common != found.around:
                     if both is not found.context:
                         found.casts.clear()  # whether they record gradients is to be seen again
-                    found.given, found.context = joined, both
+                    found.given, found.context, found.around = joined, both, common
                     self._outdate(found)
         else:
-            found = Task(code, ref, given, context)
+            found = Task(code, ref, given, context, around)
             known.append(found)
         self._tasks[key] = found
         return found
@@ -354,7 +362,7 @@ class Analysis:
         worlds = frozenset(World(each, frozenset(), each) for each in task.entries)
         sites = {each.arg: site_of(task.code.file, each) for each in task.code.parameters}
         given = {name: named(value, sites[name]) for name, value in task.given.items()}
-        frame = Frame(self, module, task, State(dict(given), {}, task.context, worlds or START))
+        frame = Frame(self, module, task, State(dict(given), dict(task.around), task.context, worlds or START))
         for name in [each for each in given if each in task.code.captured]:
             self.heap.write(task.ref, name, given[name])
         execute(frame, task.code.body)

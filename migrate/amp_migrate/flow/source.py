@@ -38,6 +38,7 @@ class Code:
 
     Attributes:
         bound: the names that it binds, parameters included; none that it declares global or nonlocal.
+        bound_anew: those that it binds in more than one place.
         inner: the functions and classes that are defined in it.
     """
 
@@ -46,11 +47,16 @@ class Code:
     parent: Code | None
     name: str
     bound: set[str] = field(default_factory=set)
+    bound_anew: set[str] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
     global_names: set[str] = field(default_factory=set)
     nonlocal_names: set[str] = field(default_factory=set)
     inner: list[Code] = field(default_factory=list)
     is_generator: bool = False
+
+    def binds(self, name: str) -> None:
+        """Note a place where it binds a name."""
+        (self.bound_anew if name in self.bound else self.bound).add(name)
 
     @cached_property
     def site(self) -> Site:
@@ -139,6 +145,7 @@ class Module:
     lines: int
     codes: dict[ast.AST, Code]
     rebound: frozenset[str]
+    _read_by_calls: dict[Code, frozenset[str]] = field(default_factory=dict)
 
     @property
     def code(self) -> Code:
@@ -166,6 +173,34 @@ class Module:
         """The files of its own package that it imports from, as they are written."""
         imports = (each for each in ast.walk(self.tree) if isinstance(each, ast.ImportFrom) and each.level)
         return frozenset("." * each.level + each.module for each in imports if each.module)
+
+    def told_by_caller(self, code: Code) -> frozenset[str]:
+        """The names that the file binds in several places, and a call of a function may read: when it is made matters.
+
+        What the call may come to is found by names. A generator runs later than it is called.
+        """
+        anew = self.code.bound_anew - self.rebound
+        if not anew or code.is_generator:
+            return frozenset()
+        if code not in self._read_by_calls:
+            seen, stack = set(), [code]
+            while stack:
+                each = stack.pop()
+                if each not in seen:
+                    seen.add(each)
+                    attributes = {node.attr for node in ast.walk(each.node) if isinstance(node, ast.Attribute)}
+                    stack += each.inner
+                    stack += (found for name in each.used | attributes for found in self._defining.get(name, ()))
+            free = (each.used - each.bound if each.is_function else each.used for each in seen)
+            self._read_by_calls[code] = frozenset(anew.intersection(set().union(*free)))
+        return self._read_by_calls[code]
+
+    @cached_property
+    def _defining(self) -> dict[str, list[Code]]:
+        found: dict[str, list[Code]] = {}
+        for each in self.codes.values():
+            found.setdefault(each.name, []).append(each)
+        return found
 
     @property
     def functions(self) -> Iterator[Code]:
@@ -195,13 +230,16 @@ def _scan(file: str, start: ast.AST, code: Code, codes: dict[ast.AST, Code]) -> 
         kind = type(node)
         if kind is ast.Name:
             assert isinstance(node, ast.Name)
-            (code.used if type(node.ctx) is ast.Load else code.bound).add(node.id)
+            if type(node.ctx) is ast.Load:
+                code.used.add(node.id)
+            else:
+                code.binds(node.id)
             continue
         inside = code
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
             if not isinstance(node, ast.Lambda):
-                code.bound.add(name)
+                code.binds(name)
             inside = codes[node] = Code(file, node, code, name)
             code.inner.append(inside)
             if isinstance(node, FUNCTIONS):
@@ -217,7 +255,8 @@ def _scan(file: str, start: ast.AST, code: Code, codes: dict[ast.AST, Code]) -> 
                 stack += [(each, code) for each in reversed([*node.decorator_list, *node.bases, *node.keywords])]
             continue
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            code.bound |= {(each.asname or each.name.partition(".")[0]) for each in node.names}
+            for each in node.names:
+                code.binds(each.asname or each.name.partition(".")[0])
         elif isinstance(node, ast.Global):
             code.global_names |= set(node.names)
         elif isinstance(node, ast.Nonlocal):
@@ -225,11 +264,11 @@ def _scan(file: str, start: ast.AST, code: Code, codes: dict[ast.AST, Code]) -> 
         elif (isinstance(node, ast.ExceptHandler) and node.name) or (
             isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name
         ):
-            code.bound.add(node.name)
+            code.binds(node.name)
         elif isinstance(node, ast.MatchMapping) and node.rest:
-            code.bound.add(node.rest)
+            code.binds(node.rest)
         elif isinstance(node, (ast.Yield, ast.YieldFrom)):
             code.is_generator = True
         stack += [(each, inside) for each in reversed(list(ast.iter_child_nodes(node)))]
-    for each in codes.values():
-        each.bound -= each.global_names | each.nonlocal_names
+    for one_of in codes.values():
+        one_of.bound -= one_of.global_names | one_of.nonlocal_names

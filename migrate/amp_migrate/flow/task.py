@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from amp_migrate.flow.domain.atoms import NEVER, UNKNOWN, Atom, FrameRef, Value
@@ -12,6 +13,7 @@ from amp_migrate.flow.domain.state import Cell
 from amp_migrate.flow.events import Event
 from amp_migrate.flow.source import Code, Site
 
+NONE: Mapping[Cell, Value] = MappingProxyType({})
 Changes: TypeAlias = Mapping[Machine, "tuple[dict[Key, Any], ...]"]
 
 
@@ -20,6 +22,7 @@ class Task:
 
     Attributes:
         given: the values of its parameters.
+        around: names of its file that are bound anew between calls, as they are where it is called.
         context: what is switched on where it is called.
         entries: the states of scalers and gradients that it has been asked about.
         value: what it may return.
@@ -39,8 +42,10 @@ class Task:
         is_many: whether it may run more than once in a run of the program.
     """
 
-    def __init__(self, code: Code, ref: FrameRef, given: dict[str, Value], context: Context) -> None:
-        self.code, self.ref, self.given, self.context = code, ref, given, context
+    def __init__(
+        self, code: Code, ref: FrameRef, given: dict[str, Value], context: Context, around: Mapping[Cell, Value] = NONE
+    ) -> None:
+        self.code, self.ref, self.given, self.context, self.around = code, ref, given, context, around
         self.entries: set[Machine] = set()
         self.value: Value = NEVER
         self.exits, self.raised = Ways(), Ways()

@@ -48,6 +48,20 @@ CASES = {
             "put": "1 | None | some str",
         },
     ),
+    "a name of the file, bound anew between calls": (
+        "n = 1\ndef inner():\n    return n\nclass C:\n    def get(self):\n        return inner()\n"
+        "def f():\n    return C().get()\nx = f()\nn = 's'\ny = f()\nif input():\n    n = 2\nz = inner()",
+        {"x": "1", "y": "'s'", "z": "'s' | 2"},
+    ),
+    "a function of the file, defined anew": (
+        "def part():\n    return 1\ndef f():\n    return part()\nx = f()\ndef part():\n    return 's'\ny = f()",
+        {"x": "1", "y": "'s'"},
+    ),
+    "a name that may be bound anew before a call is through": (
+        "def wait():\n    yield n\ndef turn():\n    global m\n    m = 2\ndef f():\n    return m\n"
+        "n = m = 1\nmade = wait()\nx = f()\nturn()\ny = f()\nn = m = 's'\nz = next(made)",
+        {"x": "'s' | some int", "y": "'s' | some int", "z": "'s' | 1"},
+    ),
     "a global": ("n = 1\ndef f():\n    global n\n    n = 's'\nf()\nx = n", {"x": "'s' | 1"}),
     "defaults and keywords": (
         "def f(a, b=2, *c, d, **e):\n    return a, b, c, d, e['k']\nx = f(1, d=3, k=4)",

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from amp_migrate.flow.domain.atoms import (
     NEVER,
+    UNBOUND,
     UNKNOWN,
     Atom,
     Class,
     External,
+    FileModule,
     FrameRef,
     Func,
     Method,
@@ -29,7 +31,7 @@ from amp_migrate.flow.domain.atoms import (
 )
 from amp_migrate.flow.domain.contexts import ON, Context
 from amp_migrate.flow.domain.machine import Facts, assuming_all, forgetting
-from amp_migrate.flow.domain.state import meet
+from amp_migrate.flow.domain.state import Cell, meet
 from amp_migrate.flow.domain.tensor import FLOWS, Tensor, is_same, settled
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import attributes, builtins, containers
@@ -240,7 +242,7 @@ def invoke(frame: Frame, function: Func, given: dict[str, Value], node: ast.AST)
     """Run a function with values for its parameters, or take what is known from having run it."""
     analysis = frame.analysis
     ref = FrameRef(function.code, _context(frame, function.code, given, node), function.frame)
-    task = analysis.task(function.code, ref, given, frame.now.context)
+    task = analysis.task(function.code, ref, given, frame.now.context, _around(frame, function.code))
     site = frame.site(node)
     if frame.runs_often or (task.called_at is not None and task.called_at != site):
         task.is_many = True
@@ -253,6 +255,22 @@ def invoke(frame: Frame, function: Func, given: dict[str, Value], node: ast.AST)
         if (tensor := only(given[name], Tensor)) is not None:
             _require(frame, tensor, leaf)
     return _of_this_call(task.value, given.values(), site)
+
+
+def _around(frame: Frame, code: Code) -> dict[Cell, Value]:
+    """What names of the file are here that a function of it may read, where the file binds them anew between calls."""
+    if code.file != frame.module.file:
+        return {}
+    owner = FileModule(code.file)
+    names = frame.now.names if frame.code.parent is None else {}
+    known = (
+        (each, names.get(each) or _told(frame, (owner, each))) for each in sorted(frame.module.told_by_caller(code))
+    )
+    return {(owner, name): value for name, value in known if value and UNBOUND not in value}
+
+
+def _told(frame: Frame, cell: Cell) -> Value:
+    return frame.now.cells.get(cell, NEVER) if cell in frame.task.around else NEVER
 
 
 def _of_this_call(value: Value, given: Iterable[Value], site: Site) -> Value:

@@ -105,6 +105,44 @@ def test_function_sees_the_scaler_of_the_module(rewrites: Check) -> None:
     )
 
 
+def test_functions_of_one_name_train_what_is_bound_when_they_are_called(rewrites: Check) -> None:
+    rewrites(
+        """
+          generator, discriminator = nn.Linear(4, 4), nn.Linear(4, 1)
+          opt_g = torch.optim.Adam(generator.parameters())
+          opt_d = torch.optim.Adam(discriminator.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          def train():
+              for x, y in loader:
+                  opt_d.zero_grad()
+        ~         d_loss = discriminator(x).mean()
+        ~         d_loss.backward()
+        -         opt_d.step()
+        +         scaler.step(opt_d)
+                  opt_g.zero_grad()
+        ~         g_loss = discriminator(generator(x)).mean()
+        ~         g_loss.backward()
+        ~         opt_g.step()
+          train()
+          generator, discriminator = nn.Linear(5, 4), nn.Linear(5, 1)
+          opt_g = torch.optim.Adam(generator.parameters())
+          opt_d = torch.optim.Adam(discriminator.parameters())
+          def train():
+              for x, y in loader:
+                  opt_d.zero_grad()
+        ~         d_loss = discriminator(y).mean()
+        ~         d_loss.backward()
+        -         opt_d.step()
+        +         scaler.step(opt_d)
+                  opt_g.zero_grad()
+        ~         g_loss = discriminator(torch.cat([generator(y), y], 1)).mean()
+        ~         g_loss.backward()
+        ~         opt_g.step()
+          train()
+        """
+    )
+
+
 def test_optimizer_may_come_from_a_function(rewrites: Check) -> None:
     rewrites(
         """
