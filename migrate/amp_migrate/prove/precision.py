@@ -267,7 +267,9 @@ def _harms(
             is_sure = happens and not runs
             is_apart = fault.what == WRONG_BY_ITSELF[Act.REFUSED] or _grows(fault, running)
             island = casts.island(fault.event) if fault.event and is_apart else None
-            regions = frozenset() if fault.event is None else _regions(fault.event)
+            regions = (
+                frozenset({fault.site} if fault.what == IDLE else ()) if fault.event is None else _regions(fault.event)
+            )
             harm = Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told, island, regions)
             if not (analysis.is_complete or fault.what == WRONG_BY_ITSELF[Act.REFUSED] or _is_own(analysis, fault)):
                 harm = replace(harm, is_sure=False, is_told=False) if harm.casts else None

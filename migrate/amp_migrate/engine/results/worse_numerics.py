@@ -155,8 +155,13 @@ def worse_numerics(
         try:
             found = look(name)
             if any(each.trouble is Trouble.GIVEN for each in found):
-                for caller in handing_scripts(workspace, name):
-                    found = [*found, *(each for each in look(caller) if each not in found and _is_of(each, name))]
+                callers = [
+                    [each for each in look(one) if _is_of(each, name)] for one in handing_scripts(workspace, name)
+                ]
+                for harm in (each for of_one in callers for each in of_one if each not in found):
+                    # A region that does nothing for one model may do something for another.
+                    if harm.trouble is not Trouble.IDLE or all(harm in each for each in callers):
+                        found = [*found, harm]
         except Exception as error:  # an analysis that fails has shown nothing
             left[changed[name].source.path] = failure(name, error)
             continue

@@ -125,7 +125,8 @@ def operate(
         analysis.pytorch.tests(operands, node)
     kind = table.RESULT.get(name)
     treatment = None if in_place else table.AUTOCAST.get(name)
-    if treatment == table.LOW or kind is None:
+    # What only makes a target of the data has nothing to gain.
+    if kind is None or (treatment == table.LOW and any(each.leaf or each.flows & FLOWS for each in tensors)):
         analysis.pytorch.works(frame)
     place = 0
     for each in tensors:

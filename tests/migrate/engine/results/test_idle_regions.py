@@ -99,5 +99,56 @@ def test_embeddings_and_their_products_are_left_whatever_chooses_them(
     (tmp_path / "train.py").write_text(SCRIPT.format(chosen=chosen))
     found = migrate([tmp_path], Settings()).findings
     (said,) = [each for each in found if each.code in ("AMP501", "AMP590")]
-    left = "left as it was: nothing is computed in half precision"
+    left = "left as it was: nothing that is trained computes in half precision"
     assert said.message.startswith(left) is (is_left_with_layers or not has_layers)
+
+
+TRAINER = """\
+import torch
+
+
+class Trainer:
+    def __init__(self, model, loader, lr=0.001):
+        self.model, self.loader = model.to("cuda"), loader
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=lr)
+
+    def train(self):
+        for x, y in self.loader:
+            self.optimizer.zero_grad()
+            loss = self.model(x.to("cuda"), y.to("cuda"))
+            loss.backward()
+            self.optimizer.step()
+"""
+FLOW = """\
+import torch
+from torch import nn
+from trainer import Trainer
+
+
+class Flow(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(4, 64), nn.SiLU(), nn.Linear(64, 4))
+
+    def forward(self, x, y):
+        target = torch.einsum("ij,kj->ki", torch.eye(4, device=x.device) * 500, y - x)
+        with torch.amp.autocast("cuda", enabled=False):
+            return (self.net(x) - target.float()).square().mean()
+
+
+Trainer(Flow(), [(torch.randn(8, 4), torch.randn(8, 4)) for _ in range(4)]).train()
+"""
+
+
+@pytest.mark.parametrize("others", [[], ["other.py"]])
+def test_a_network_that_switches_autocast_off_is_seen_from_the_script_that_makes_it(
+    tmp_path: Path, others: list[str]
+) -> None:
+    """Of data alone, low precision only rounds. Where another script has another network, the step moves."""
+    (tmp_path / "trainer.py").write_text(TRAINER)
+    (tmp_path / "flow.py").write_text(FLOW)
+    for name in others:
+        (tmp_path / name).write_text(FLOW.replace("enabled=False", "dtype=torch.float16"))
+    found = migrate([tmp_path], Settings()).findings
+    (said,) = [each for each in found if each.path.endswith("trainer.py") and each.code in ("AMP501", "AMP590")]
+    assert said.message.startswith("left as it was: nothing that is trained") is (not others)
