@@ -45,7 +45,7 @@ from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.overlay import Overlay
 from amp_migrate.flow.python import attributes, builtins, calls, containers
-from amp_migrate.flow.python.arguments import DEFAULT, Arguments
+from amp_migrate.flow.python.arguments import DEFAULT, Arguments, some_keywords
 from amp_migrate.flow.python.classes import BASES, DATA_SETS, is_module_class, lineage
 from amp_migrate.flow.python.expressions import evaluate
 from amp_migrate.flow.python.frame import Frame
@@ -466,12 +466,18 @@ class Analysis:
         positional += [self._some_argument(frame, function, each) for each in parameters]
         named = {each.arg: self._some_argument(frame, function, each) for each in node.args.kwonlyargs}
         rest = UNKNOWN if node.args.vararg else NEVER
-        calls.call_atom(frame, function, Arguments(positional, rest, named), node)
+        others = self._some_keywords(function, node.args)
+        calls.call_atom(frame, function, Arguments(positional, rest, named, others), node)
 
     @staticmethod
     def _is_static(node: Any) -> str:
         words = {each.id for each in getattr(node, "decorator_list", ()) if isinstance(each, ast.Name)}
         return next((each for each in ("staticmethod", "classmethod") if each in words), "")
+
+    @staticmethod
+    def _some_keywords(function: Func, spec: ast.arguments) -> Value:
+        rest = spec.kwarg
+        return NEVER if rest is None else some_keywords(site_of(function.code.file, rest), rest.arg)
 
     def _some_argument(self, frame: Frame, function: Func, parameter: ast.arg) -> Value:
         default = self.heap.read(function, DEFAULT + parameter.arg, frame.task)
@@ -500,6 +506,8 @@ class Analysis:
                     self._some_argument(frame, inner, p) for p in [*spec.posonlyargs, *spec.args][1:]
                 ]
                 arguments.keywords = {p.arg: self._some_argument(frame, inner, p) for p in spec.kwonlyargs}
+                arguments.rest = UNKNOWN if spec.vararg else NEVER
+                arguments.others = self._some_keywords(inner, spec)
                 break
         assert isinstance(owner.node, ast.ClassDef)
         made = calls.instantiate(frame, kind, arguments, owner.node)

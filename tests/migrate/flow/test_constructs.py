@@ -25,6 +25,13 @@ CASES = {
         "def f():\n    n = 1\n    def g():\n        nonlocal n\n        n = 's'\n    g()\n    return n\nx = f()",
         {"x": "'s'"},
     ),
+    "keywords that nobody in sight gives": (
+        "class A:\n    def __init__(self, net, rate=1):\n        self.net, self.rate = net, rate\n"
+        "class B(A):\n    def __init__(self, steps=2, **kwargs):\n        super().__init__(**kwargs)\n"
+        "        self.steps = steps\n    def run(self):\n        n, r, s = self.net, self.rate, self.steps\n"
+        "def f(*args, **options):\n    x, y = g(*args, **options)\ndef g(a, b):\n    return a, b",
+        {"n": "unknown net", "r": "1 | unknown rate", "s": "2 | unknown steps", "x": "unknown  | unknown a"},
+    ),
     "options of a command line": (
         "import argparse\ndef yes(x):\n    return x == 'yes'\ndef options():\n    p = argparse.ArgumentParser()\n"
         "    p.add_argument_group('g').add_argument('--w', type=float, default=1.0)\n"

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from amp_migrate.flow.domain.atoms import NEVER, Atom, Value, join, join_all, many, tup
+from amp_migrate.flow.domain.atoms import NEVER, Atom, Opaque, Value, join, join_all, many, one, tup
 from amp_migrate.flow.python import containers
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.flow.source import FUNCTIONS, Code
+from amp_migrate.flow.source import FUNCTIONS, Code, Site
 
 
 @dataclass
@@ -98,6 +98,22 @@ class Arguments:
 
 
 DEFAULT = "default "
+KEYWORDS = "**"
+
+
+def some_keywords(site: Site, name: str) -> Value:
+    """What nobody in sight gives by names that nobody knows."""
+    return one(Opaque((site, KEYWORDS + name)))
+
+
+def _called(others: Value, name: str) -> Value:
+    """What is given by names that nobody knows, where it has one: it is told from the rest by that."""
+    return frozenset(
+        Opaque((each.path[0], name))
+        if isinstance(each, Opaque) and len(each.path) == 2 and str(each.path[1]).startswith(KEYWORDS)
+        else each
+        for each in others
+    )
 
 
 def bind(frame: Frame, code: Code, function: Atom, args: Arguments, node: ast.AST) -> dict[str, Value] | None:
@@ -130,7 +146,7 @@ def bind(frame: Frame, code: Code, function: Atom, args: Arguments, node: ast.AS
         if name in given:
             continue
         default = frame.analysis.heap.read(function, DEFAULT + name, frame.task)
-        loose = join(args.rest if name in names else NEVER, args.others)
+        loose = join(args.rest if name in names else NEVER, _called(args.others, name))
         if not default and not loose:
             return None
         given[name] = join(default, loose)
