@@ -36,6 +36,7 @@ from amp_migrate.prove.code.atoms import (
 from amp_migrate.prove.code.file import File
 from amp_migrate.prove.code.public_names import (
     CONTEXTS,
+    ENTERED,
     FP16_OPTIMIZERS,
     HALVES,
     NO_CONTEXTS,
@@ -305,8 +306,10 @@ class Values:
 
     def _entered(self, node: ast.expr, scope: Scope) -> Value:
         """What `as` gives a name to."""
+        if isinstance(node, ast.IfExp):
+            return self._entered(node.body, scope) | self._entered(node.orelse, scope)
         value = self.of(node, scope)
-        if isinstance(node, ast.Call) and self.name(node.func, scope) == "apex.amp.scale_loss" and node.args:
+        if isinstance(node, ast.Call) and node.args and self.name(node.func, scope) in ENTERED:
             return self.of(node.args[0], scope)
         return value if is_carrier(value) else OTHERS
 

@@ -25,7 +25,7 @@ from amp_migrate.prove.code.public_names import (
     of_torch,
 )
 from amp_migrate.prove.code.scopes import FUNCTIONS, Function, Scope, heads, parameters
-from amp_migrate.prove.code.trees import Same, dump, is_same
+from amp_migrate.prove.code.trees import Same, dump, is_quiet, is_same
 from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.erasure.calls_of_torch import native_call
 from amp_migrate.prove.erasure.clips_in_step import CLIP, KEYWORD, Limits, clips, named_alike
@@ -317,10 +317,25 @@ class Eraser:
     _AsyncWith = _With
 
     def _scaled_loss(self, node: ast.expr) -> ast.expr | None:
-        """The loss that `amp.scale_loss` is given."""
+        """The loss that `amp.scale_loss` is given; or that is entered as it is where Apex is not asked for."""
+        if isinstance(node, ast.IfExp):
+            sides = [(self._scaled_loss(side), side) for side in (node.body, node.orelse)]
+            loss = next((scaled for scaled, _ in sides if scaled is not None), None)
+            others = [side for scaled, side in sides if scaled is None]
+            is_same_loss = (
+                loss is not None
+                and is_quiet(node.test)
+                and all(is_same(loss, self._entered_as_it_is(each)) for each in others)
+            )
+            return loss if is_same_loss else None
         if isinstance(node, ast.Call) and self._name(node.func) == "apex.amp.scale_loss":
             return arguments(node, ("loss",)).get("loss")
         return None
+
+    def _entered_as_it_is(self, node: ast.expr) -> ast.expr | None:
+        """What `nullcontext` is given."""
+        is_one = isinstance(node, ast.Call) and self._name(node.func) == "contextlib.nullcontext"
+        return node.args[0] if isinstance(node, ast.Call) and is_one and len(node.args) == 1 else None
 
     # -- expressions
 

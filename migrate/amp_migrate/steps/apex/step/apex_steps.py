@@ -57,14 +57,30 @@ def read_steps(
         withs = [
             statement
             for statement in nested_statements(body)
-            if isinstance(statement, cst.With) and any(item.item in scaling for item in statement.items)
+            if isinstance(statement, cst.With)
+            and any(_scaling(file, item.item, scaling) is not None for item in statement.items)
         ]
-        reads = [_read_with(file, roles, each) for each in withs]
+        reads = [_read_with(file, roles, each, scaling) for each in withs]
         reads += read_backwards(file, roles, body) if wraps else []
         if reads:
             refusal = next((each for each in reads if isinstance(each, Refusal)), None)
             scaled = {each.statement: each for each in reads if isinstance(each, Backward)}
             yield refusal or _read_function(file, roles, steppers, function, body, scaled)
+
+
+def _scaling(file: File, context: cst.BaseExpression, calls: Collection[cst.CSTNode]) -> cst.Call | None:
+    """The call of `amp.scale_loss` that a context is, where it is not the same loss as it is: `nullcontext(loss)`."""
+    if isinstance(context, cst.Call):
+        return context if context in calls else None
+    is_choice = isinstance(context, cst.IfExp) and not any(True for _ in find(context.test, cst.Call))
+    sides = (context.body, context.orelse) if is_choice and isinstance(context, cst.IfExp) else ()
+    for scaled, plain in (sides, sides[::-1]) if sides else ():
+        if isinstance(scaled, cst.Call) and scaled in calls and isinstance(plain, cst.Call) and len(plain.args) == 1:
+            loss = (named_arguments(scaled, SCALE_LOSS) or {}).get("loss")
+            is_plain = file.names.callee(plain) == "contextlib.nullcontext" and plain.args[0].keyword is None
+            if is_plain and loss is not None and file.tree.code(loss) == file.tree.code(plain.args[0].value):
+                return scaled
+    return None
 
 
 def gatherer(file: File, roles: Roles, left_out: frozenset[Statement]) -> Gatherer:
@@ -145,8 +161,8 @@ def sees_others(step: TrainingStep, calls: Calls) -> Refusal | None:
         calls: for each function that is called as a part of the step, its callers with the calls.
     """
     for with_ in (each.statement for each in step.backwards if isinstance(each.statement, cst.With)):
-        item = cst.ensure_type(with_.items[0].item, cst.Call)
-        is_delayed = "delay_unscale" in (named_arguments(item, SCALE_LOSS) or ())
+        calls_of_it = find(with_.items[0].item, cst.Call)
+        is_delayed = any("delay_unscale" in (named_arguments(each, SCALE_LOSS) or ()) for each in calls_of_it)
         if _rest(with_) and not is_delayed and not _is_alone(step, with_, calls):
             reason = "the body of amp.scale_loss sees the gradients of one backward(), without those before it"
             return Refusal(step.file, with_, reason, USE_SHIM)
@@ -185,11 +201,11 @@ def _inside(statement: Statement) -> list[Statement]:
     return [each for block in blocks(statement) for each in nested_statements(block)]
 
 
-def _read_with(file: File, roles: Roles, statement: cst.With) -> Backward | Refusal:
+def _read_with(file: File, roles: Roles, statement: cst.With, scaling: Collection[cst.CSTNode]) -> Backward | Refusal:
     """`with amp.scale_loss(loss, optimizer) as scaled: scaled.backward()`, and what only handles gradients."""
     item = statement.items[0]
-    assert isinstance(item.item, cst.Call)
-    arguments = named_arguments(item.item, SCALE_LOSS)
+    scaled = _scaling(file, item.item, scaling)
+    arguments = None if scaled is None else named_arguments(scaled, SCALE_LOSS)
     body = statement.body
     assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
     first = statements(body)[0]

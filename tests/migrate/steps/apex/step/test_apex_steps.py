@@ -216,3 +216,47 @@ def test_what_is_made_in_the_call_is_made_under_its_condition(rewrites: Check) -
               optimizer.zero_grad()
         """
     )
+
+
+CHOSEN = """
+    from contextlib import nullcontext
+    from apex import amp
+
+    model = nn.Linear(2, 2).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if args.fp16:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    for x in loader:
+        loss = model(x).mean()
+        with CONTEXT as scaled:
+            scaled.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        "amp.scale_loss(loss, optimizer) if args.fp16 else nullcontext(loss)",
+        "nullcontext(loss) if not args.fp16 else amp.scale_loss(loss, optimizer)",
+    ],
+)
+def test_loss_that_is_entered_scaled_or_as_it_is(context: str, migrate: Check) -> None:
+    after = migrate(CHOSEN.replace("CONTEXT", context)).after
+    assert "apex" not in after
+    assert "    scaler.scale(loss).backward()\n    scaler.step(optimizer)\n" in after
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        "amp.scale_loss(loss, optimizer) if args.fp16 else nullcontext(loss / 2)",
+        "amp.scale_loss(loss, optimizer) if args.fp16 else torch.no_grad()",
+        "amp.scale_loss(loss, optimizer) if asks(x) else nullcontext(loss)",
+    ],
+)
+def test_loss_that_is_another_where_it_is_not_scaled(context: str, migrate: Check) -> None:
+    after = migrate(CHOSEN.replace("CONTEXT", context)).after
+    assert "from amp_shim import amp" in after
+    assert "GradScaler" not in after
