@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
 
 Check = Callable[..., Any]
 
@@ -358,7 +357,9 @@ def test_state_whose_key_cannot_be_seen_keeps_it_and_says_itself_whose_it_is(
     assert plan.after == plan.source.text.replace("from apex", "from amp_shim")
 
 
+@pytest.mark.torch
 def test_what_the_old_state_says_is_no_scalers() -> None:
+    torch = pytest.importorskip("torch")
     scaler = torch.amp.GradScaler("cpu")
     assert "scale" in scaler.state_dict()
     assert "scale" not in torch.amp.GradScaler("cpu", enabled=False).state_dict()
