@@ -192,6 +192,8 @@ def _withdrawn(
         found += own
         if causes and {each.of for each in own} <= old:
             found += (_reason(APEX_STEP.code, each, causes[0]) for each in apex if each.path not in wrong)
+            beside = (each for each in group if has_others and FP32_STEP.code in moved[each] and each.path not in wrong)
+            found += (_reason(FP32_STEP.code, each, causes[0]) for each in beside)
     return tuple(sorted(found))
 
 

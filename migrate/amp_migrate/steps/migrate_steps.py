@@ -19,7 +19,7 @@ from amp_migrate.plan.edit import Edit
 from amp_migrate.plan.move import InFile, Move, Refusal
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Apex, Dtype
-from amp_migrate.steps.apex.script.script_group import handed_wrappers, idle_files, uses_apex_amp
+from amp_migrate.steps.apex.script.script_group import handed_wrappers, idle_files, never_scaled, uses_apex_amp
 from amp_migrate.steps.flag.decide_flag import decide_flags, flag_places
 from amp_migrate.steps.flag.write_flag import WrittenFlags, write_flags
 from amp_migrate.steps.gradients.penalties import LOW_SCALE_NOTE, with_low_scale
@@ -62,6 +62,7 @@ class StepMigration:
         self._obstacles: dict[File, Refusal | None] = {}
         self._idle: frozenset[File] = frozenset()
         self._handed: Collection[File] = ()
+        self._never_scaled: Mapping[File, cst.Call] = {}
 
     def moves(self, files: Sequence[File]) -> list[Move]:
         """Read and decide about every step."""
@@ -70,6 +71,7 @@ class StepMigration:
         if self.settings.apex is not Apex.SHIM:
             self._idle = idle_files(self.project, files)
         self._handed = handed_wrappers(self.project, files)
+        self._never_scaled = dict(never_scaled(self.project, files, self._handed))
         for move in self._move_all(files):
             self._moved[move.step.file].append(move)
         moves = [Move((), tuple(self._refused))]
@@ -210,7 +212,16 @@ class StepMigration:
         """The way of a scaler to the optimizers of a step, where nothing speaks against one."""
         route = self._traveller.reach(file, optimizers)
         homes = () if isinstance(route, Refusal) else {creation.file for creation in route.creations}
-        return next((obstacle for home in homes if (obstacle := self._obstacle(home)) is not None), route)
+        refused = self._cast_by_apex(route) or next(filter(None, map(self._obstacle, homes)), None)
+        return route if refused is None else refused
+
+    def _cast_by_apex(self, route: Route | Refusal) -> Refusal | None:
+        """Why a step stays whose optimizer an Apex script prepares that scales no loss, and so stays on the shim."""
+        for creation in () if isinstance(route, Refusal) else route.creations:
+            if creation.file in self._never_scaled:
+                reason = "Apex prepares its optimizer, and casts what is computed here though nothing scales the loss"
+                return Refusal(creation.file, self._never_scaled[creation.file], reason)
+        return None
 
     def _move(self, read: Gathered | Refusal) -> ScaledStep | None:
         if isinstance(read, Refusal):
@@ -236,6 +247,12 @@ class StepMigration:
                 self._refuse(found, step)
                 return None
             route = with_low_scale(found) if step.has_summed_penalty else found
+        elif self._never_scaled:
+            way = self._traveller.reach(step.file, [each.optimizer for each in step.optimizer_steps])
+            refused = self._cast_by_apex(way)
+            if refused is not None:
+                self._refuse(refused, step)
+                return None
         move = ScaledStep(step, route)
         if self._is_left(step, [move]):
             return None

@@ -43,6 +43,23 @@ def shown(model, x):
     with torch.no_grad(), torch.cuda.amp.autocast():
         return model(x)
 """
+# May clip what is not scaled, if the first optimizer is None.
+TWO_OPTIMIZERS = """\
+def train(model, loader, first, second, clip):
+    for x, y in loader:
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        if first is not None:
+            first.zero_grad()
+        second.zero_grad()
+        loss.backward()
+        if clip > 0:
+            if first is not None:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+        if first is not None:
+            first.step()
+        second.step()
+"""
 NO_GRAD = f"{HEAD}    out, best = sample(x)\n    loss = nn.functional.cross_entropy(out, best)\n{STEP}"
 GRAM = f"{HEAD}    out = model(x)\n    loss = (out @ out.t()).square().mean()\n{STEP}"
 
@@ -1638,3 +1655,15 @@ for x, target in loader:
 {STEP}"""
     said = " ".join(each.message for each in migrate_text(text, Settings()).findings)
     assert ("products of a matrix with itself" in said) is is_gram
+
+
+def test_what_is_wrong_where_the_scaler_is_made_leaves_the_step_alone(tmp_path: Path) -> None:
+    made = "model = torch.nn.Linear(2, 2).cuda()\n{} = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    main = f"import torch\nfrom torch.cuda.amp import custom_fwd\nfrom engine import train\n\n{made}{made}"
+    (tmp_path / "main.py").write_text(f"{main.format('a', 'b')}train(model, loader, a, b, 1.0)\n")
+    (tmp_path / "engine.py").write_text(f"import torch\n\n\n{TWO_OPTIMIZERS}")
+    plans = {each.source.path.name: each for each in migrate([tmp_path], Settings()).plans}
+    assert "from torch.amp import custom_fwd" in plans["main.py"].after
+    assert "GradScaler" not in plans["main.py"].after
+    assert not plans["engine.py"].changed
+    assert [each.kind for each in plans["engine.py"].findings] == [Kind.LEFT]

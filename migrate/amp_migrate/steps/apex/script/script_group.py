@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -19,7 +19,9 @@ from amp_migrate.steps.apex.step.fp16_optimizer import wrapped_receivers
 from amp_migrate.steps.apex.step.split_steps import ApexSplit
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_uses, apex_uses, is_in, takes_amp, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import insists
-from amp_migrate.tables.apex_names import AMP, SHIM
+from amp_migrate.tables.apex_names import AMP, INITIALIZE, SHIM
+from amp_migrate.trees.nodes import is_constant
+from amp_migrate.trees.own_calls import named_arguments
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,29 @@ def idle_files(project: Project, files: Iterable[File]) -> frozenset[File]:
     """The files that import `apex.amp` for nothing, as do all of their script: they compute in float32."""
     scripts = scripts_of(project, [file for file in files if asks_apex(file)], {})
     return frozenset(file for script in scripts if is_idle(project, script) for file in script)
+
+
+def never_scaled(
+    project: Project, files: Iterable[File], handed: Mapping[File, File]
+) -> Iterator[tuple[File, cst.Call]]:
+    """The files that prepare optimizers for Apex whose script scales no loss, each with the call that does.
+
+    What is on the shim already stays there, whatever its steps are.
+    """
+    files = tuple(files)
+    for file in files:
+        shimmed = (each for each in file.calls if file.names.callee(each) == f"{SHIM}.amp.initialize")
+        yield from ((file, each) for each in shimmed if _prepares_optimizer(each))
+    for script in scripts_of(project, [file for file in files if asks_apex(file)], handed):
+        if not any(wrapper_calls(file) or any(True for _ in amp_calls(file, "scale_loss")) for file in script):
+            calls = ((file, call) for file in script for call in amp_calls(file, "initialize"))
+            yield from ((file, call) for file, call in calls if _prepares_optimizer(call))
+
+
+def _prepares_optimizer(call: cst.Call) -> bool:
+    arguments = named_arguments(call, INITIALIZE)
+    optimizers = None if arguments is None else arguments.get("optimizers")
+    return arguments is None or not (optimizers is None or is_constant(optimizers, "None"))
 
 
 def starts(file: File) -> bool:

@@ -360,6 +360,37 @@ def test_other_file_of_the_same_script(rewrites_files: Check) -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_a_step_elsewhere_that_apex_only_casts_stays_beside_the_shim(rewrites_files: Check, dtype: str) -> None:
+    findings = rewrites_files(
+        {
+            "engine.py": """
+                  import torch
+
+                  def train(model, optimizer, loader):
+                      for x in loader:
+                          loss = model(x).mean()
+                          loss.backward()
+                          optimizer.step()
+                """,
+            "main.py": """
+                  import torch
+                - from apex import amp
+                + from amp_shim import amp
+                  from engine import train
+
+                  model = torch.nn.Linear(2, 2)
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                  INITIALIZE
+                  train(model, optimizer, [])
+                """,
+        },
+        dtype=dtype,
+    )
+    reason = "Apex prepares its optimizer, and casts what is computed here though nothing scales the loss (main.py:7)"
+    assert f"step left as it was: {reason}" in [each.message for each in findings]
+
+
 def test_script_of_another_folder_is_decided_by_itself(rewrites_files: Check) -> None:
     rewrites_files(
         {
