@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.flow.domain.atoms import Atom
-from amp_migrate.flow.domain.machine import EMPTY, LOST_GRAD, Machine
+from amp_migrate.flow.domain.machine import EMPTY, LOST, Machine
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.pytorch.gradients import AGAIN
 from amp_migrate.hazards.seen.script import Script
@@ -50,7 +50,7 @@ def _stepped(machine: Machine, event: Event, rounds: set[Atom]) -> list[Atom]:
     Where there were too many ways to tell them apart, the loop says by itself what it has stepped when it comes round.
     """
     known = [key[2] for key in machine.keys if key[0] == "stepped" and key[1] in event.scaler]
-    return known or [each for each in rounds if machine.grad(each) == LOST_GRAD]
+    return known or [each for each in rounds if (grad := machine.grad(each)) is not None and grad.kind == LOST]
 
 
 def _stepped_in(script: Script, loop: cst.CSTNode, made: Event) -> set[Atom]:
