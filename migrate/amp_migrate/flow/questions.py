@@ -276,15 +276,11 @@ class Questions:
 
     def is_scaled_in_vain(self, event: Event) -> bool:
         """Whether a loss goes backward scaled, in a program that computes nothing in half precision."""
-        is_scaled = event.act is Act.BACKWARD and bool(event.scaler)
-        return is_scaled and not self.has_regions and not _is_handed_in(event)
+        return self.is_scaled(event) and not self.has_regions
 
-    def is_scaled_in_float32(self, event: Event) -> bool:
-        """Whether a loss goes backward scaled that no region has a part in, though some are opened elsewhere."""
-        is_whole = bool(event.scaler) and not (self.analysis.not_followed or self.analysis.given_up)
-        low = HALVED | PERHAPS_HALVED
-        losses = _tensors(event) if is_whole and not _is_handed_in(event) else []
-        return bool(losses) and not any(each.tags & low or each.regions or each.unread for each in losses)
+    def is_scaled(self, event: Event) -> bool:
+        """Whether a loss goes backward scaled, which is not brought by a call that is not seen."""
+        return event.act is Act.BACKWARD and bool(event.scaler) and not _is_handed_in(event)
 
     def idle_regions(self) -> list[Fault]:
         """The regions for training, if low precision does nothing in any of them; none where that is not certain.

@@ -75,13 +75,12 @@ _OTHERS = (
 def detect(script: Script) -> Iterator[Hazard]:
     """Every backward of a scaled loss of models that are seen, in a script none of whose files has half precision.
 
-    Other scripts beside it may have some.
+    Then no function that was not looked at opens a region either. Other scripts beside it may have some.
     """
     if script.moved or not script.scalers.works:
         return
     questions = script.flowing.questions
-    backwards = questions.events(Act.BACKWARD)
-    scaled = [each for each in backwards if questions.is_scaled_in_vain(each) or questions.is_scaled_in_float32(each)]
+    scaled = [each for each in questions.events(Act.BACKWARD) if questions.is_scaled(each)]
     if not scaled or any(map(partial(_is_used, script), _OTHERS)):
         return
     for event in scaled:
