@@ -49,12 +49,17 @@ class Counterparts:
         return self._found.get(node)
 
     def back(self, node: cst.CSTNode) -> ast.AST | None:
-        """The node of Python's that a LibCST node stands for."""
+        """The node of Python's that a LibCST node stands for, also of what is filled into a string."""
         return self._back.get(node)
 
     @cached_property
     def _back(self) -> Mapping[cst.CSTNode, ast.AST]:
-        return {own: other for other, own in self._found.items()}
+        inside: dict[ast.AST, cst.CSTNode] = {}
+        for other, own in self._found.items():
+            if isinstance(other, ast.JoinedStr):
+                values = [each.value for each in other.values if isinstance(each, ast.FormattedValue)]
+                _pair(_filled_in(own), values, inside)
+        return {own: other for other, own in (*self._found.items(), *inside.items())}
 
     @cached_property
     def _found(self) -> Mapping[ast.AST, cst.CSTNode]:
@@ -83,6 +88,14 @@ def _pair(ours: list[cst.BaseExpression], theirs: list[ast.expr], found: dict[as
         if isinstance(own, cst.Subscript) and isinstance(other, ast.Subscript) and _has_several(own):
             parts = [other.value, *_parts(other.slice)]  # LibCST has no tuple there
         _pair(inside, parts, found)
+
+
+def _filled_in(text: cst.CSTNode) -> list[cst.BaseExpression]:
+    """What is filled into a string, or into several that stand side by side."""
+    if isinstance(text, cst.ConcatenatedString):
+        return [*_filled_in(text.left), *_filled_in(text.right)]
+    parts = text.parts if isinstance(text, cst.FormattedString) else ()
+    return [each.expression for each in parts if isinstance(each, cst.FormattedStringExpression)]
 
 
 def _parts(node: ast.AST) -> list[ast.expr]:

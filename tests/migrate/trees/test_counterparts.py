@@ -92,3 +92,15 @@ def test_trees_of_different_texts_have_no_counterparts() -> None:
     text = "a = 1\nb = 2\n"
     pairs = Counterparts(Tree("a.py", cst.parse_module(text), text), other := ast.parse("a = 1\n"))
     assert pairs.of(other.body[0]) is None
+
+
+def test_what_is_filled_into_strings_is_known_from_libcst_on() -> None:
+    text = 'print(f"{f(x):.2f} of {g(y)=}" f"{h(z)!r:>{w}}")\n'
+    tree = Tree("a.py", cst.parse_module(text), text)
+    pairs = Counterparts(tree, parsed := ast.parse(text))
+    found = [pairs.back(each) for each in tree.every(cst.Call)]
+    assert [ast.unparse(each) for each in found if each is not None][1:] == ["f(x)", "g(y)", "h(z)"]
+    # The other way round there is nothing to be changed inside a string.
+    assert [ast.unparse(each) for each in ast.walk(parsed) if isinstance(each, ast.Call) and pairs.of(each)] == [
+        ast.unparse(parsed.body[0])
+    ]

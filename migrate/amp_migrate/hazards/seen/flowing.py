@@ -16,7 +16,7 @@ from amp_migrate.analysis.library import Library
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.casts import Casts
 from amp_migrate.flow.chains import in_all
-from amp_migrate.flow.domain.atoms import NEVER, one
+from amp_migrate.flow.domain.atoms import NEVER, Value, one
 from amp_migrate.flow.domain.machine import Facts, Machine
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.files import Files
@@ -91,10 +91,14 @@ class Flowing:
         module = self.questions.analysis.module(file.name)
         return None if module is None or node is None else module.codes.get(node)
 
+    def value_of(self, file: File, expression: cst.CSTNode) -> Value:
+        """What an expression may be; nothing at all where it is never reached."""
+        own = self._node(file, expression)
+        return self.questions.analysis.values.get(own, NEVER) if isinstance(own, ast.expr) else NEVER
+
     def precision_of(self, file: File, dtype: cst.CSTNode) -> int | None:
         """The precisions that an expression may name, if that is all that it may be; None where nobody can tell."""
-        own = self._node(file, dtype)
-        value = self.questions.analysis.values.get(own, NEVER) if isinstance(own, ast.expr) else NEVER
+        value = self.value_of(file, dtype)
         pytorch = self.questions.analysis.pytorch
         return pytorch.precision_of(value) if all(pytorch.precision_of(one(each)) for each in value) else None
 

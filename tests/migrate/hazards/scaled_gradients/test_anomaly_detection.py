@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 Check = Callable[..., Any]
 
 
@@ -23,6 +21,14 @@ def test_anomaly_detection_beside_a_scaler_is_told(marked: Check) -> None:
                     scaler.scale(loss).backward()
                 scaler.step(optimizer)
                 scaler.update()
+
+        if __name__ == "__main__":
+            torch.autograd.set_detect_anomaly(True)  # AMP615
+        if args.amp:
+            torch.autograd.set_detect_anomaly(True)  # AMP615
+            scaler.scale(F.mse_loss(model(x), y)).backward()
+            scaler.step(optimizer)
+            scaler.update()
         """
     )
 
@@ -31,6 +37,8 @@ def test_anomaly_detection_that_is_off_or_without_a_scaler_is_not(clean: Check) 
     clean(
         """
         torch.autograd.set_detect_anomaly(False)
+        if args.debug:
+            torch.autograd.set_detect_anomaly(True)
 
         def train(model, optimizer, scaler, loader, debug):
             torch.autograd.set_detect_anomaly(debug)
@@ -50,30 +58,6 @@ def test_anomaly_detection_that_is_off_or_without_a_scaler_is_not(clean: Check) 
         def predict(model, x):
             with torch.autocast("cuda"):
                 return model(x)
-        """
-    )
-
-
-@pytest.mark.parametrize(
-    ("test", "scaling", "is_told"),
-    [("args.debug", "args.amp", False), ("args.amp", "args.amp", True), ('__name__ == "__main__"', "True", True)],
-)
-def test_anomaly_detection_that_only_who_debugs_asks_for_is_not(
-    marked: Check, test: str, scaling: str, is_told: bool
-) -> None:
-    marked(
-        f"""
-        if {test}:
-            torch.autograd.set_detect_anomaly(True){"  # AMP615" if is_told else ""}
-
-        for x, y in loader:
-            optimizer.zero_grad()
-            if {scaling}:
-                with torch.autocast("cuda"):
-                    loss = F.mse_loss(model(x), y)
-                scaler.scale(loss).backward()
-                scaler.step(optimizer)
-                scaler.update()
         """
     )
 
