@@ -217,7 +217,7 @@ class Roles:
         if self.calls_module(file, call):
             return True
         function = self.project.called(file, call)
-        return function is not None and function.name != "__init__" and self._has_forward(function)
+        return function is not None and function.name != "__init__" and self.has_forward(function)
 
     def calls_module(self, file: File, call: cst.Call) -> bool:
         """Whether a call is that of a module, or of a method of one that computes."""
@@ -278,7 +278,7 @@ class Roles:
     def is_seen_to_compute(self, file: File, call: cst.Call) -> bool:
         """Whether a method that a call runs is in sight, and runs a module."""
         function = self.project.called(file, call)
-        if function is not None and self._has_forward(function):
+        if function is not None and self.has_forward(function):
             return True
         return isinstance(call.func, cst.Attribute) and self._computes(file, call)
 
@@ -287,9 +287,10 @@ class Roles:
         name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         # One that only hands on to others of its name computes where one of these does.
         idle = _ASKING | {f".{name}"} if _is_named_so(name) else _ASKING
-        return any(map(self._has_forward, self._methods(file, call, idle)))
+        return any(map(self.has_forward, self._methods(file, call, idle)))
 
-    def _has_forward(self, function: FunctionRef) -> bool:
+    def has_forward(self, function: FunctionRef) -> bool:
+        """Whether a function runs a module."""
         if function.node not in self._forwards:
             self._forwards[function.node] = False  # a recursive function is decided by its other calls
             self._forwards[function.node] = any(

@@ -36,7 +36,7 @@ from amp_migrate.steps.apex.initialize.switch import is_off
 from amp_migrate.steps.apex.names.apex_imports import Fate
 from amp_migrate.steps.apex.names.rest_of_apex import ApexRest
 from amp_migrate.steps.apex.script.decide_native import UNSAID, NativeDecider
-from amp_migrate.steps.apex.script.doubts import of_unknown_amp
+from amp_migrate.steps.apex.script.doubts import REGION_ROUND_CALL, of_unknown_amp
 from amp_migrate.steps.apex.script.native_script import NativeScript, ScriptStep
 from amp_migrate.steps.apex.script.read_script import ScriptReader
 from amp_migrate.steps.apex.script.script_group import (
@@ -62,7 +62,7 @@ from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints
 from amp_migrate.steps.statements.bodies import bodies
 from amp_migrate.steps.told_beside import told_beside
 from amp_migrate.tables.apex_names import AN_OLD_APEX, SHIM_SINCE, USE_SHIM
-from amp_migrate.trees.nodes import Statement, nested_statements
+from amp_migrate.trees.nodes import Statement, last_word, nested_statements
 from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
 
@@ -325,6 +325,10 @@ def _told_of_native(script: ApexScript, native: NativeScript) -> Iterator[Findin
         message = "evaluation stays in float32: whether mixed precision is on cannot be asked here"
         hint = "pass the switch to this function, and put the forward into torch.amp.autocast(..., enabled=...)"
         yield Finding.at(file.tree, region.first, APEX_EVALUATION.code, Kind.NOTE, message, hint)
+    for file, call in () if is_off(script.initializes) else script.by_others:
+        where = "is in another file, and may not be this script's alone"
+        message = f"evaluation stays in float32: {last_word(call.func)}() {where}"
+        yield Finding.at(file.tree, call, APEX_EVALUATION.code, Kind.NOTE, message, REGION_ROUND_CALL)
     for each in native.steps:
         step = each.step
         if all(backward.part is not None for backward in step.backwards):

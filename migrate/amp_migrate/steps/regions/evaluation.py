@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 import libcst as cst
 
@@ -17,7 +17,7 @@ from amp_migrate.steps.regions.quiet_regions import place_quiet_regions
 from amp_migrate.steps.statements.amp_signs import uses_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.steps.statements.no_grad import is_no_grad, is_quiet
-from amp_migrate.trees.nodes import Statement, find
+from amp_migrate.trees.nodes import Statement, block_of, find, last_word
 from amp_migrate.trees.own_calls import calls_of
 
 _EVALUATION_NAME = re.compile(
@@ -73,6 +73,28 @@ def evaluated_elsewhere(project: Project, moved: Collection[File]) -> dict[File,
             if sites is not None and all(site.file in moved for site in sites):
                 found[function.file].add(function.node)
     return {file: functions for file, functions in found.items() if functions}
+
+
+def evaluated_by_others(
+    roles: Roles, moved: Collection[File], evaluated: Mapping[File, Collection[cst.FunctionDef]]
+) -> Iterator[tuple[File, cst.Call]]:
+    """The calls that hand a model to what evaluates in another file, where no region can stand: others call it, too.
+
+    Or nobody knows whose method of that name it is.
+
+    Args:
+        evaluated: the functions of other files that evaluate for those that have moved, and for no others.
+    """
+    for file in moved:
+        for call in file.calls:
+            name = last_word(call.func)
+            if not _EVALUATION_NAME.search(name) or not any(roles.is_module(file, arg.value) for arg in call.args):
+                continue
+            functions = list(roles.project.may_call(file, call, "torch"))
+            is_own = any(each.file in moved or each.node in evaluated.get(each.file, ()) for each in functions)
+            is_low = any(uses_amp(each.file, block_of(each.node), each.node) for each in functions)
+            if not is_own and not is_low and any(map(roles.has_forward, functions)):
+                yield file, call
 
 
 def _called_within(file: File, roles: Roles, finder: RegionFinder, moved: list[TrainingStep]) -> set[cst.FunctionDef]:

@@ -30,6 +30,7 @@ from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.tables.apex_names import AMP, API, USE_SHIM
 from amp_migrate.trees.nodes import walk
 
+REGION_ROUND_CALL = "put its call into torch.amp.autocast(...), with the switch as enabled="
 _STATE = ("state_dict", "load_state_dict", "master_params")
 
 
@@ -57,7 +58,10 @@ def without_forwards(script: ApexScript, roles: Roles) -> Iterable[Refusal]:
     if not any(each.regions for each in (*(evaluation_regions(file, roles, []) for file in script.files), *elsewhere)):
         for each in (one for one in script.initializes if one.what != "amp.init"):  # which tells of them itself
             reason = "no forward of what it prepares is among the files that were given, or it has native AMP beside"
-            yield Refusal(each.file, each.call, reason, "give the files with the forward, too")
+            hint = "give the files with the forward, too"
+            if script.by_others:
+                reason, hint = "its forward is in a function that is not this script's alone", REGION_ROUND_CALL
+            yield Refusal(each.file, each.call, reason, hint)
 
 
 def asked_elsewhere(script: Collection[File], files: Iterable[File]) -> Iterable[Refusal]:

@@ -33,7 +33,7 @@ from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.steps.read.unfit import in_threads
 from amp_migrate.steps.read.value_calls import ValueCalls
-from amp_migrate.steps.regions.evaluation import evaluated_elsewhere
+from amp_migrate.steps.regions.evaluation import evaluated_by_others, evaluated_elsewhere
 from amp_migrate.steps.statements.amp_signs import names_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.wishes import Wishes
@@ -89,7 +89,8 @@ class ScriptReader:
             for file, functions in evaluated_elsewhere(self._project, files).items()
             if not _trains(file)
         }
-        script = ApexScript(files, tuple(initializes), steps, splits, (), evaluated)
+        by_others = tuple(evaluated_by_others(self._roles, files, evaluated))
+        script = ApexScript(files, tuple(initializes), steps, splits, (), evaluated, by_others)
         if not refusals:
             refusals = self._missing(script, is_alone=is_alone)
         return replace(script, refusals=tuple(refusals))

@@ -663,8 +663,57 @@ def test_forward_that_another_script_asks_for_too(tmp_path: Path) -> None:
         (tmp_path / name).write_text("\n".join(lines))
     (tmp_path / "other.py").write_text("import torch\nfrom generate import sample\nsample(torch.nn.Linear(8, 8), x)\n")
     outcome = migrate_paths([tmp_path], Settings())
-    assert [each for each in outcome.findings if "no forward of what it prepares" in each.message]
+    assert [each for each in outcome.findings if "its forward is in a function that is not" in each.message]
     assert all("autocast" not in each.after for each in outcome.changed)
+
+
+TRAINED = """
+import torch
+from apex import amp
+{imports}
+
+model = torch.nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+for x in loader:
+    optimizer.zero_grad()
+    loss = model(x).mean()
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+    optimizer.step()
+{evaluates}
+"""
+EVALUATOR = """
+import torch
+
+class Evaluator:
+    def __init__(self, loader):
+        self.loader = loader
+
+    @torch.no_grad()
+    def evaluate(self, model, step):
+        {around}:
+            return [model(x).argmax(1) for x in self.loader]
+"""
+AUTOCAST = 'with torch.autocast("cuda")'
+
+
+@pytest.mark.parametrize(
+    ("around", "evaluates", "is_told"),
+    [
+        ("if True", "registry[name](loader).evaluate(model, 1)", True),
+        (AUTOCAST, "registry[name](loader).evaluate(model, 1)", False),
+        ("if True", "registry[name](loader).evaluate(loader, 1)", False),
+    ],
+)
+def test_evaluation_of_another_file_that_stays_in_float32_is_told(
+    tmp_path: Path, around: str, evaluates: str, is_told: bool
+) -> None:
+    (tmp_path / "train.py").write_text(TRAINED.format(imports="from evaluation import registry", evaluates=evaluates))
+    (tmp_path / "evaluation.py").write_text(EVALUATOR.format(around=around))
+    outcome = migrate_paths([tmp_path], Settings())
+    assert any(each.code == "AMP201" for each in outcome.findings)
+    assert any("evaluation stays in float32: evaluate() is" in each.message for each in outcome.findings) is is_told
 
 
 def test_scripts_that_share_a_trainer_and_initialize_each_in_its_own_way(rewrites_files: Check) -> None:
