@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 
-from amp_migrate.analysis.bindings import BindingKind
+from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.catalog.apex_rules import APEX_LEVEL
 from amp_migrate.plan.edit import is_within
@@ -17,7 +17,7 @@ from amp_migrate.steps.apex.step.apex_steps import clips_under_scale
 from amp_migrate.steps.apex.uses.apex_calls import amp_name
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.trees import build
-from amp_migrate.trees.nodes import find
+from amp_migrate.trees.nodes import find, walk
 
 _TRUE_ONES = "this clipped gradients of float16 weights under the loss scale: now it clips true ones"
 _CLIPS = "torch.nn.utils.clip_grad_"
@@ -33,6 +33,35 @@ def told_of_steps(steps: Iterable[NativeStep], initializes: Sequence[Initialize]
             yield Finding.at(file.tree, test, APEX_LEVEL.code, Kind.NOTE, message, "drop it, or see that both agree")
         for clip in _clips(each) if has_masters and each.scaler is not None else ():
             yield Finding.at(file.tree, clip, APEX_LEVEL.code, Kind.NOTE, _TRUE_ONES)
+        for factor in _scaled_by_hand(each, initializes) if each.scaler is not None else ():
+            scale = file.tree.quote(factor)
+            message = (
+                f"the loss is multiplied by {scale}, which is the scaler's scale, too: it is scaled twice, as it was"
+            )
+            hint = "drop the factor: gradients are divided by the scaler's scale alone"
+            yield Finding.at(file.tree, factor, APEX_LEVEL.code, Kind.NOTE, message, hint)
+
+
+def _scaled_by_hand(native: NativeStep, initializes: Sequence[Initialize]) -> Iterator[cst.BaseExpression]:
+    """What a step's loss is multiplied by, of which its scaler's first scale is made as well: `args.loss_scale`."""
+    step = native.step
+    scales = [build.expression(each.init_scale) for each in initializes if each.init_scale is not None]
+    known = {path for scale in scales for each in walk(scale) if (path := _path(each)) is not None}
+    losses = {step.file.tree.code(each.loss) for each in step.backwards}
+    products = [each.loss for each in step.backwards]
+    for node in walk(step.file.tree.body(step.place)):
+        if isinstance(node, cst.Assign) and {step.file.tree.code(each.target) for each in node.targets} <= losses:
+            products.append(node.value)
+        is_product = isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.MultiplyAssign)
+        if is_product and isinstance(node, cst.AugAssign) and step.file.tree.code(node.target) in losses:
+            yield from (each for each in (node.value,) if _path(each) in known)
+    for product in products:
+        if isinstance(product, cst.BinaryOperation) and isinstance(product.operator, cst.Multiply):
+            yield from (each for each in (product.left, product.right) if _path(each) in known)
+
+
+def _path(node: cst.CSTNode) -> str | None:
+    return dotted(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
 
 
 def _idle_switches(native: NativeStep) -> Iterator[tuple[cst.BaseExpression, str]]:

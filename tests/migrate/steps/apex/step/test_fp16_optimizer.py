@@ -409,3 +409,29 @@ def test_gradients_that_are_copied_later(rewrites: Check) -> None:
 def test_how_the_scale_grows(given: str, made: str, migrate: Check) -> None:
     after = migrate(script(f", dynamic_loss_scale=True, dynamic_loss_args={given}")).after
     assert f'scaler = torch.amp.GradScaler("cuda"{made and ", " + made})\n' in after
+
+
+@pytest.mark.parametrize(
+    ("by_hand", "is_told"),
+    [
+        ("loss = loss * args.loss_scale", True),
+        ("loss = args.loss_scale * loss", True),
+        ("loss *= args.loss_scale", True),
+        ("loss = loss * args.weight", False),
+        ("loss = loss / args.steps", False),
+        ("weight = weight * args.loss_scale", False),
+    ],
+)
+def test_a_loss_that_is_scaled_by_hand_as_well_is_told(migrate: Check, by_hand: str, is_told: bool) -> None:
+    text = SCRIPT.replace("{backward}", f"{by_hand}\n        {{backward}}")
+    backward = "optimizer.backward(loss)"
+    plan = migrate(text.format(options=", static_loss_scale=args.loss_scale", backward=backward, more="pass"))
+    assert "GradScaler" in plan.after
+    assert any("it is scaled twice" in finding.message for finding in plan.findings) is is_told
+    plain = migrate(text.format(options=", static_loss_scale=128.0", backward=backward, more="pass"))
+    assert not any("it is scaled twice" in finding.message for finding in plain.findings)
+
+
+def test_a_loss_that_is_scaled_by_hand_where_it_goes_backward_is_told(migrate: Check) -> None:
+    text = script(", args.loss_scale", "optimizer.backward(loss * args.loss_scale)")
+    assert any("it is scaled twice" in finding.message for finding in migrate(text).findings)
