@@ -379,3 +379,27 @@ def test_networks_of_many_layers_of_one_class_are_told_apart(told: Tell, count: 
     assert of_a <= reached_a - {UNKNOWN_LEAF}
     assert of_b <= reached_b - {UNKNOWN_LEAF}
     assert reached_a.isdisjoint(reached_b)
+
+
+@pytest.mark.parametrize(
+    ("made", "is_one"),
+    [
+        ("transforms.Normalize([0.5], [0.5])", True),
+        ("transforms.Compose([transforms.Resize(size), lambda x: x * 2, transforms.RandomApply([flip])])", True),
+        ("transforms.Compose([lambda x: net_b(x)])", False),
+        ("transforms.Compose(found)", False),
+    ],
+)
+def test_a_transform_has_no_parameters_but_those_of_what_it_calls(told: Tell, made: str, is_one: bool) -> None:
+    text = f"""
+from torchvision import transforms
+net_a, net_b = nn.Conv2d(1, 1, 1).cuda(), nn.Conv2d(1, 1, 1).cuda()
+opt_a, opt_b = optim.SGD(net_a.parameters(), lr=0.1), optim.SGD(net_b.parameters(), lr=0.1)
+def flip(x):
+    return x.flip(-1)
+transform = {made}
+for x in [torch.ones(2, 1, 8, 8)]:
+    net_a(transform(x.cuda())).mean().backward()
+"""
+    (loss,) = told(text).events(Act.BACKWARD)
+    assert (len(loss.optimizer) == 1) is is_one

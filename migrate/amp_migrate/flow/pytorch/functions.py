@@ -423,7 +423,7 @@ def _foreign(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         for word, value in args.keywords.items():
             frame.write(owner, f"<{word}>", value, strong=False)
         unread.noted(frame, name, node)
-        if name.startswith((*_SILENT, "contextlib.")):
+        if name.startswith((*_SILENT, "contextlib.", modules.TRANSFORMS)):
             return one(owner)
         found = join(one(owner), one(Opaque((frame.site(node), last))))
         gradients.made_of_leaves(frame, found, args.get(0, "params") or NEVER)

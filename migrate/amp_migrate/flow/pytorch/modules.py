@@ -86,6 +86,11 @@ HOOKS = "<hooks>"
 DTYPE, PLACE, FROZEN = "<dtype>", "<place>", "<frozen>"
 
 
+TRANSFORMS = "torchvision.transforms."
+_OF_OTHERS = frozenset(("Compose", "RandomApply", "RandomChoice", "RandomOrder"))
+_GIVEN = ("<0>", "<transforms>", "<lambd>")  # what a transform is made of
+
+
 # What `getattr(nn, name)` gives: without arguments, it makes a loss or an activation.
 SOME_LAYER = "torch.nn.?"
 SOME_LOSS = "a loss that a word chooses, which may be BCELoss"
@@ -303,11 +308,34 @@ def call_object(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Val
         return operate(frame, "mse_loss", args.positional[:2], node, args)
     if name.startswith(("builtins.", "contextlib.")):
         return NEVER
+    if name.startswith(TRANSFORMS):
+        return _transformed(frame, owner, args, node)
     for value in args.all():
         for each in tensors_in(value):
             if each.may_be_low:
                 frame.analysis.event(frame, Act.FOREIGN, node, tensor=each, why=name)
     return unknown_result(frame, one(owner), args, node)
+
+
+def _transformed(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
+    """What a transform of torchvision's gives: none has parameters, but for those of what it is made of, and calls."""
+    kind = owner.external.rpartition(".")[2]
+    called: list[Value] = []
+    if kind in _OF_OTHERS:
+        given, rest = containers.sequence(frame, join_all(frame.read(owner, each) for each in _GIVEN), node)
+        called = [each for each in (*given, rest) if each]
+    if kind == "Lambda":
+        called = [join_all(frame.read(owner, each) for each in _GIVEN)]
+    if not called:
+        return unknown_result(frame, NEVER, args, node, name=owner.external)
+    value = args.get(0, "img") or UNKNOWN
+    if kind != "Compose" or rest:
+        return _in_any_order(frame, join_all(called), value, node)[1]
+    for each in called:
+        value = frame.analysis.call(frame, each, Arguments([value]), node)
+        if frame.is_dead:
+            return NEVER
+    return value
 
 
 def _chain(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
