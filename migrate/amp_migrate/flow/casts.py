@@ -17,7 +17,7 @@ from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import NEVER, External, Obj, Opaque, Value, tensor_of
 from amp_migrate.flow.domain.contexts import OFF
 from amp_migrate.flow.domain.tensor import F32, F64, LOW, Tensor
-from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, A_RUNNING_BUFFER, Act, Event
+from amp_migrate.flow.events import A_ROUGH_INVERSE, A_ROUNDED_PROBABILITY, A_RUNNING_BUFFER, Act, Event
 from amp_migrate.flow.pytorch.functions import operator_name
 from amp_migrate.flow.pytorch.modules import SOME_LAYER, takes
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
@@ -145,7 +145,7 @@ class Casts:
         unknown, and changes nothing low in place, which a cast would make a copy of.
         """
         statement = self._statements.get(event.node)
-        if statement is not None and event.why == A_RUNNING_BUFFER:
+        if statement is not None and event.why in (A_RUNNING_BUFFER, A_ROUGH_INVERSE):
             statement = self._multiplying(statement, event)
         loss = event.node if event.act is Act.REFUSED else None
         return None if statement is None else self._island(statement, event.site.file, loss)

@@ -21,10 +21,12 @@ from amp_migrate.flow.domain.atoms import tensors_in
 from amp_migrate.flow.events import (
     A_BUFFER,
     A_GRID,
+    A_ROUGH_INVERSE,
     A_ROUNDED_GRID,
     A_ROUNDED_PROBABILITY,
     A_RUNNING_BUFFER,
     CANCELLED,
+    OF_AN_INVERSE,
     OF_ITSELF,
     ROUNDED_GUARD,
     Act,
@@ -132,11 +134,14 @@ class Trouble(Enum):
     OTHER = "any other"
 
 
+_APART = (A_GRID, A_ROUGH_INVERSE, OF_AN_INVERSE, OF_ITSELF, A_RUNNING_BUFFER, ROUNDED_GUARD)
 _REASONS = {
     A_ROUNDED_PROBABILITY: Trouble.PROBABILITY,
     CANCELLED: Trouble.ROUNDED,
     A_GRID: Trouble.ROUNDED,
     A_ROUNDED_GRID: Trouble.ROUNDED,
+    A_ROUGH_INVERSE: Trouble.ROUNDED,
+    OF_AN_INVERSE: Trouble.ROUNDED,
 }
 _TROUBLES = {
     WRONG_BY_ITSELF[Act.LEFT_FLOAT]: Trouble.BEHIND,
@@ -348,7 +353,7 @@ def _grows(fault: Fault, running: Collection[Code | None]) -> bool:
         running: the classes whose buffers follow what they compute. Other buffers are as good as weights.
     """
     is_of_running = fault.why == A_BUFFER and fault.event is not None and fault.event.code.parent in running
-    return fault.why in (A_GRID, OF_ITSELF, A_RUNNING_BUFFER, ROUNDED_GUARD) or is_of_running
+    return fault.why in _APART or is_of_running
 
 
 def _trouble(fault: Fault) -> Trouble:

@@ -272,6 +272,8 @@ NO_HALF_KERNEL = frozenset(
     ).split()
 )
 # Autocast casts a sparse matrix for its product, and CUDA has none of those in half precision: pytorch issue 41069.
+# What magnifies the rounding of what it is given, and is not to be rounded itself.
+INVERSES = frozenset("inverse linalg.inv pinverse linalg.pinv".split())
 # What takes places of an image, and what makes them: its second operand.
 SAMPLING = frozenset("grid_sample grid_sampler".split())
 SPARSE_PRODUCTS = frozenset("sparse.mm sparse.addmm spmm".split())

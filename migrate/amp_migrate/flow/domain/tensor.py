@@ -43,6 +43,7 @@ UNGUARDED = 32768  # kept from some point by a number that its precision rounds 
 SWITCHED = 65536  # float32 only where a region is off about which a run decides
 HUGE = 131072  # it has elements that float16 does not have
 ROUGH = 262144  # a product of matrices in half precision, or a sum, part or multiple of one: beyond its range, infinite
+INVERSE = 524288  # the inverse of a matrix
 WAY_OF_GRADIENT = HALVED | PERHAPS_HALVED | NORMALIZED
 
 # A power of a scaler's scale: None is none at all; ("?", 0) is one that nobody knows.

@@ -45,6 +45,7 @@ from amp_migrate.flow.domain.tensor import (
     HALVED,
     HUGE,
     INT,
+    INVERSE,
     LOW,
     NORMALIZED,
     NOTHING,
@@ -78,7 +79,16 @@ from amp_migrate.flow.domain.tensor import (
     powered,
     spared_of,
 )
-from amp_migrate.flow.events import A_BUFFER, A_GRID, A_ROUNDED_GRID, A_ROUNDED_PROBABILITY, OF_ITSELF, Act
+from amp_migrate.flow.events import (
+    A_BUFFER,
+    A_GRID,
+    A_ROUGH_INVERSE,
+    A_ROUNDED_GRID,
+    A_ROUNDED_PROBABILITY,
+    OF_AN_INVERSE,
+    OF_ITSELF,
+    Act,
+)
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import guards, ranges, ranks, variances
@@ -339,7 +349,7 @@ def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision
     """What is known of the range of what comes out."""
     carried = 0
     for each in tensors:
-        carried |= each.tags & (BUFFER | GRAM | SQUARE | SUMMED | EXPONENTIAL | PRODUCT | ROUNDED)
+        carried |= each.tags & (BUFFER | INVERSE | GRAM | SQUARE | SUMMED | EXPONENTIAL | PRODUCT | ROUNDED)
     first = tensors[0]
     if not all(each.tags & BUFFER for each in tensors):  # what a buffer was put into, or read at, is no buffer
         carried &= ~BUFFER
@@ -383,6 +393,8 @@ def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision
         tags = carried | first.tags
     else:
         tags = carried
+    if name in table.INVERSES:
+        tags |= INVERSE
     if tags & (PROBABILITY | COMPLEMENT) and precision & LOW:
         tags |= ROUNDED
     if name in table.PRODUCTS:
@@ -529,8 +541,12 @@ def _watch(
         for each in tensors:
             if each.tags & BUFFER and not each.tags & BOUNDED:
                 analysis.event(frame, Act.RISK, node, tensor=each, why=A_BUFFER)
+        if any(each.tags & INVERSE for each in tensors):
+            analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_AN_INVERSE)
         if name == "affine_grid":
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=A_GRID)
+    if name in table.INVERSES and tensors[0].tags & ROUGH:
+        analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=A_ROUGH_INVERSE)
     if name in table.SAMPLING and len(tensors) > 1 and tensors[1].is_low:
         analysis.event(frame, Act.RISK, node, tensor=tensors[1], why=A_ROUNDED_GRID)
     if name in ("add", "sub", "subtract") and len(operands) == 2:

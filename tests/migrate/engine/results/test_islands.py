@@ -550,3 +550,21 @@ def test_a_sampling_grid_is_made_in_float32(dtype: Dtype) -> None:
 def test_a_sampling_grid_that_is_low_otherwise_is_told(grid: str, is_told: bool) -> None:
     told = [each for each in said(WARP.format(grid=grid), Settings()) if "a sampling grid is rounded" in each]
     assert bool(told) is is_told
+
+
+@pytest.mark.parametrize("dtype", [Dtype.FP16, Dtype.BF16])
+def test_what_is_inverted_and_the_products_of_an_inverse_are_made_in_float32(dtype: Dtype) -> None:
+    text = grams(
+        "f = x.flatten(2)\ng = f[:, :, :8] @ f[:, :8, :].mT\ns = torch.linalg.inv(g + 1)\nb = s @ f\nreturn b.mean()"
+    )
+    after = migrate_text(text, Settings(dtype=dtype)).after
+    assert f"    {OFF}\n        g = f[:, :, :8].float() @ f[:, :8, :].mT.float()\n" in after
+    assert f"    {OFF}\n        b = s.float() @ f.float()\n    return b.mean()\n" in after
+    told = said(text, Settings(dtype=dtype))
+    assert any("the inverse of a matrix" in each and each.startswith("kept in float32") for each in told)
+
+
+def test_an_inverse_that_nothing_multiplies_needs_nothing() -> None:
+    text = grams("s = torch.linalg.inv(x.float().flatten(2)[:, :8, :8])\nreturn s * 2 + s.mean()")
+    assert OFF not in migrate_text(text, Settings()).after
+    assert not said(text, Settings())
