@@ -189,6 +189,7 @@ def test_what_is_read_at_a_buffer_is_no_buffer(told: Tell) -> None:
     )
     assert [(e.site.line - 3, e.why) for e in answer.events(Act.RISK)] == [
         (8, "a buffer is multiplied"),
+        (8, "the inverse of a matrix is multiplied"),
         (9, "a sampling grid is rounded, and off by part of a pixel"),
     ]
 
