@@ -42,7 +42,10 @@ _LEAST = -3.4e38  # of float32, and of bfloat16
 _CAST = "torch.amp.autocast_mode._cast"  # its old form has no device
 _TELLS = re.compile(r"install|import|available|found|missing|requir|need", re.IGNORECASE)
 _PACKAGE = re.compile(r"(nvidia('s|/| )*)?\bapex\b(\.amp\b)?|amp-migrate\[shim\]", re.IGNORECASE)
-_ADDRESS = re.compile(r"(,? (from|at|see|via):?)? ?[(<]?https?://[^\s'\"]*apex[\w/#-]*(\.git)?[)>]?", re.IGNORECASE)
+_ADDRESS = re.compile(
+    r"(,?( please)? (from|at|see|via|visit|(refer|go) to):?)? ?[(<]?https?://[^\s'\"]*apex[\w/#-]*(\.git)?[)>]?",
+    re.IGNORECASE,
+)
 _MODULES = frozenset({"apex", "apex.amp", "torch.amp"})
 _NO_STATEMENTS = frozenset({"unscale_", "update", "load_state_dict"})
 _NO_FUNCTIONS = frozenset({"apex.amp.load_state_dict", "apex.amp.init", *REGISTRIES})

@@ -15,7 +15,8 @@ from amp_migrate.write.editor import Editor
 _PACKAGE = "amp-migrate[shim]"
 _APEX = re.compile(r"(?:nvidia(?:'s|/| )*)?\bapex\b(?:\.amp\b)?", re.IGNORECASE)
 _ADDRESS = re.compile(
-    r"(?:,? (?:from|at|see|via):?)? ?[(<]?https?://[^\s'\"]*apex[\w/#-]*(?:\.git)?[)>]?", re.IGNORECASE
+    r"(?:,?(?: please)? (?:from|at|see|via|visit|(?:refer|go) to):?)? ?[(<]?https?://[^\s'\"]*apex[\w/#-]*(?:\.git)?[)>]?",
+    re.IGNORECASE,
 )
 _IS_MISSING = re.compile(r"install|import|available|found|missing|requir|need", re.IGNORECASE)
 # What the shim does not stand for: Apex's kernels, and the flags that it is built with.

@@ -26,6 +26,10 @@ APEX_EPOCH
     ("before", "after"),
     [
         (
+            'raise ImportError("APEX is not installed, please refer to https://www.github.com/nvidia/apex.")',
+            'raise ImportError("amp-migrate[shim] is not installed.")',
+        ),
+        (
             'raise ImportError("Please install apex from https://www.github.com/nvidia/apex to use fp16.")',
             'raise ImportError("Please install amp-migrate[shim] to use fp16.")',
         ),
