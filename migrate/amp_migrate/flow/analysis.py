@@ -98,6 +98,7 @@ class Analysis:
         consulted: how many of these were of files that are only consulted.
         lowered: the lines of the files that were parsed.
         lineages: what classes inherit from, by who has asked, until a class has another base.
+        goes_on: the files that are read on behind a statement that is never left.
         not_followed: the functions whose calls gave something unknown, because they are none of the run's business, or
             because it has come to its end.
         given_up: the functions that did not come to rest: what they still changed is anything.
@@ -139,6 +140,7 @@ class Analysis:
         self.managers: dict[Obj, dict[Atom, Arguments]] = {}
         self.modules: dict[str, Module | None] = {}
         self.interpreted = self.executed = self.consulted = self.evaluated = self.lowered = 0
+        self.goes_on: dict[Code, None] = {}
         self.not_followed: dict[Code, None] = {}
         self.given_up: dict[Code, None] = {}
         self.unseen: dict[Code, None] = {}
@@ -174,9 +176,22 @@ class Analysis:
         for file in (*self.focus, *self.beside):
             self._bring_module(file)
         self._settle()
+        self._go_on()
         entered: set[Code] = set()
         while self._enter_uncalled(entered):
             self._settle()
+
+    def _go_on(self) -> None:
+        """Look at the rest of files in focus that end at a statement which raises, as far as is seen.
+
+        The next cell of a notebook runs all the same, and a step behind it would be one that nobody has looked at.
+        """
+        for file in self.focus:
+            module = self.module(file)
+            if module is not None and module.tree.body and module.tree.body[-1] not in self.states:
+                self.goes_on[module.code] = None
+                self._outdate(self.task(module.code, FrameRef(module.code, (), None), {}, NO_CONTEXT))
+        self._settle()
 
     def module(self, file: str) -> Module | None:
         """A file, parsed when it is first asked for; None where it cannot be."""

@@ -153,6 +153,11 @@ class Module:
         return self.codes[self.tree]
 
     @cached_property
+    def followed(self) -> frozenset[ast.stmt]:
+        """The statements that stand in no other, and that another such one follows."""
+        return frozenset(self.tree.body[:-1])
+
+    @cached_property
     def binds_in_sight(self) -> bool:
         """Whether all its names are bound where a reader sees it, be it by a star; `globals()[name]` only reads."""
         nodes = list(ast.walk(self.tree))

@@ -69,6 +69,19 @@ CASES = {
         "n = m = 1\nmade = wait()\nx = f()\nturn()\ny = f()\nn = m = 's'\nz = next(made)",
         {"x": "'s' | some int", "y": "'s' | some int", "z": "'s' | 1"},
     ),
+    "what stands behind something that raises": (
+        "class C:\n    pass\nx = 1\nx = C().missing()\na = x\n"
+        "if a:\n    y = C().missing()\nelse:\n    C().missing()\nb = y\nc = 1",
+        {"a": "1 | unknown ", "b": "unknown ", "c": "1"},
+    ),
+    "what ends in a call that is never left": (
+        "import sys\ndef f():\n    return x\nif input():\n    x = 1\n    y = f()\n    exit()\nelse:\n    sys.exit()",
+        {"y": "1"},
+    ),
+    "what stands behind something that raises, and is expected to": (
+        "class C:\n    pass\ntry:\n    x = C().missing()\n    y = 1\nexcept AttributeError:\n    x = 's'\nz = x",
+        {"y": "never", "z": "'s'"},
+    ),
     "a global": ("n = 1\ndef f():\n    global n\n    n = 's'\nf()\nx = n", {"x": "'s' | 1"}),
     "defaults and keywords": (
         "def f(a, b=2, *c, d, **e):\n    return a, b, c, d, e['k']\nx = f(1, d=3, k=4)",

@@ -85,10 +85,23 @@ def step(frame: Frame, node: ast.stmt) -> None:
         contexts[node] = frame.now.context if own is None else own.join(frame.now.context)
         states = frame.analysis.states
         states[node] = states.get(node, frozenset()) | frame.now.worlds
+    before = frame.now.copy() if frame.code in frame.analysis.goes_on and node in frame.module.followed else None
     _BY_KIND[type(node)](frame, node)
     if frame.is_dead:
         frame.is_dead = False
         frame.state = None
+    if frame.state is None and before is not None:
+        _go_on(frame, node, before)
+
+
+def _go_on(frame: Frame, node: ast.stmt, before: State) -> None:
+    """Go on behind a statement that is never left, with nothing known of what it may have changed."""
+    before.worlds = changed(before.worlds, lambda machine: (machine.losing(frame.task.touched),))
+    before.cells = {cell: value for cell, value in before.cells.items() if cell not in frame.task.written}
+    frame.state = before
+    bound = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    for name in sorted(bound):
+        frame.bind(name, join(before.names.get(name, NEVER) - {UNBOUND}, UNKNOWN))
 
 
 def _expression(frame: Frame, node: ast.Expr) -> None:

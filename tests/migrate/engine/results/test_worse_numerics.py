@@ -1588,6 +1588,14 @@ def test_a_product_with_a_sparse_matrix_keeps_a_step_however_far_away_it_is(prod
     assert moved.code == "AMP501"
 
 
+def test_a_step_behind_something_that_raises_is_looked_at_as_well(tmp_path: Path) -> None:
+    raising = "class Exact:\n    pass\n\n\nexact = Exact().solve()\n"
+    text = SPARSE.replace("from mesh import smooth\n", f"\n\n{raising}").replace("smooth(", "torch.linalg.solve(")
+    (tmp_path / "train.py").write_text(text)
+    (left,) = migrate([tmp_path], Settings()).findings
+    assert "under autocast no kernel takes half precision: " in left.message
+
+
 SWITCHED = """\
 import argparse
 
