@@ -42,7 +42,7 @@ COUNTERPARTS = {
     "apex.contrib.multihead_attn": "torch.nn.MultiheadAttention",
     "apex.contrib.optimizers": "torch.distributed.optim.ZeroRedundancyOptimizer, or FSDP",
     "apex.contrib.optimizers.FusedAdam": "torch.optim.AdamW(..., fused=True)",
-    "apex.contrib.optimizers.FusedSGD": "torch.optim.SGD(..., fused=True)",
+    "apex.contrib.optimizers.FusedSGD": "torch.optim.SGD",
     "apex.contrib.sparsity": "torch.sparse.to_sparse_semi_structured",
     "apex.contrib.transducer": "torchaudio.functional.rnnt_loss",
     "apex.contrib.xentropy": "torch.nn.functional.cross_entropy(..., reduction='none', ignore_index=padding_idx)",

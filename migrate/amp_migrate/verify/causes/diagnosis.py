@@ -64,7 +64,12 @@ def _optimizer(measured: Measured) -> Diagnosis:
     share = measured.share("optimizer")
     evidence = f"{measured.phases.get('optimizer', 0.0):.2f} ms are the optimizer's step ({share:.0%}), in float32"
     if share > MUCH_OPTIMIZER:
-        return Diagnosis("optimizer", Found.LIMITS, evidence, "fused=True or foreach=True; a larger batch")
+        return Diagnosis(
+            "optimizer",
+            Found.LIMITS,
+            evidence,
+            "fused=True (with a GradScaler not for SGD with momentum: AMP637) or foreach=True; a larger batch",
+        )
     return Diagnosis("optimizer", Found.FINE, evidence)
 
 

@@ -45,8 +45,8 @@ AS_APEX = "find_unused_parameters=True, broadcast_buffers=False"
             "torch.optim.AdamW(p, 0.1, betas=(0.9, 0.99), eps=1e-6, weight_decay=0.01, fused=True)",
         ),
         ("optimizers.fused_adam.FusedAdam(p)", "torch.optim.AdamW(p, weight_decay=0.0, fused=True)"),
-        ("optimizers.FusedSGD(p, 0.1, 0.9)", "torch.optim.SGD(p, 0.1, 0.9, fused=True)"),
-        ("optimizers.FusedSGD(p, lr=0.1, materialize_master_grads=False)", "torch.optim.SGD(p, lr=0.1, fused=True)"),
+        ("optimizers.FusedSGD(p, 0.1, 0.9)", "torch.optim.SGD(p, 0.1, 0.9)"),
+        ("optimizers.FusedSGD(p, lr=0.1, materialize_master_grads=False)", "torch.optim.SGD(p, lr=0.1)"),
         ("optimizers.FusedAdagrad(p, 0.1, 1e-8)", "torch.optim.Adagrad(p, 0.1, eps=1e-8)"),
         ("normalization.FusedLayerNorm(8)", "nn.LayerNorm(8)"),
         ("normalization.FusedLayerNorm(8, 1e-6, False)", "nn.LayerNorm(8, 1e-6, False)"),
@@ -113,8 +113,8 @@ def test_what_apex_still_has_becomes_torchs_only_where_that_frees_the_file_from_
 
 @pytest.mark.parametrize("package", ["lightning", "pytorch_lightning", "lightning.pytorch"])
 def test_lightning_may_clip_what_is_not_fused(migrate: Check, package: str) -> None:
-    text = f"import {package} as pl\nfrom apex.optimizers import FusedSGD\n\noptimizer = FusedSGD(p, 0.1)\n"
-    assert migrate(text).after.endswith("optimizer = torch.optim.SGD(p, 0.1)\n")
+    text = f"import {package} as pl\nfrom apex.optimizers import FusedAdam\n\noptimizer = FusedAdam(p, 0.1)\n"
+    assert migrate(text).after.endswith("optimizer = torch.optim.AdamW(p, 0.1, weight_decay=0.0)\n")
 
 
 @pytest.mark.parametrize("folder", ["", "third_party/"])
@@ -170,7 +170,6 @@ def test_own_names_of_torch_are_used(rewrites: Check) -> None:
         + optimizer = optim.SGD(
         +     model.parameters(),
         +     lr=0.1,  # for a batch of 256
-        +     fused=True,
         + )
         """
     )
