@@ -206,6 +206,16 @@ def _used(nodes: Iterable[ast.AST], conditions: tuple[tuple[ast.expr, bool], ...
             yield from (each for each in inside if each.name not in own)
 
 
+def _asked_for_more(nodes: Iterable[ast.AST]) -> set[str]:
+    """The names that expressions read an attribute or an item of, or call."""
+    found: set[str] = set()
+    for each in (inner for node in nodes for inner in ast.walk(node)):
+        owner = each.func if isinstance(each, ast.Call) else getattr(each, "value", None)
+        if isinstance(each, (ast.Call, ast.Attribute, ast.Subscript)) and isinstance(owner, ast.expr):
+            found |= {use.name for use in _used([owner])}
+    return found
+
+
 class _Walk(Walk[Way]):
     """The ways through one function or module.
 
@@ -231,7 +241,7 @@ class _Walk(Walk[Way]):
         self._new = new & own
         self._later = _read_by_functions(statements, self._new)
         self._found: Unbound | None = None
-        self._used: dict[ast.stmt, tuple[_Use, ...]] = {}
+        self._used: dict[ast.stmt, tuple[tuple[_Use, ...], set[str]]] = {}
         self._stored: dict[ast.stmt, frozenset[str]] = {}
         self._codes: dict[ast.expr, str] = {}
 
@@ -249,11 +259,15 @@ class _Walk(Walk[Way]):
 
     def read(self, node: ast.stmt, expressions: Iterable[ast.expr], states: Ways) -> Ways:
         if node not in self._used:
-            used = tuple(_used(expressions))
+            read = [*expressions]
+            used = tuple(_used(read))
             later = ((each, use.conditions) for use in used for each in sorted(self._later.get(use.name, ())))
-            self._used[node] = (*used, *(_Use(name, node.lineno, known) for name, known in later))
-        used = self._used[node]
+            whole = (*used, *(_Use(name, node.lineno, known) for name, known in later))
+            self._used[node] = whole, _asked_for_more(read)
+        used, asked = self._used[node]
         old = {use.name for use in used if use.name in self._own and use.name not in self._new}
+        # None may be handed on, but has no attributes, items or calls.
+        needed = old & asked
         # Where the original has no value for what it reads, it ends.
         states = frozenset(way for way in states if old <= way.given | way.none) or states
         for use in used if self._found is None else ():
@@ -261,7 +275,7 @@ class _Walk(Walk[Way]):
                 reaching = states
                 for test, outcome in use.conditions:
                     reaching = self.branch(test, outcome, reaching)
-                if any(use.name not in way.given | way.none and old <= way.given for way in reaching):
+                if any(use.name not in way.given | way.none and needed <= way.given for way in reaching):
                     self._found = Unbound(use.name, use.line)
                     break
         return states

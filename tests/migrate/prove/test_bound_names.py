@@ -246,3 +246,36 @@ def test_a_switch_asks_only_what_has_a_value_where_it_is_asked(wrong: Check) -> 
     before, after = (each.replace("optimizer =", first, 1) for each in (before, after))
     assert wrong(before, after.replace("SWITCH", 'on = fp16 and level != "O0"')) == ""
     assert wrong(before, after.replace("SWITCH", 'on = level != "O0" and fp16')) == said
+
+
+def test_none_is_handed_on_where_a_new_name_has_no_value(wrong: Check) -> None:
+    before = """
+import torch
+
+def hold(model, optimizer):
+    return model, optimizer
+
+def main(args, model, loader):
+    if args.do_train:
+        optimizer = torch.optim.Adam(model.parameters())
+    else:
+        optimizer = None
+    held = hold(model, optimizer)
+    if args.do_train:
+        for x in loader:
+            model(x).sum().backward()
+            optimizer.step()
+    return held
+"""
+    after = before.replace("model(x).sum().backward()", "scaler.scale(model(x).sum()).backward()")
+    after = after.replace("optimizer.step()", "scaler.step(optimizer)\n            scaler.update()")
+    after = after.replace("    else:\n", '        scaler = torch.amp.GradScaler("cuda")\n    else:\n')
+    handed = after.replace("(model, optimizer)", "(model, optimizer, scaler)")
+    handed = handed.replace("return model, optimizer, scaler", "return model, optimizer")
+    assert wrong(before, after) == ""
+    assert "`scaler` where it may have no value" in wrong(before, handed)
+    # Where the optimizer is None, the original ends there.
+    ends = (
+        each.replace("= hold(model, optimizer", "= hold(model, optimizer.param_groups") for each in (before, handed)
+    )
+    assert wrong(*ends) == ""
