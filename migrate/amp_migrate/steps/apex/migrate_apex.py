@@ -135,8 +135,9 @@ class ApexMigration:
         if is_idle(self.project, files) and self.settings.apex is not Apex.SHIM:
             if self._probes is not Fate.GONE:
                 files = tuple(file for file in files if not probes_for_apex(file))
-            dropped = (edit for file in files for edit in drop_imports(self._editor(file, APEX_IMPORT.code)))
-            return self._native_move(files, Move(tuple(dropped), tuple(_told_of_imports(files))))
+            dropped = tuple(edit for file in files for edit in drop_imports(self._editor(file, APEX_IMPORT.code)))
+            # What imports it for another PyTorch alone is no native script, for which a probe would have its answer.
+            return self._native_move(files, Move(dropped, tuple(_told_of_imports(files)))) if dropped else Move()
         withdrawn = tuple(self._withdrawn(files))
         beside = None if withdrawn else self._beside(files)
         if isinstance(beside, Beside):

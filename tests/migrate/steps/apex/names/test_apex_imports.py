@@ -124,6 +124,36 @@ def test_function_that_asks_for_apex_in_another_file_goes_with_the_step(rewrites
     assert told == ["this asked whether Apex is there: it asks for amp_shim now"]
 
 
+def test_function_that_asks_for_apex_stays_for_a_step_of_another_pytorch(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "misc.py": """
+              try:
+                  from apex import amp
+
+                  _has_apex = True
+              except ImportError:
+                  _has_apex = False
+
+              def is_apex_available():
+                  return _has_apex
+            """,
+            "train.py": """
+              import torch
+              from packaging import version
+
+              if version.parse(torch.__version__) < version.parse("1.6"):
+                  from misc import is_apex_available
+
+                  if is_apex_available():
+                      from apex import amp
+            - scaler = torch.cuda.amp.GradScaler()
+            + scaler = torch.amp.GradScaler("cuda")
+            """,
+        }
+    )
+
+
 def test_import_that_nothing_uses_stays_in_a_package(tmp_path: Path) -> None:
     (tmp_path / "__init__.py").write_text("from apex.optimizers import FusedLAMB\n")
     assert not list(migrate_paths([tmp_path], Settings()).changed)
