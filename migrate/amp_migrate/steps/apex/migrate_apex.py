@@ -53,14 +53,16 @@ from amp_migrate.steps.apex.step.fp16_optimizer import wrapped_receivers
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, has_later_wrapper, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import, probes_for_apex
 from amp_migrate.steps.apex.uses.cast_functions import float_functions
-from amp_migrate.steps.apex.write.write_apex import write_apex
+from amp_migrate.steps.apex.write.write_apex import write_apex, write_uses
 from amp_migrate.steps.apex.write.write_beside import write_beside
 from amp_migrate.steps.apex.write.write_uses import drop_imports
 from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints
+from amp_migrate.steps.scaler.made_first import make_first
 from amp_migrate.steps.statements.bodies import bodies
 from amp_migrate.steps.told_beside import told_beside
+from amp_migrate.steps.write.write_route import write_arguments
 from amp_migrate.tables.apex_names import AN_OLD_APEX, SHIM_SINCE, USE_SHIM
 from amp_migrate.trees.nodes import Statement, last_word, nested_statements
 from amp_migrate.wishes import Wishes
@@ -191,8 +193,22 @@ class ApexMigration:
         native = decider.decide(script.files, steps, script.evaluated)
         if isinstance(native, Refusal):
             return native
+        if self._is_made_earlier(script, native, traveller, kept):
+            decider = NativeDecider(self.project, self.roles, self.settings.dtype, script.initializes, ways)
+            native = decider.decide(script.files, steps, script.evaluated)
+            if isinstance(native, Refusal):
+                return native
         edits = (*write_apex(native, self.roles, self.settings), *kept.edits)
         return Move(edits, (*_told_of_native(script, native), *kept.findings))
+
+    def _is_made_earlier(self, script: ApexScript, native: NativeScript, traveller: Traveller, kept: Move) -> bool:
+        """Move up the scalers that some use would find without a value; whether there are any."""
+        ways = traveller.ways
+        made = dict(ways.creations)
+        uses = [*write_uses(native, self.roles, self.settings), *kept.edits]
+        uses += write_arguments(ways, self._editor(script.files[0], APEX_STEP.code))
+        make_first(ways, uses, {each.home for each in script.initializes})
+        return ways.creations != made
 
     def _kept(self, script: ApexScript, traveller: Traveller) -> Move:
         """What saves and restores new scalers, where the script said nothing of Apex's own state."""

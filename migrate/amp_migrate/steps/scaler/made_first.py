@@ -8,7 +8,7 @@ before the branching.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
@@ -34,10 +34,16 @@ from amp_migrate.trees.tree import Tree
 _JUMPS = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 
 
-def make_first(ways: Ways, edits: Iterable[Edit]) -> None:
-    """Move up every scaler that some code which edits bring would find without a value."""
+def make_first(ways: Ways, edits: Iterable[Edit], said: Collection[Statement] = ()) -> None:
+    """Move up every scaler that some code which edits bring would find without a value.
+
+    Args:
+        said: statements at which the script says that scalers are made, which stay there.
+    """
     written = [(edit, " ".join(_written(edit))) for edit in edits]
     for key, creation in ways.creations.items():
+        if creation.home in said:
+            continue
         name = re.compile(rf"(?<![\w.]){re.escape(creation.target)}\b")
         uses = [edit for edit, text in written if name.search(text) and _is_of(ways, edit, key)]
         ways.creations[key] = _before_all(_Making(creation, key), uses).creation

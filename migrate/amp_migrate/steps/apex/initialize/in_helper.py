@@ -24,7 +24,7 @@ from amp_migrate.steps.apex.initialize.switch import is_visible
 from amp_migrate.steps.model.route import Creation
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.trees import build
-from amp_migrate.trees.nodes import Statement, method_of
+from amp_migrate.trees.nodes import Statement, is_constant, method_of
 
 _CONSTANTS = frozenset({"True", "False", "None", "float", "bool"})
 
@@ -47,8 +47,19 @@ def seen_from(project: Project, initialize: Initialize, creation: Creation) -> I
     if len(sites) != 1:
         return None
     call, conditions = _place(sites[0])
-    is_inside = call in tree.ancestors(creation.home)
-    return _told(initialize, function, sites[0], creation.home, () if is_inside else conditions)
+    is_asked = call not in tree.ancestors(creation.home) and not _gives_all(sites[0])
+    return _told(initialize, function, sites[0], creation.home, conditions if is_asked else ())
+
+
+def _gives_all(site: CallSite) -> bool:
+    """Whether the caller has nothing but None where it does not call the helper: there is no training without it."""
+    tree, scopes = site.file.tree, site.file.scopes
+    statement = tree.parents[site.call]
+    if not isinstance(statement, cst.Assign):
+        return False
+    names = {each for target in statement.targets for each in reads([target.target])}
+    bindings = [each for name in names for each in scopes.of(statement).bindings.get(name, ())]
+    return bool(bindings) and all(b.node is statement or is_constant(b.value, "None") for b in bindings)
 
 
 def seen_below(project: Project, initialize: Initialize, creation: Creation) -> Initialize | None:

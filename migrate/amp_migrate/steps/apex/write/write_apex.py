@@ -40,6 +40,20 @@ _FLOAT32 = f"# amp-migrate: ignore[{FP32_STEP.code}] (float32, as Apex's O0)"
 def write_apex(script: NativeScript, roles: Roles, settings: Settings) -> Iterator[Edit]:
     """The edits of a whole script."""
     editor = Editor(script.files[0].file, settings, APEX_STEP.code)
+    yield from write_uses(script, roles, settings)
+    for start in script.starts:
+        yield from _write_start(start, settings)
+    for start in script.in_callers:
+        if start.creation is not None:
+            own, home = editor.of(start.creation.file), start.creation.home
+            lines = _scaler_lines(editor.of(start.initialize.file), start)
+            yield own.before(home, *lines) if start.creation.before else own.after(home, *lines)
+    yield from write_ways(script.ways, editor, settings.dtype)
+
+
+def write_uses(script: NativeScript, roles: Roles, settings: Settings) -> Iterator[Edit]:
+    """The edits of what uses scalers, wherever these are made."""
+    editor = Editor(script.files[0].file, settings, APEX_STEP.code)
     starts = [each.initialize for each in script.starts]
     for each in script.steps:
         own = editor.of(each.step.file)
@@ -59,13 +73,6 @@ def write_apex(script: NativeScript, roles: Roles, settings: Settings) -> Iterat
     for file in script.files:
         yield from _write_file(editor.of(file.file), file)
         yield from write_handed(editor.of(file.file), roles.project)
-    for start in script.starts:
-        yield from _write_start(start, settings)
-    for start in script.in_callers:
-        if start.creation is not None:
-            own = editor.of(start.creation.file)
-            yield own.after(start.creation.home, *_scaler_lines(editor.of(start.initialize.file), start))
-    yield from write_ways(script.ways, editor, settings.dtype)
 
 
 def _write_float32(editor: Editor, step: TrainingStep) -> Iterator[Edit]:

@@ -381,3 +381,52 @@ def test_an_object_that_is_made_behind_the_optimizer(migrate: Check) -> None:
     plan = migrate(BEHIND)
     assert [each for each in plan.findings if "cannot be said where the scaler would be made" in each.message]
     assert "autocast" not in plan.after
+
+
+RUNNER = """
+  def prepare(model, fp16):
+      optimizer = torch.optim.SGD(model.parameters(), 0.1)
+-     if fp16:
+-         from apex import amp
+-         model, optimizer = amp.initialize(model, optimizer)
+      return optimizer
+
+  class Runner:
+-     def __init__(self, model, optimizer, fp16):
++     def __init__(self, model, optimizer, scaler, fp16):
+          self.model = model
+          self.optimizer = optimizer
++         self.scaler = scaler
+          self.fp16 = fp16
+
+      def train(self, loader):
+          for x in loader:
+-             loss = self.model(x).mean()
+-             if self.fp16:
+-                 from apex import amp
+-                 with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+-                     scaled_loss.backward()
+-             else:
+-                 loss.backward()
+-             self.optimizer.step()
++             with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=self.scaler.is_enabled()):
++                 loss = self.model(x).mean()
++             self.scaler.scale(loss).backward()
++             self.scaler.step(self.optimizer)
++             self.scaler.update()
+
+  def main(args, model, loader):
++     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+      if args.do_train:
+          optimizer = prepare(model, args.fp16)
+      else:
+          optimizer = None
+-     runner = Runner(model, optimizer, args.fp16)
++     runner = Runner(model, optimizer, scaler, args.fp16)
+      if args.do_train:
+          runner.train(loader)
+"""
+
+
+def test_a_helper_that_makes_the_optimizer_where_there_is_training(rewrites: Check) -> None:
+    rewrites(RUNNER)
