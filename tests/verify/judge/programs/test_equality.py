@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Status
 from amp_migrate.verify.judge.programs.equality import differences, equality_check, first_difference
 from amp_migrate.verify.recorded.recording import Held, State, Trace
+from amp_migrate.verify.runs.process import RunResult
 
 Make = Callable[..., Trace]
 MakeEvidence = Callable[..., Evidence]
@@ -123,3 +125,39 @@ def test_a_loss_that_rounding_moves_far_excuses_nothing_of_most_tensors(
     check = equality_check(_twins(evidence, off(1e-4, 0.01)))
     assert check.status is status
     assert ("most tensors among optimizer state after step 1" in check.detail) is (status is Status.FAIL)
+
+
+@pytest.mark.parametrize(
+    ("said", "again", "status"),
+    [
+        ("loss 1.0 in 7", "loss 1.0 in 7", Status.PASS),
+        ("loss 1.00001 in 7", "loss 1.0 in 7", Status.WARN),
+        ("loss 1.01 in 7", "loss 1.0 in 7", Status.FAIL),
+        ("loss 1.0\nin 9", "loss 1.0\nin 8", Status.PASS),
+        ("loss 1.01\nin 9", "loss 1.0\nin 8", Status.INCONCLUSIVE),
+    ],
+)
+def test_what_rounding_makes_in_training_excuses_no_print_where_training_is_the_same(
+    make_evidence: MakeEvidence, make_trace: Make, tmp_path: Path, said: str, again: str, status: Status
+) -> None:
+    def printing(run: RunResult, text: str, trace: Trace | None = None) -> RunResult:
+        folder = tmp_path / f"{len(list(tmp_path.iterdir()))} runs"
+        folder.mkdir()
+        (folder / "stdout.log").write_text(text)
+        return replace(run, folder=folder, trace=trace or run.trace)
+
+    evidence = make_evidence(migrated_off=make_trace())
+    assert evidence.migrated_off is not None
+    text = again.replace("8", "7")
+    floor = printing(evidence.floors[0], text)
+    chaotic = make_trace(_off(make_trace().losses, at0=1e-7, at1=0.1))
+    check = equality_check(
+        replace(
+            evidence,
+            floors=(floor,),
+            repeats=(printing(floor, again),),
+            migrated_off=printing(evidence.migrated_off, said),
+            twins=(printing(floor, text.replace("1.0", "1.1"), chaotic),),
+        )
+    )
+    assert check.status is status

@@ -175,6 +175,8 @@ def test_what_a_checkpoint_holds_is_compared(
         ("epoch 1 acc 0.50", "epoch 1 acc 0.40", 0.2),
         ("epoch 1 acc 0.50", "epoch 1 accuracy 0.50", None),
         ("epoch 1", "epoch 1\nepoch 2", None),
+        ("seen 8 loss 1.25", "seen 8.0 loss 1.5", None),
+        ("norms [1. 2.5]", "norms [1.0 2.6]", 0.1 / 2.6),
     ],
 )
 def test_printed_lines_are_compared_number_by_number(

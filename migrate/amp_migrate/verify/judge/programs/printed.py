@@ -84,8 +84,8 @@ def apart(ours: str, theirs: str) -> float | None:
             return None  # an identifier
         x, y = float(a), float(b)
         scale = max(abs(x), abs(y))
-        if not scale < float("inf"):
-            return None
+        if not scale < float("inf") or (x == y and ("." in a) != ("." in b)):
+            return None  # rounding does not make 8.0 of a count of 8
         largest = max(largest, abs(x - y) / scale if scale else 0.0)
     return largest
 
