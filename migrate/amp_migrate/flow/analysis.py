@@ -46,7 +46,7 @@ from amp_migrate.flow.files import Files
 from amp_migrate.flow.overlay import Overlay
 from amp_migrate.flow.python import attributes, builtins, calls, containers
 from amp_migrate.flow.python.arguments import DEFAULT, Arguments, some_keywords
-from amp_migrate.flow.python.classes import BASES, DATA_SETS, is_module_class, lineage
+from amp_migrate.flow.python.classes import BASES, DATA_SETS, lineage
 from amp_migrate.flow.python.expressions import evaluate
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.python.statements import execute, under
@@ -838,11 +838,6 @@ class Analysis:
     def shared(self, frame: Frame, value: Value) -> None:
         """Note that something is kept beside others that were made in the same place."""
         self.plural.update(each for each in value if isinstance(each, Obj) and each in self.many)
-
-    def is_module(self, owner: Obj) -> bool:
-        """Whether an object is a module of PyTorch, by its class."""
-        outside = Frame(self, self._some_module(), _NOBODY, State({}, {}, NO_CONTEXT, START))
-        return is_module_class(outside, owner.made_of)
 
     def _some_module(self) -> Module:
         return next(each for each in self.modules.values() if each is not None)

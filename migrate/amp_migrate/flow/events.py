@@ -72,7 +72,6 @@ class Act(Enum):
     NORM_TWICE = "a gradient through a norm in float16 is computed with, to be derived again"
     FOREIGN = "code that is not read gets a low value"
     ON_CPU = "a low value is computed with on the CPU"
-    OUT_OF_PLACE = "a loss goes backward inside an autocast region"
 
 
 # A state, what tests have come to, and the optimizers and scalers that something is about there.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from amp_migrate.flow.analysis import Analysis
-from amp_migrate.flow.domain.atoms import NEVER, Atom, Obj, Opaque, Part, Value, constant, tensors_in
+from amp_migrate.flow.domain.atoms import Atom, Obj, Opaque, Part, Value, constant, tensors_in
 from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.domain.machine import (
     EMPTY,
@@ -33,7 +33,7 @@ from amp_migrate.flow.domain.machine import (
 from amp_migrate.flow.domain.tensor import BF16, CPU, HALVED, PERHAPS_HALVED, PURE, Tensor
 from amp_migrate.flow.events import Act, Event, Reached
 from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, is_one, overlap, stage, standalone_leaves
-from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
+from amp_migrate.flow.source import FUNCTIONS, Site, site_of
 
 # The first PyTorch whose cache of weights' casts knows whether a gradient was wanted (run on 2.6 and on 2.15).
 CACHE_MENDED = (2, 15)
@@ -143,33 +143,6 @@ class Questions:
             yield around
             around = self._parents[file].get(around)
 
-    def value_at(self, site: Site) -> Value:
-        """What an expression may be; nothing at all where it is never reached, or not in focus."""
-        node = self.node_at(site)
-        if isinstance(node, ast.Expr):
-            node = node.value
-        return NEVER if node is None else self.analysis.values.get(node, NEVER)
-
-    def callees(self, site: Site) -> tuple[Code, ...]:
-        """The functions of the project that a call may run."""
-        node = self.node_at(site)
-        return () if node is None else tuple(self.analysis.callees.get(node, ()))
-
-    def is_module(self, value: Value) -> bool | None:
-        """Whether a value is a module; None where nobody can tell. The name of something unknown says nothing here."""
-        answers: set[bool | None] = set()
-        for atom in value:
-            if isinstance(atom, Obj):
-                answers.add(self._is_module(atom))
-            elif isinstance(atom, Opaque):
-                answers.add(True if self.analysis.pytorch.is_module_name(atom.hint) else None)
-            else:
-                answers.add(False)
-        return answers.pop() if len(answers) == 1 else None
-
-    def _is_module(self, atom: Obj) -> bool:
-        return self.analysis.is_module(atom)
-
     @property
     def is_on_cpu(self) -> bool:
         """Whether every loss that goes backward is on the CPU for certain, in a program that names no other device."""
@@ -199,11 +172,6 @@ class Questions:
         """What happens of some kinds, in the order of files and places."""
         found = [each for each in self.analysis.events.values() if not acts or each.act in acts]
         return sorted(found, key=lambda each: (each.site, each.act.value, each.why))
-
-    def leaving(self, region: Site) -> list[Event]:
-        """What is done with values that a region made low, where it is more than computing in the region goes on."""
-        acts = (Act.TO_NUMPY, Act.MISMATCH, Act.INDEX_STORE, Act.LEFT_FLOAT, Act.ON_CPU, Act.SAVED, Act.COMPARES_DTYPE)
-        return [each for each in self.events(*acts) if each.tensor is not None and region in each.tensor.regions]
 
     def faults(self) -> list[Fault]:
         """Everything that is wrong with precision or gradients, in order of place."""

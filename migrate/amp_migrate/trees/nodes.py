@@ -16,7 +16,6 @@ import libcst as cst
 Statement: TypeAlias = "cst.BaseSmallStatement | cst.BaseCompoundStatement"
 Block: TypeAlias = "cst.Module | cst.IndentedBlock | cst.SimpleStatementSuite"
 Line: TypeAlias = "cst.SimpleStatementLine | cst.BaseCompoundStatement"
-Function: TypeAlias = "cst.FunctionDef | cst.Lambda"
 N = TypeVar("N", bound=cst.CSTNode)
 M = TypeVar("M", bound=cst.CSTNode)
 K = TypeVar("K", bound=cst.CSTNode)

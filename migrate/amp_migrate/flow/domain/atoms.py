@@ -543,11 +543,6 @@ def reads_of(value: Value) -> frozenset[Site]:
     return found
 
 
-def is_unknown(value: Value) -> bool:
-    """Whether a value may be something that nobody knows."""
-    return any(isinstance(each, Opaque) for each in value)
-
-
 def only(value: Value, kind: type[Any]) -> Any:
     """The one thing of a kind that a value is; None where it may be another."""
     if len(value) == 1:

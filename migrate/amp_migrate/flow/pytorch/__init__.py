@@ -81,7 +81,6 @@ from amp_migrate.tables import operators as table
 if TYPE_CHECKING:
     from amp_migrate.flow.analysis import Analysis
 
-_OPTIMIZER_METHODS = frozenset("step zero_grad state_dict load_state_dict add_param_group".split())
 _SCALER_METHODS = frozenset("scale unscale_ update get_scale is_enabled".split())
 
 

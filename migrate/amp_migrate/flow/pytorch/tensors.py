@@ -53,7 +53,6 @@ _TRUTHS = frozenset(
     "is_cuda is_contiguous is_leaf is_sparse is_floating_point is_complex requires_grad is_same_size has_names".split()
 )
 _SAME_ATTRIBUTES = {"T": "t", "mT": "transpose", "H": "t", "real": "real", "imag": "imag", "mH": "transpose"}
-_REDUCTIONS_THAT_SHOW = frozenset("item tolist numpy __float__".split())
 STANDALONE = External("torch.Tensor")
 
 
