@@ -10,10 +10,10 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
+from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.autocast_regions import FLOAT16
-from amp_migrate.hazards.seen.course import Course
+from amp_migrate.hazards.seen.course import Course, Event
 from amp_migrate.hazards.seen.hazard import Hazard
-from amp_migrate.hazards.seen.scaler_events import Act, Event
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.tables.torch_names import HANDS_BACK
 from amp_migrate.trees.nodes import find, last_word, walk

@@ -80,7 +80,7 @@ def detect(script: Script) -> Iterator[Hazard]:
 def _in_regions_of_callers(script: Script) -> Iterator[Hazard]:
     """The backwards that run inside a region which another function has opened, in whichever file they are."""
     flowing, name = script.flowing, script.file.name
-    for event in flowing.questions.events(Act.BACKWARD) if script.scalers.works else ():
+    for event in flowing.questions.events(Act.BACKWARD) if script.courses else ():
         regions = frozenset() if event.context is None else event.context.cuda.regions
         is_own = event.site.file == name or any(each.file == name for each in regions)
         if event.context is None or not is_own or any(map(event.code.has, regions)) or not _surely(event.context):

@@ -68,7 +68,7 @@ FLOAT16_ONLY = False
 
 def detect(script: Script) -> Iterator[Hazard]:
     """Every region of the script in which a weight is cast first without gradients, then with them."""
-    if script.settings.target_torch >= CACHE_MENDED or not script.scalers.works:
+    if script.settings.target_torch >= CACHE_MENDED or not script.courses:
         return
     told = set()
     for event in script.flowing.questions.events(Act.WEIGHT_CAST):

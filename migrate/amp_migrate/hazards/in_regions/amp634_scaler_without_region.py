@@ -77,7 +77,7 @@ def detect(script: Script) -> Iterator[Hazard]:
 
     Then no function that was not looked at opens a region either. Other scripts beside it may have some.
     """
-    if script.moved or not script.scalers.works:
+    if script.moved or not script.courses:
         return
     questions = script.flowing.questions
     scaled = [each for each in questions.events(Act.BACKWARD) if questions.is_scaled(each)]

@@ -9,9 +9,9 @@ import libcst as cst
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow.domain.atoms import tensors_in
-from amp_migrate.flow.domain.tensor import ANY_UNIT, Tensor
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
+from amp_migrate.hazards.seen.states import is_scaled
 from amp_migrate.trees.nodes import find, last_word
 
 RULE = Rule(
@@ -70,10 +70,10 @@ _ASKING = frozenset({"isfinite", "isinf", "isnan"})
 def detect(script: Script) -> Iterator[Hazard]:
     """Every number of a loss that is scaled for certain, in functions that do not ask for the scale."""
     file = script.file
-    for call in file.calls if script.scalers.works else ():
+    for call in file.calls if script.courses else ():
         loss = _read(call)
         losses = [] if loss is None else list(tensors_in(script.flowing.value_of(file, loss)))
-        if not losses or not all(map(_is_scaled, losses)) or _is_taken_out(script, call):
+        if not losses or not all(map(is_scaled, losses)) or _is_taken_out(script, call):
             continue
         yield Hazard(
             call,
@@ -88,11 +88,6 @@ def _read(call: cst.Call) -> cst.BaseExpression | None:
         return call.func.value
     is_float = isinstance(call.func, cst.Name) and call.func.value == "float" and len(call.args) == 1
     return call.args[0].value if is_float else None
-
-
-def _is_scaled(tensor: Tensor) -> bool:
-    """Whether the scale is in a tensor that is no gradient: of those AMP601 tells."""
-    return not tensor.reads and bool(tensor.units) and None not in tensor.units and ANY_UNIT not in tensor.units
 
 
 def _is_taken_out(script: Script, call: cst.Call) -> bool:

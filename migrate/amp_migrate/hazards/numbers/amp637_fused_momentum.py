@@ -82,7 +82,7 @@ def detect(script: Script) -> Iterator[Hazard]:
 def _stepped(script: Script) -> Iterator[tuple[File, cst.Call]]:
     """The calls that make what scalers step in a file."""
     flowing = script.flowing
-    for event in flowing.questions.events(Act.SCALER_STEP) if script.scalers.works else ():
+    for event in flowing.questions.events(Act.SCALER_STEP) if script.courses else ():
         if event.site.file == script.file.name:
             made = (flowing.place(each.site) for each in event.optimizer if isinstance(each, Obj))
             yield from ((file, node) for file, node in filter(None, made) if isinstance(node, cst.Call))

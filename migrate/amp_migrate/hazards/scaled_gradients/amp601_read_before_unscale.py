@@ -16,9 +16,8 @@ from amp_migrate.flow.domain.machine import SCALED, UNSCALED, Machine
 from amp_migrate.flow.domain.tensor import PURE
 from amp_migrate.flow.questions import Questions
 from amp_migrate.flow.source import Code
-from amp_migrate.hazards.seen.course import Course
+from amp_migrate.hazards.seen.course import Course, Event
 from amp_migrate.hazards.seen.hazard import Hazard
-from amp_migrate.hazards.seen.scaler_events import Act, Event
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.hazards.seen.states import Gradients, Seen
 from amp_migrate.plan.edit import Edit
@@ -84,7 +83,7 @@ def detect(script: Script) -> Iterator[Hazard]:
         if not course.is_alone or _divides_by_hand(course):
             continue
         told: set[Event] = set()
-        for event, seen in course.reached(Act.READ):
+        for event, seen in course.reached(flow.Act.CLIP):
             step = _step_after(course, event)
             if step is None or step in told or not _is_scaled(seen) or _is_without_scale(script, course, event):
                 continue
@@ -108,7 +107,7 @@ def _on_some_way(script: Script) -> Iterator[Hazard]:
     That is where all losses are scaled, by scalers that are surely on: `if world_size > 1: scaler.unscale_(optimizer)`.
     """
     flowing, questions = script.flowing, script.flowing.questions
-    backwards = questions.events(flow.Act.BACKWARD) if script.scalers.works else []
+    backwards = questions.events(flow.Act.BACKWARD) if script.courses else []
     for event in questions.events(flow.Act.CLIP) if backwards else ():
         own = [each for each in backwards if each.optimizer & event.optimizer]
         about = [(machine, each) for machine, _, about, _ in event.reached for each in about if isinstance(each, Atom)]
@@ -167,21 +166,22 @@ def _divides_by_hand(course: Course) -> bool:
 def _step_after(course: Course, event: Event) -> Event | None:
     """The scaler's step that a read is followed by."""
     order = course.file.tree.order
-    steps = (step for step in course.of(Act.SCALER_STEP) if order[step.statement] > order[event.statement])
+    steps = (step for step in course.of(flow.Act.SCALER_STEP) if order[step.statement] > order[event.statement])
     return next(steps, None)
 
 
 def _repair(script: Script, course: Course, event: Event, step: Event, line: str) -> tuple[Edit, ...]:
     """Unscale before the read, where it is certain to be the one place: same block, one optimizer, one step."""
     tree = course.file.tree
-    if course.of(Act.UNSCALE, Act.STEP) or len(course.of(Act.SCALER_STEP)) != 1 or course.of(Act.HANDED_ON):
+    others = course.of(flow.Act.UNSCALE, flow.Act.STEP, flow.Act.HANDED_ON)
+    if others or len(course.of(flow.Act.SCALER_STEP)) != 1:
         return ()
     siblings = tree.siblings(step.statement)
     around = next((each for each in siblings if event.statement in (each, *_below(course, each))), None)
     if around is None or not isinstance(step.statement, cst.Expr):
         return ()
     between = siblings[siblings.index(around) : siblings.index(step.statement)]
-    if any(e.statement in (s, *_below(course, s)) for s in between for e in course.of(Act.SCALED_BACKWARD)):
+    if any(e.statement in (s, *_below(course, s)) for s in between for e in course.backwards):
         return ()
     return (script.editor(RULE.code).before(around, line),)
 

@@ -8,9 +8,9 @@ import libcst as cst
 
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP, EXAMPLES
-from amp_migrate.hazards.seen.course import Course
+from amp_migrate.flow.events import Act
+from amp_migrate.hazards.seen.course import Course, Event
 from amp_migrate.hazards.seen.hazard import Hazard
-from amp_migrate.hazards.seen.scaler_events import Act, Event
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.hazards.seen.states import Stage
 from amp_migrate.plan.edit import Edit
@@ -98,6 +98,6 @@ def _repair(script: Script, course: Course, event: Event) -> tuple[Edit, ...]:
         return ()
     order = tree.order
     between = [e for e in course.events if order[first.statement] < order[e.statement] < order[statement]]
-    if any(e.act is not Act.READ for e in between):
+    if any(e.act is not Act.CLIP for e in between):
         return ()
     return (script.editor(RULE.code).remove(statement),)

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow import events as flow
-from amp_migrate.hazards.seen.course import Course
+from amp_migrate.hazards.seen.course import Course, Event
 from amp_migrate.hazards.seen.hazard import Hazard
-from amp_migrate.hazards.seen.scaler_events import Act, Event
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.hazards.seen.states import Seen, Stage
 from amp_migrate.plan.edit import Edit
@@ -71,9 +69,9 @@ def detect(script: Script) -> Iterator[Hazard]:
     """Every step on an optimizer that the scaler has stepped already."""
     for course in script.courses:
         told: set[str] = set()
-        for event, seen in course.reached(Act.SCALER_STEP):
+        for event, seen in course.reached(flow.Act.SCALER_STEP):
             repeated = seen.always(lambda state: state.stage is Stage.STEPPED) or _repeats(script, course, event, seen)
-            never_updated = _is_never_updated(script.file, course, event)
+            never_updated = _is_never_updated(script, course, event)
             if (repeated or never_updated) and event.optimizer not in told:
                 told.add(event.optimizer)
                 update = f"{course.scaler}.update()"
@@ -91,10 +89,9 @@ def detect(script: Script) -> Iterator[Hazard]:
 def _repeats(script: Script, course: Course, event: Event, seen: Seen) -> bool:
     """Whether a loop steps one optimizer in each round, and updates the scaler in none: only behind it, if at all."""
     flowing, loop = script.flowing, course.loop(event)
-    happening = flowing.events(course.file, event.node, flow.Act.SCALER_STEP)
-    optimizers = {atom for each in happening for atom in each.optimizer}
-    scalers = {atom for each in happening for atom in each.scaler}
-    if loop is None or course.of(Act.HANDED_ON) or len(optimizers) != 1 or len(scalers) != 1:
+    optimizers = {atom for each in event.known for atom in each.optimizer}
+    scalers = event.scalers
+    if loop is None or course.of(flow.Act.HANDED_ON) or len(optimizers) != 1 or len(scalers) != 1:
         return False
     updates = [each for each in flowing.questions.events(flow.Act.UPDATE) if not each.scaler.isdisjoint(scalers)]
     bound = {each.value for each in find(loop.target, cst.Name)} if isinstance(loop, cst.For) else set()
@@ -105,27 +102,16 @@ def _repeats(script: Script, course: Course, event: Event, seen: Seen) -> bool:
 
 def _repair(script: Script, course: Course, event: Event) -> tuple[Edit, ...]:
     """Update after the last step, where all steps of the function stand in one block of the loop."""
-    steps = [each.statement for each in course.of(Act.SCALER_STEP)]
+    steps = [each.statement for each in course.of(flow.Act.SCALER_STEP)]
     siblings = course.file.tree.siblings(event.statement)
     if not all(isinstance(each, cst.Expr) and each in siblings for each in steps):
         return ()
     return (script.editor(RULE.code).after(steps[-1], f"{course.scaler}.update()"),)
 
 
-def _is_never_updated(file: File, course: Course, event: Event) -> bool:
-    """Whether a step in a loop has a scaler that is made in this file, goes nowhere and is updated nowhere."""
-    if "." in course.scaler or course.of(Act.HANDED_ON) or course.loop(event) is None:
-        return False
-    is_made_here = any(
-        isinstance(target.target, cst.Name) and target.target.value == course.scaler
-        for call in file.calls
-        for target in _targets(file, call)
-    )
-    is_updated = any("update" in methods for path, methods in file.methods_called.items() if "scaler" in path.lower())
-    is_updated = is_updated or "update" in file.methods_called.get(course.scaler, set())
-    return is_made_here and not is_updated
-
-
-def _targets(file: File, call: cst.Call) -> tuple[cst.AssignTarget, ...]:
-    parent = file.tree.parents[call]
-    return tuple(parent.targets) if isinstance(parent, cst.Assign) else ()
+def _is_never_updated(script: Script, course: Course, event: Event) -> bool:
+    """Whether a step in a loop has a scaler that is made in sight, goes nowhere and is updated nowhere."""
+    events = script.flowing.questions.events
+    made = {atom for each in events(flow.Act.SCALER_MADE) for atom in each.scaler}
+    others = {atom for each in events(flow.Act.UPDATE, flow.Act.HANDED_ON) for atom in (*each.scaler, *each.subject)}
+    return course.loop(event) is not None and event.scalers <= made - others

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
+from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.hazard import Hazard
-from amp_migrate.hazards.seen.scaler_events import Act
 from amp_migrate.hazards.seen.script import Script
 
 RULE = Rule(

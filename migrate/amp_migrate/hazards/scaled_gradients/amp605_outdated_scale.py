@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
+from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.hazard import Hazard
-from amp_migrate.hazards.seen.scaler_events import Act
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.hazards.seen.states import Gradients
 
@@ -66,7 +66,7 @@ def detect(script: Script) -> Iterator[Hazard]:
     """Every step whose gradients always are of an older scale."""
     for course in script.courses:
         for event, seen in course.reached(Act.SCALER_STEP):
-            if course.of(Act.SCALED_BACKWARD) and seen.always(
+            if course.backwards and seen.always(
                 lambda state: state.outdated and state.gradients is not Gradients.UNKNOWN
             ):
                 yield Hazard(

@@ -8,9 +8,9 @@ import libcst as cst
 
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
-from amp_migrate.hazards.seen.course import Course
+from amp_migrate.flow.events import Act
+from amp_migrate.hazards.seen.course import Course, Event
 from amp_migrate.hazards.seen.hazard import Hazard
-from amp_migrate.hazards.seen.scaler_events import Act, Event
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.hazards.seen.states import Gradients
 from amp_migrate.trees.nodes import find
@@ -89,9 +89,9 @@ def detect(script: Script) -> Iterator[Hazard]:
 
 def _has_scaled(course: Course, event: Event) -> bool:
     """Whether it is the scaler of a course, of several in its function, that has scaled the gradients of a step."""
-    working = course.of(Act.SCALED_BACKWARD, Act.UNSCALE, Act.SCALER_STEP, Act.UPDATE)
-    scalers = {atom for each in working for one in course.happening(each) for atom in one.scaler}
-    about = [(machine, atom) for one in course.happening(event) for machine, _, of, _ in one.reached for atom in of]
+    working = (*course.backwards, *course.of(Act.UNSCALE, Act.SCALER_STEP, Act.UPDATE))
+    scalers = {atom for each in working for atom in each.scalers}
+    about = [(machine, atom) for one in event.known for machine, _, of, _ in one.reached for atom in of]
     known = [machine.grad(atom) for machine, atom in about]
     return bool(known) and all(each is not None and not each.guessed and each.scaler in scalers for each in known)
 

@@ -16,7 +16,6 @@ from amp_migrate.flow.domain.machine import MIXED, SCALED, TRUE, Facts
 from amp_migrate.flow.domain.tensor import PURE
 from amp_migrate.flow.pytorch.gradients import AGAIN
 from amp_migrate.hazards.seen.hazard import Hazard
-from amp_migrate.hazards.seen.scaler_events import Act
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.hazards.seen.states import Gradients, Stage
 from amp_migrate.report.finding import seen_from
@@ -83,7 +82,7 @@ def detect(script: Script) -> Iterator[Hazard]:
 def _in_courses(script: Script) -> Iterator[Hazard]:
     """Every backward of a plain loss whose gradients always go through the scaler's step, and every crossed scaler."""
     for course in script.courses:
-        for event, seen in course.reached(Act.UNSCALE, Act.SCALER_STEP):
+        for event, seen in course.reached(flow.Act.UNSCALE, flow.Act.SCALER_STEP):
             if seen.always(lambda state: state.is_others and state.stage is Stage.READY):
                 yield Hazard(
                     event.node,
@@ -91,13 +90,9 @@ def _in_courses(script: Script) -> Iterator[Hazard]:
                     "let the scaler that scaled the loss unscale, step and update",
                 )
                 break
-        backwards = course.of(Act.BACKWARD)
-        for event, seen in course.reached(Act.SCALER_STEP):
-            if (
-                not backwards
-                or course.of(Act.SCALED_BACKWARD)
-                or not seen.always(lambda state: state.gradients is Gradients.TRUE)
-            ):
+        backwards = [each for each in course.of(flow.Act.BACKWARD) if each.is_plain]
+        for event, seen in course.reached(flow.Act.SCALER_STEP):
+            if not backwards or course.backwards or not seen.always(lambda state: state.gradients is Gradients.TRUE):
                 continue
             before = [b for b in backwards if script.file.tree.order[b.node] < script.file.tree.order[event.node]]
             place = (before or backwards)[-1]
@@ -136,7 +131,7 @@ def _added(script: Script) -> Iterator[Hazard]:
     """Every backward of a plain loss whose gradients are added to scaled ones, and always divided with them."""
     file, flowing = script.file, script.flowing
     told: set[object] = set()
-    if not script.scalers.works:
+    if not script.courses:
         return
     backwards = flowing.questions.events(flow.Act.BACKWARD)
     plain = [event for event in backwards if event.units == PURE]
@@ -233,7 +228,7 @@ def _adds_to_spent(backward: flow.Event, step: flow.Event) -> bool:
 def _divisions(script: Script) -> Iterator[flow.Event]:
     """Where a scaler that is surely switched on divides gradients."""
     questions = script.flowing.questions
-    for event in questions.events(flow.Act.UNSCALE, flow.Act.SCALER_STEP) if script.scalers.works else ():
+    for event in questions.events(flow.Act.UNSCALE, flow.Act.SCALER_STEP) if script.courses else ():
         if event.scaler and all(map(questions.is_on, event.scaler)):
             yield event
 

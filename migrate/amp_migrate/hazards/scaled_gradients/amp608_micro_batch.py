@@ -9,9 +9,9 @@ import libcst as cst
 
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
-from amp_migrate.hazards.seen.course import Course
+from amp_migrate.flow.events import Act
+from amp_migrate.hazards.seen.course import Course, Event
 from amp_migrate.hazards.seen.hazard import Hazard
-from amp_migrate.hazards.seen.scaler_events import Act, Event
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.steps.statements.data_flow import reads, writes
 from amp_migrate.trees.nodes import find, nested_statements

@@ -8,8 +8,9 @@ import libcst as cst
 
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
+from amp_migrate.flow.events import Act
+from amp_migrate.hazards.seen.course import Event
 from amp_migrate.hazards.seen.hazard import Hazard
-from amp_migrate.hazards.seen.scaler_events import Act, Event
 from amp_migrate.hazards.seen.script import Script
 
 RULE = Rule(

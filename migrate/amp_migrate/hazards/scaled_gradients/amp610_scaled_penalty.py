@@ -8,10 +8,11 @@ import libcst as cst
 
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
+from amp_migrate.flow.domain.atoms import tensors_in
 from amp_migrate.hazards.seen.autocast_regions import argument
 from amp_migrate.hazards.seen.hazard import Hazard
-from amp_migrate.hazards.seen.scaler_events import scaled_by
 from amp_migrate.hazards.seen.script import Script
+from amp_migrate.hazards.seen.states import is_scaled
 from amp_migrate.trees.nodes import find, is_constant
 
 RULE = Rule(
@@ -76,7 +77,9 @@ def detect(script: Script) -> Iterator[Hazard]:
         ):
             continue
         outputs = argument(call, "outputs", 0)
-        scaler = None if outputs is None else scaled_by(script.scalers, outputs)
+        losses = [] if outputs is None else [*tensors_in(script.flowing.value_of(file, outputs))]
+        courses = (each for each in script.courses if each.body is file.tree.body(call))
+        scaler = next((each.scaler for each in courses if losses and all(map(is_scaled, losses))), None)
         if scaler is None or "get_scale" in {name.value for name in find(file.tree.body(call), cst.Name)}:
             continue
         yield Hazard(

@@ -14,7 +14,6 @@ from amp_migrate.flow import events as flow
 from amp_migrate.hazards.seen.course import Course
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.made_anew import made_anew
-from amp_migrate.hazards.seen.scaler_events import Act
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.plan.edit import Edit
 from amp_migrate.report.finding import seen_from
@@ -106,7 +105,8 @@ def detect(script: Script) -> Iterator[Hazard]:
     """Every checkpoint of a scaler's optimizer in a file that saves no scaler."""
     file = script.file
     lasting = list(_lasting(script))
-    stepped = {event.optimizer.rpartition(".")[2]: course for course in lasting for event in course.of(Act.SCALER_STEP)}
+    steps = ((event, course) for course in lasting for event in course.of(flow.Act.SCALER_STEP))
+    stepped = {event.optimizer.rpartition(".")[2]: course for event, course in steps}
     if not stepped or _saves_scaler(script):
         return
     told: set[object] = set()
@@ -141,9 +141,7 @@ def _lasting(script: Script) -> Iterator[Course]:
     """How each scaler is used that is not made anew (AMP614): of one that is, nothing is left to be loaded."""
     anew = {atom for event, _ in made_anew(script) for atom in event.scaler}
     for course in script.courses:
-        steps = (each.node for each in course.of(Act.SCALER_STEP))
-        happening = (one for each in steps for one in script.flowing.events(script.file, each, flow.Act.SCALER_STEP))
-        if all(anew.isdisjoint(each.scaler) for each in happening):
+        if all(anew.isdisjoint(each.scalers) for each in course.of(flow.Act.SCALER_STEP)):
             yield course
 
 
@@ -152,12 +150,12 @@ def _kept_otherwise(script: Script, courses: list[Course]) -> Iterator[tuple[Fil
 
     Beside each stands the file in which that happens: a base class saves what a class that derives from it trains with.
     """
-    file, flowing = script.file, script.flowing
+    flowing = script.flowing
     stepping = {
         atom: course
         for course in courses
-        for event in course.of(Act.SCALER_STEP)
-        for one in flowing.events(file, event.node, flow.Act.SCALER_STEP)
+        for event in course.of(flow.Act.SCALER_STEP)
+        for one in event.known
         for atom in one.optimizer
     }
     for fault in flowing.questions.unsaved if stepping else ():
@@ -227,4 +225,4 @@ def _saves_scaler(script: Script) -> bool:
 
 
 def _is_handed_on(course: Course) -> bool:
-    return any(event.scaler for event in course.of(Act.HANDED_ON))
+    return bool(course.of(flow.Act.HANDED_ON))

@@ -8,9 +8,9 @@ import libcst as cst
 
 from amp_migrate.analysis.values.optimizers import is_scheduler
 from amp_migrate.catalog.rule import Rule, Safety, example
-from amp_migrate.hazards.seen.course import Course
+from amp_migrate.flow.events import Act
+from amp_migrate.hazards.seen.course import Course, Event
 from amp_migrate.hazards.seen.hazard import Hazard
-from amp_migrate.hazards.seen.scaler_events import Act, Event
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.plan.edit import Edit
 from amp_migrate.trees.nodes import Statement, find

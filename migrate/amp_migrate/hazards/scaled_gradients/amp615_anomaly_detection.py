@@ -10,7 +10,6 @@ from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.hazards.seen.autocast_regions import argument
 from amp_migrate.hazards.seen.hazard import Hazard
-from amp_migrate.hazards.seen.scaler_events import Act
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.plan.edit import Edit
 from amp_migrate.trees.nodes import IS_SCRIPT, is_constant
@@ -91,7 +90,7 @@ def _files(script: Script) -> Iterator[File]:
 
 def _is_asked_for(script: Script, file: File, call: cst.Call) -> bool:
     """Whether somebody has to ask for it, by a test that no scaling of a loss is under: who debugs does."""
-    scaling = (event.node for course in script.courses for event in course.of(Act.SCALED_BACKWARD))
+    scaling = (event.node for course in script.courses for event in course.backwards)
     asked = _tests(file, call)
     return bool(asked) and not any(asked <= _tests(script.file, each) for each in scaling)
 

@@ -1,33 +1,55 @@
-"""How a function uses one scaler: what happens, in which order, and in which states."""
+"""How a function uses one scaler: what happens, in which order, and in which states, as `flow` has found it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.roles import Roles
 from amp_migrate.flow import events as flow
 from amp_migrate.flow.domain.atoms import Atom, Value
+from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.flowing import Flowing
-from amp_migrate.hazards.seen.scaler_events import Act, Event, events_in
-from amp_migrate.hazards.seen.scalers import Scalers
 from amp_migrate.hazards.seen.states import Seen
 from amp_migrate.steps.statements.bodies import bodies
-from amp_migrate.trees.nodes import Block, header, nested_statements, walk_own
+from amp_migrate.trees.nodes import Block, Statement, last_word
+from amp_migrate.trees.own_calls import calls_in
 
-_IN_FLOW = {
-    Act.SCALED_BACKWARD: (flow.Act.BACKWARD,),
-    Act.BACKWARD: (flow.Act.BACKWARD,),
-    Act.READ: (flow.Act.CLIP, flow.Act.READ),
-    Act.UNSCALE: (flow.Act.UNSCALE,),
-    Act.SCALER_STEP: (flow.Act.SCALER_STEP,),
-    Act.STEP: (flow.Act.STEP,),
-    Act.UPDATE: (flow.Act.UPDATE,),
-}
+_WORK = frozenset({"scale", "unscale_", "step", "update"})
+_CLIP_NAME = re.compile(r"clip_?grad", re.IGNORECASE)
+
+
+@dataclass(frozen=True, eq=False)
+class Event:
+    """One thing that happens in a statement.
+
+    Attributes:
+        act: what; gradients that are read where their size matters are clipped, for all that matters here.
+        known: what `flow` knows of it; nothing of the reads of a function that is called.
+        optimizer: the optimizer as it is written; empty where none is named.
+    """
+
+    act: Act
+    node: cst.CSTNode
+    statement: Statement
+    known: tuple[flow.Event, ...] = ()
+    optimizer: str = ""
+
+    @property
+    def scalers(self) -> set[Atom]:
+        """The scalers that do it, or have scaled the loss."""
+        gone = (each.subject for each in self.known if self.act is Act.HANDED_ON)
+        return set() if self.act is Act.CLIP else _atoms((*gone, *(each.scaler for each in self.known)))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a loss that nothing has scaled goes backward."""
+        return self.act is Act.BACKWARD and not self.scalers
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,30 +78,26 @@ class Course:
         """The events of some kinds."""
         return tuple(event for event in self.events if event.act in acts)
 
+    @property
+    def backwards(self) -> tuple[Event, ...]:
+        """The backward passes of what is scaled."""
+        return tuple(event for event in self.of(Act.BACKWARD) if not event.is_plain)
+
     @cached_property
-    def seen(self) -> dict[Event, Seen]:
+    def seen(self) -> Mapping[Event, Seen]:
         """How each event is reached, where that is known."""
+        steps = [one for each in self.of(Act.SCALER_STEP) for one in each.known]
+        stepping = _atoms(one.scaler for one in steps), _atoms(one.optimizer for one in steps)
         found: dict[Event, Seen] = {}
         for event in self.events:
-            happening = self.happening(event)
-            if happening:
-                scalers = _atoms(one.scaler for one in happening)
+            known = [each for each in event.known if not self.flowing.is_given_up(each)]
+            if known:
                 found[event] = Seen()
-                for machine, _, about, _ in (each for one in happening for each in one.reached):
-                    found[event].add([machine], scalers, _atoms([about]))
-            elif event.act is Act.READ:  # in a function that is called
-                found[event] = Seen.of(self.flowing.before(self.file, event.statement), *self._stepping)
+                for machine, _, about, _ in (each for one in known for each in one.reached):
+                    found[event].add([machine], event.scalers, _atoms([about]))
+            elif event.act is Act.CLIP and not event.known:
+                found[event] = Seen.of(self.flowing.before(self.file, event.statement), *stepping)
         return found
-
-    @property
-    def _stepping(self) -> tuple[set[Atom], set[Atom]]:
-        """The scalers that step in it, and the optimizers."""
-        steps = [one for each in self.of(Act.SCALER_STEP) for one in self.happening(each)]
-        return _atoms(one.scaler for one in steps), _atoms(one.optimizer for one in steps)
-
-    def happening(self, event: Event) -> list[flow.Event]:
-        """What `flow` knows of an event."""
-        return self.flowing.events(self.file, event.node, *_IN_FLOW.get(event.act, ()))
 
     def reached(self, *acts: Act) -> Iterator[tuple[Event, Seen]]:
         """The events of some kinds with the states they are reached in; nothing where those are unknown."""
@@ -92,33 +110,64 @@ class Course:
         return self.file.tree.loop(event.statement)
 
 
-def courses(file: File, roles: Roles, scalers: Scalers, flowing: Flowing) -> Iterator[Course]:
+def courses(file: File, flowing: Flowing) -> Iterator[Course]:
     """How each function of a file uses each of its scalers."""
-    working = {file.tree.body(call) for call in scalers.works}
-    for function, body in bodies(file) if working else ():
-        if body not in working:
-            continue
-        here = _with_reads_elsewhere(file, flowing, body, list(events_in(file, roles, scalers, body)))
-        events = tuple(each for each in here if not file.names.is_never_run(each.node))
-        used = sorted({event.scaler for event in events if event.scaler})
-        for scaler in used:
-            own = tuple(event for event in events if event.scaler in ("", scaler))
-            yield Course(file, function, body, scaler, len(used) == 1, own, flowing)
-
-
-def _with_reads_elsewhere(file: File, flowing: Flowing, body: Block, events: list[Event]) -> list[Event]:
-    """What a function does, with the calls of functions that read gradients: its own, and no scaler's doing."""
-    known = {event.node for event in events}
-    if not any(event.act is Act.SCALER_STEP for event in events):
-        return events
-    for statement in nested_statements(body):
-        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
-            continue
-        for call in (call for part in header(statement) for call in walk_own(part) if isinstance(call, cst.Call)):
-            if call not in known and flowing.only_reads(file, call):
-                events.append(Event(Act.READ, call, statement))
+    happening: defaultdict[Block, list[Event]] = defaultdict(list)
+    for event in _events(file, flowing):
+        happening[file.tree.body(event.node)].append(event)
     order = file.tree.order
-    return sorted(events, key=lambda event: order[event.node])
+    for function, body in bodies(file) if happening else ():
+        written = _written(file, flowing, body)
+        here = happening[body]
+        if any(each.act is Act.SCALER_STEP for each in here):
+            here += _reads_elsewhere(file, flowing, body, {each.node for each in here})
+        here = sorted((each for each in here if not file.names.is_never_run(each.node)), key=lambda e: order[e.node])
+        for scaler, atoms in written.items():
+            own = tuple(event for event in here if not event.scalers or not event.scalers.isdisjoint(atoms))
+            yield Course(file, function, body, scaler, len(written) == 1, own, flowing)
+
+
+def _events(file: File, flowing: Flowing) -> Iterator[Event]:
+    """What `flow` sees in a file, by its nodes."""
+    found: defaultdict[tuple[Act, cst.CSTNode], list[flow.Event]] = defaultdict(list)
+    for act, node, event in flowing.gradient_events(file):
+        found[act, node].append(event)
+    for (act, node), known in found.items():
+        yield Event(act, node, file.tree.statement(node), tuple(known), _optimizer(file, act, node))
+
+
+def _optimizer(file: File, act: Act, node: cst.CSTNode) -> str:
+    """The optimizer that something is done to, as it is written."""
+    if not isinstance(node, cst.Call):
+        return ""
+    if act in (Act.UNSCALE, Act.SCALER_STEP):
+        return file.tree.code(node.args[0].value) if node.args else ""
+    is_own = act is Act.STEP and isinstance(node.func, cst.Attribute)
+    return file.tree.code(cst.ensure_type(node.func, cst.Attribute).value) if is_own else ""
+
+
+def _written(file: File, flowing: Flowing, body: Block) -> dict[str, frozenset[Atom]]:
+    """The scalers that work in a function, each as it is written first."""
+    found: dict[str, frozenset[Atom]] = {}
+    for _, call in calls_in(body):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _WORK:
+            scalers = flowing.scalers_in(file, call.func.value)
+            known = (each for each, atoms in found.items() if not atoms.isdisjoint(scalers))
+            written = next(known, file.tree.code(call.func.value))
+            if scalers:
+                found[written] = found.get(written, frozenset()) | scalers
+    return found
+
+
+def _reads_elsewhere(file: File, flowing: Flowing, body: Block, known: set[cst.CSTNode]) -> list[Event]:
+    """The calls of functions that clip or read gradients, in sight or by their name, and do nothing else to them."""
+    return [
+        Event(Act.CLIP, call, statement)
+        for statement, call in calls_in(body)
+        if call not in known
+        and (flowing.only_reads(file, call) or _CLIP_NAME.search(last_word(call.func)))
+        and not flowing.events(file, call, Act.CLIP)  # whose limit is multiplied by the scale, too
+    ]
 
 
 def _atoms(values: Iterable[Value]) -> set[Atom]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import islice
 
@@ -16,7 +16,7 @@ from amp_migrate.analysis.library import Library
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.casts import Casts
 from amp_migrate.flow.chains import in_all
-from amp_migrate.flow.domain.atoms import NEVER, Value, one
+from amp_migrate.flow.domain.atoms import NEVER, Atom, Value, one
 from amp_migrate.flow.domain.machine import Facts, Machine
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.files import Files
@@ -28,6 +28,16 @@ from amp_migrate.trees.nodes import find
 # Scaled gradients, those of what a region computes, or a loss that it refuses.
 _ASKED = re.compile(r"GradScaler|\bunscale_\b|scaler\.scale\b|(?s:autocast.*(?:\.backward\(|binary_cross_entropy\())")
 
+_OF_GRADIENTS = (
+    Act.BACKWARD,
+    Act.CLIP,
+    Act.HANDED_ON,
+    Act.READ,
+    Act.SCALER_STEP,
+    Act.STEP,
+    Act.UNSCALE,
+    Act.UPDATE,
+)
 _STEPPING = re.compile(r"GradScaler|autocast|\bunscale_\b|\.(?:backward|step)\(")
 # Each is run from its first statement; what so many do not show, more hardly do.
 _MOST_CALLERS = 4
@@ -70,8 +80,25 @@ class Flowing:
     def events(self, file: File, node: cst.CSTNode, *acts: Act) -> list[Event]:
         """What happens of some kinds at a node, as far as it is known in which states."""
         own = self._node(file, node)
-        given_up = self.questions.analysis.given_up
-        return [each for each in self._events.get(own, ()) if each.act in acts and each.code not in given_up]
+        return [each for each in self._events.get(own, ()) if each.act in acts and not self.is_given_up(each)]
+
+    def gradient_events(self, file: File) -> Iterator[tuple[Act, cst.CSTNode, Event]]:
+        """What a file does to gradients and scalers, with its nodes; a read where their size matters is a clipping."""
+        for event in self.questions.events(*_OF_GRADIENTS) if file in self._files else ():
+            act = Act.CLIP if event.act is Act.READ else event.act
+            is_meant = event.site in self._gauged if event.act is Act.READ else act is not Act.CLIP or not event.scaler
+            node = self.node_at(file, event.site) if is_meant else None
+            if node is not None:
+                yield act, node, event
+
+    def is_given_up(self, event: Event) -> bool:
+        """Whether it is not known in which states something happens."""
+        return event.code in self.questions.analysis.given_up
+
+    def scalers_in(self, file: File, expression: cst.CSTNode) -> frozenset[Atom]:
+        """The gradient scalers that an expression may be."""
+        scalers = self.questions.analysis.pytorch.registry.scalers
+        return frozenset(each for each in scalers if each in self.value_of(file, expression))
 
     def before(self, file: File, statement: cst.CSTNode) -> set[Machine]:
         """The states in which a statement is reached."""
@@ -130,10 +157,13 @@ class Flowing:
     @cached_property
     def _reading(self) -> set[Code]:
         """The functions that clip gradients, or read them where their size matters afterwards."""
-        questions = self.questions
-        told = {site for event in questions.events(Act.GAUGE) for site in event.sources}
-        reads = [event for event in questions.events(Act.READ) if event.site in told]
-        return {event.code for event in (*reads, *questions.events(Act.CLIP))}
+        reads = [event for event in self.questions.events(Act.READ) if event.site in self._gauged]
+        return {event.code for event in (*reads, *self.questions.events(Act.CLIP))}
+
+    @cached_property
+    def _gauged(self) -> set[Site]:
+        """Where gradients are read of which something is made that depends on their size."""
+        return {site for event in self.questions.events(Act.GAUGE) for site in event.sources}
 
     @cached_property
     def _changing(self) -> set[Code]:

@@ -16,7 +16,7 @@ from amp_migrate.trees.nodes import find
 
 def made_anew(script: Script) -> Iterator[tuple[Event, cst.CSTNode]]:
     """Every making of a scaler whose optimizer has stepped with the one before, and the expression that makes it."""
-    if not script.scalers.works:
+    if not script.courses:
         return
     questions = script.flowing.questions
     made = questions.events(Act.OPTIMIZER_MADE)

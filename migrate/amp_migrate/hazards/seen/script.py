@@ -17,10 +17,10 @@ from amp_migrate.hazards.seen import autocast_regions
 from amp_migrate.hazards.seen.autocast_regions import AutocastRegion
 from amp_migrate.hazards.seen.course import Course, courses
 from amp_migrate.hazards.seen.flowing import Flowing
-from amp_migrate.hazards.seen.scalers import Scalers
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.write.editor import Editor
 
+_SCALES = re.compile(r"GradScaler|\bunscale_\b|scaler\.scale\b")
 _AMP = re.compile(r"autocast|GradScaler|\bunscale_\b|scaler\.scale\b")
 
 
@@ -51,14 +51,9 @@ class Script:
         return Editor(file or self.file, self.settings, rule)
 
     @cached_property
-    def scalers(self) -> Scalers:
-        """The gradient scalers."""
-        return Scalers(self.file, self.roles)
-
-    @cached_property
     def courses(self) -> tuple[Course, ...]:
         """How each function uses each scaler."""
-        return tuple(courses(self.file, self.roles, self.scalers, self.flowing))
+        return tuple(courses(self.file, self.flowing)) if _SCALES.search(self.file.tree.text) else ()
 
     @cached_property
     def chains(self) -> CallChains:

@@ -9,6 +9,7 @@ from enum import Enum
 from amp_migrate.flow.domain import machine as states
 from amp_migrate.flow.domain.atoms import Atom
 from amp_migrate.flow.domain.machine import NO_GRAD, Machine
+from amp_migrate.flow.domain.tensor import ANY_UNIT, Tensor
 from amp_migrate.flow.pytorch.gradients import AGAIN, stage
 
 
@@ -103,3 +104,8 @@ class Seen:
     def always(self, holds: Callable[[State], bool]) -> bool:
         """Whether something holds on all ways, either at first or in every later iteration."""
         return any(bool(known) and all(map(holds, known)) for known in (self.first, self.again))
+
+
+def is_scaled(tensor: Tensor) -> bool:
+    """Whether the scale is in a tensor that is no gradient."""
+    return not tensor.reads and bool(tensor.units) and None not in tensor.units and ANY_UNIT not in tensor.units

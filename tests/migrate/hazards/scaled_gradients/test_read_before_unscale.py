@@ -102,12 +102,17 @@ def test_a_norm_that_is_logged_is_told(marked: Check) -> None:
     marked(
         loop(
             "norms = [p.grad.norm() for p in model.parameters()]  # AMP601",
+            "print(max(norms))",
             "nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
             "scaler.step(optimizer)",
             "scaler.step(args.other)",
             "scaler.update()",
         )
     )
+
+
+def test_a_norm_that_nobody_looks_at_is_no_hazard(marked: Check) -> None:
+    marked(loop("norms = [p.grad.norm() for p in model.parameters()]", "scaler.step(optimizer)", "scaler.update()"))
 
 
 def test_clipping_with_several_optimizers_is_told(marked: Check) -> None:
