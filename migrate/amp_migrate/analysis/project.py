@@ -14,7 +14,7 @@ from amp_migrate.analysis.definitions import Definitions
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.library import Library
 from amp_migrate.analysis.objects import Method, Objects
-from amp_migrate.trees.nodes import find, method_of
+from amp_migrate.trees.nodes import find, method_of, walk
 
 _COMMON_METHODS = frozenset("forward __call__ step update backward train eval run fit get to".split())
 
@@ -99,7 +99,8 @@ class Project:
         owner = file.tree.owner_class(call)
         init = None if owner is None or not isinstance(call.func, cst.Name) else method_of(owner, "__init__")
         function = None if init is None else FunctionRef(file, init, owner)
-        return function if function is not None and call in _calls_of_own_class(function) else None
+        is_own = function is not None and owner is not None and call in _calls_of_own_class(file, owner)
+        return function if is_own else None
 
     def _method_of_object(self, file: File, call: cst.Call) -> FunctionRef | None:
         """The method that a call runs on an object whose class can be seen: `model = Net()`, then `model.loss(x)`."""
@@ -177,7 +178,7 @@ class Project:
 
     def possible_calls(self, function: FunctionRef) -> Iterator[CallSite]:
         """The calls that may be of a method, though another class has one of that name and the object's is unknown."""
-        if function.owner is None or len(self._first_methods(function.name)) < 2:
+        if function.owner is None or function.name == "__init__" or len(self._first_methods(function.name)) < 2:
             return
         for file in self.library.using(function.name):
             for node in file.uses.get(function.name, ()):
@@ -197,30 +198,62 @@ class Project:
         return self._definitions.module_of(file, full)
 
     def _find_call_sites(self, function: FunctionRef) -> tuple[CallSite, ...] | None:
-        wanted = function.name
-        if wanted == "__init__":
-            assert function.owner is not None
-            wanted = function.owner.name.value
+        if function.name == "__init__" and function.owner is not None:
+            return self._constructor_calls(function.file, function.owner)
         found: list[CallSite] = []
-        for call in _calls_of_own_class(function) if wanted != function.name else ():
-            if isinstance(call.func, cst.Attribute):
-                return None  # `self.__class__(...)` may be of any class that derives from this one
-            found.append(CallSite(function.file, call))
-        for file in self.library.using(wanted):
-            for node in (use for name in _local_names(file, wanted) for use in file.uses.get(name, ())):
-                if function.owner is not None and wanted == function.name:
-                    target = self._method_named(file, node, function)
-                else:
-                    definition = self.definition(file, node)
-                    target = definition is not None and definition[1] in (function.node, function.owner)
-                if not target:
-                    continue
-                parent = file.tree.parents[node]
-                if isinstance(parent, cst.Call):
-                    found.append(CallSite(file, parent))
-                elif not _is_asked(file, node):
-                    return None
+        for file, node in self._uses(function.name):
+            if function.owner is not None:
+                target = self._method_named(file, node, function)
+            else:
+                definition = self.definition(file, node)
+                target = definition is not None and definition[1] is function.node
+            if not target:
+                continue
+            parent = file.tree.parents[node]
+            if isinstance(parent, cst.Call):
+                found.append(CallSite(file, parent))
+            elif not _is_asked(file, node):
+                return None
         return tuple(found)
+
+    def _uses(self, name: str) -> Iterator[tuple[File, cst.CSTNode]]:
+        """The uses of something of a name, in all files."""
+        for file in self.library.using(name):
+            yield from ((file, use) for local in _local_names(file, name) for use in file.uses.get(local, ()))
+
+    def _constructor_calls(self, where: File, owner: cst.ClassDef) -> tuple[CallSite, ...] | None:
+        """Every call of the constructor of a class: its own, and those of classes that derive from it."""
+        own = [*_calls_of_own_class(where, owner)]
+        found = [CallSite(where, call) for call in own]
+        if any(isinstance(call.func, cst.Attribute) for call in own):
+            return None  # `self.__class__(...)` may be of any class that derives from this one
+        for file, node in self._uses(owner.name.value):
+            definition = self.definition(file, node)
+            if definition is None or definition[1] is not owner:
+                continue
+            parent = file.tree.parents[node]
+            around = file.tree.parents[parent]
+            if isinstance(parent, cst.Call):
+                found.append(CallSite(file, parent))
+            elif isinstance(around, cst.ClassDef) and parent in around.bases:
+                calls = self._calls_of_derived(file, around)
+                if calls is None or own:  # `cls(...)` may be of the derived class
+                    return None
+                found += calls
+            elif isinstance(around, cst.Call) and isinstance(parent, cst.Attribute) and parent.attr.value == "__init__":
+                found.append(CallSite(file, around, -1))
+            elif not _is_asked(file, node):
+                return None
+        return tuple(found)
+
+    def _calls_of_derived(self, file: File, derived: cst.ClassDef) -> tuple[CallSite, ...] | None:
+        """The calls that a class makes of the constructor it inherits; None where it may inherit another one."""
+        if len(derived.bases) > 1 or derived.keywords or method_of(derived, "__new__") is not None:
+            return None
+        if method_of(derived, "__init__") is None:
+            return self._constructor_calls(file, derived)
+        calls = (each for each in walk(derived.body) if isinstance(each, cst.Call))
+        return tuple(CallSite(file, each) for each in calls if _is_inherited_init(each))
 
     def own_method(self, file: File, call: cst.Call) -> FunctionRef | None:
         """`self.f(...)` inside a class that defines `f`."""
@@ -269,12 +302,11 @@ class Project:
         return self._methods[name]
 
 
-def _calls_of_own_class(init: FunctionRef) -> Iterator[cst.Call]:
+def _calls_of_own_class(file: File, owner: cst.ClassDef) -> Iterator[cst.Call]:
     """The calls by which the methods of a class make objects without its name: `cls(...)`, `self.__class__(...)`."""
-    assert init.owner is not None
-    tree, uses = init.file.tree, init.file.uses
-    named = [node for node in uses.get("__class__", ()) if init.owner in tree.ancestors(node)]
-    for method in find(init.owner.body, cst.FunctionDef):
+    tree, uses = file.tree, file.uses
+    named = [node for node in uses.get("__class__", ()) if owner in tree.ancestors(node)]
+    for method in find(owner.body, cst.FunctionDef):
         params = (*method.params.posonly_params, *method.params.params)
         if params and "classmethod" in {dotted(each.decorator) for each in method.decorators}:
             named += [node for node in uses.get(params[0].name.value, ()) if method in tree.ancestors(node)]
@@ -282,14 +314,28 @@ def _calls_of_own_class(init: FunctionRef) -> Iterator[cst.Call]:
     yield from (call for node, call in parents if isinstance(call, cst.Call) and call.func is node)
 
 
-def _is_asked(file: File, node: cst.CSTNode) -> bool:
-    """Whether a function is only asked something: an attribute of its own (`train.steps = 0`), or whether it is there.
+def _is_inherited_init(call: cst.Call) -> bool:
+    """`super().__init__(...)`."""
+    func = call.func
+    if not isinstance(func, cst.Attribute) or func.attr.value != "__init__" or not isinstance(func.value, cst.Call):
+        return False
+    return isinstance(func.value.func, cst.Name) and func.value.func.value == "super"
 
-    Not one through which it is called.
+
+def _is_asked(file: File, node: cst.CSTNode) -> bool:
+    """Whether a function or class is only asked something.
+
+    An attribute of its own (`train.steps = 0`), though none through which it is called; whether it is there; what is
+    made of it (`isinstance(each, Trainer)`, an annotation).
     """
     parent = file.tree.parents[node]
     if isinstance(parent, cst.Attribute):
         return parent.value is node and parent.attr.value != "__call__"
+    call = file.tree.parents[parent]
+    if isinstance(parent, cst.Arg) and isinstance(call, cst.Call) and isinstance(call.func, cst.Name):
+        return call.func.value in ("isinstance", "issubclass", "super")
+    if any(isinstance(each, cst.Annotation) for each in file.tree.ancestors(node)):
+        return True
     while isinstance(parent, cst.BooleanOperation):  # one of its values, which may be the function
         node, parent = parent, file.tree.parents[parent]
     if isinstance(parent, cst.UnaryOperation):

@@ -303,6 +303,19 @@ class Values:
                 value = OTHERS if argument is None else self.of(argument, scope)
                 if is_sure or is_carrier(value):  # a method of this name of any object may be meant
                     self._add((inner, parameter), value)
+                if isinstance(argument, ast.Name) and self._takes_scaler((inner, parameter)):
+                    self._ask(scope, argument.id)
+
+    def _takes_scaler(self, place: Place) -> bool:
+        found = (self._known if self._settled is None else self._settled).get(place, set())
+        return SCALER in found and is_carrier(frozenset(found))
+
+    def _ask(self, scope: Scope, name: str) -> None:
+        """A parameter that is handed on where a scaler goes is one as well: nobody else may say so."""
+        at = scope.find(name)
+        function = None if at is None else self._function.get(at)
+        if at is not None and function is not None and name in {each.arg for each in parameters(function.args)}:
+            self._add((at, name), {SCALER})
 
     def _entered(self, node: ast.expr, scope: Scope) -> Value:
         """What `as` gives a name to."""
@@ -658,6 +671,10 @@ class Values:
         these are not sure.
         """
         func = call.func
+        of_classes = [*self._of_classes(func, scope)] if isinstance(func, ast.Attribute) else []
+        if of_classes:  # `Trainer.__init__(self, ...)`
+            yield from ((method, 1 if is_of_class(method) else 0, True) for method in of_classes)
+            return
         values = self.of(func, scope)
         is_any = isinstance(func, ast.Attribute) and self._is_any(func.value, scope)
         for each in values:
@@ -676,6 +693,13 @@ class Values:
                 may_be = not all(map(_keeps_function, function.decorator_list)) or takes(function, call, skipped)
                 if may_be and isinstance(around.node, ast.ClassDef):
                     yield function, skipped, False
+
+    def _of_classes(self, func: ast.Attribute, scope: Scope) -> Iterator[Definition]:
+        """The methods that are named with their class."""
+        for each in self.of(func.value, scope):
+            method = self.method(each[1], func.attr) if isinstance(each, tuple) and each[0] == "class" else None
+            if method is not None:
+                yield method
 
     def _is_any(self, node: ast.expr, scope: Scope) -> bool:
         """Whether an object may be any: what is known of its attributes is what others have."""

@@ -174,9 +174,8 @@ class ApexMigration:
             return (refused,)
         script = replace(script, initializes=tuple(each for each in initializes if isinstance(each, Initialize)))
         native = self._decided(script, gives=False)
-        if (
-            isinstance(native, Refusal) and native.reason == UNSAID
-        ):  # then who initializes makes the scaler, and gives it
+        # Where an object cannot say what was asked for, who initializes makes the scaler, and gives it.
+        if isinstance(native, Refusal) and native.reason.endswith(UNSAID):
             given = self._decided(script, gives=True)
             native = native if isinstance(given, Refusal) else given
         return (native,) if isinstance(native, Refusal) else native

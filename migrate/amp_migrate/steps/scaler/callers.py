@@ -37,6 +37,37 @@ def every_call(
     return sites or f"no call of {function.name}() is among the files that were given"
 
 
+def is_uncalled(project: Project, site: CallSite, seen: tuple[cst.CSTNode, ...] = ()) -> bool:
+    """Whether a call stands in a function that nobody calls, or only such functions."""
+    node = site.file.tree.function(site.call)
+    if node is None or node in seen:
+        return node is not None
+    function = project.reference(site.file, node)
+    sites = project.call_sites(function)
+    if sites is None or _is_called_unseen(project, function) or any(True for _ in project.possible_calls(function)):
+        return False
+    return all(is_uncalled(project, each, (*seen, node)) for each in sites)
+
+
+def hands_all_on(site: CallSite) -> bool:
+    """Whether a call is given what its function is, whatever that is: `super().__init__(*args, **kwargs)`."""
+    node = site.file.tree.function(site.call)
+    params = () if node is None else (node.params.star_arg, node.params.star_kwarg)
+    own = {each.name.value for each in params if isinstance(each, cst.Param)}
+    starred = [each.value for each in site.call.args if each.star]
+    return bool(starred) and all(isinstance(each, cst.Name) and each.value in own for each in starred)
+
+
+def _is_called_unseen(project: Project, function: FunctionRef) -> bool:
+    """Whether something may call a function that is none of the files: who decorates it, a framework, pytest."""
+    owner = function.owner
+    decorated = (*function.node.decorators, *(() if owner is None else owner.decorators))
+    if decorated or function.name.startswith("test"):
+        return True
+    bases = () if owner is None or function.name == "__init__" else owner.bases
+    return any(project.definition(function.file, each.value) is None for each in bases)
+
+
 def _possible_call(project: Project, function: FunctionRef, optimizer: str) -> CallSite | None:
     """A call that may be of a method: it is on an object of unknown class, and passes an optimizer where one goes."""
     for site in project.possible_calls(function):

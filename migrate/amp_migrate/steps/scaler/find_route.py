@@ -21,7 +21,7 @@ from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.model.route import Creation, NewArgument, NewParameter, Route, Ways
 from amp_migrate.steps.read.value_calls import CalledTogether, ValueCalls
-from amp_migrate.steps.scaler.callers import every_call
+from amp_migrate.steps.scaler.callers import every_call, hands_all_on, is_uncalled
 from amp_migrate.steps.scaler.optimizer_origin import (
     container,
     displayed,
@@ -59,6 +59,7 @@ class Traveller:
         self._values = values
         self._gives = gives
         self._given: set[cst.ClassDef] = set()
+        self._uncalled: set[cst.CSTNode] = set()  # which pass a scaler on that nobody gives them
         self.ways = Ways()
 
     def reach(self, file: File, optimizers: list[cst.BaseExpression], *, create: bool = True) -> Route | Refusal:
@@ -256,7 +257,11 @@ class Traveller:
                 return _lost(each.file, each.node, f"{each.name}() cannot take a scaler beside {beside or last}")
         assert name is not None
         route = Route(name, parameters=tuple(NewParameter(each, beside, name) for each, beside in taken.items()))
-        for each, site in ((each, site) for each, sites in together.items() for site in sites):
+        calls = [(each, site) for each, sites in together.items() for site in sites]
+        idle = {site.file.tree.function(site.call): self._is_idle(site, each, taken[each]) for each, site in calls}
+        if node in self._uncalled or not all(idle.values()):
+            self._uncalled.update(each for each, is_idle in idle.items() if each is not None and is_idle)
+        for each, site in calls:
             own = names if each.node is node else [taken[each]]
             step = self._through(site, each, own, taken[each], name, create, (*seen, node))
             if isinstance(step, Refusal):
@@ -267,14 +272,23 @@ class Traveller:
                 route.parameters + step.parameters,
                 route.arguments + step.arguments,
             )
-        if all(argument.value == "None" for argument in route.arguments) and not route.creations:
+        if calls and all(argument.value == "None" for argument in route.arguments) and not route.creations:
             return _lost(file, node, f"no call of {function.name}() passes an optimizer")
         return route
+
+    def _is_idle(self, site: CallSite, function: FunctionRef, optimizer: str) -> bool:
+        """Whether a call passes on what its function is given, which nobody calls."""
+        given = passed(function.node, site.call, optimizer, bound=function.is_bound + site.filled)
+        name = dotted(given.argument.value) if given is not None and given.argument is not None else None
+        is_given = name is not None and is_parameter(site.file.scopes.of(site.call).lookup(name))
+        return (is_given or hands_all_on(site)) and is_uncalled(self.project, site)
 
     def _called_with(
         self, function: FunctionRef, seen: tuple[cst.CSTNode, ...], optimizer: str
     ) -> CalledTogether | str:
         """A function with all its calls, and the others that these may run; or why they are not known."""
+        if function.node in self._uncalled:
+            return {function: self.project.call_sites(function) or ()}
         sites = every_call(self.project, function, seen, optimizer)
         if not isinstance(sites, str):
             return {function: sites}
@@ -294,6 +308,8 @@ class Traveller:
         """The way through one call: what is passed beside the optimizer, and how it got there."""
         given = [passed(function.node, site.call, each, bound=function.is_bound + site.filled) for each in names]
         beside = given[names.index(last)]
+        if beside is None and hands_all_on(site) and site.file.tree.function(site.call) in self._uncalled:
+            return Route("None")
         if beside is None or any(each is None for each in given):
             return _lost(site.file, site.call, "the optimizer may be among starred arguments")
         if beside.argument is None:  # the optimizer is left to its default, and so is the scaler

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
+import pytest
 from amp_migrate.engine.migrate import migrate as migrate_paths
 from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Settings
@@ -37,6 +39,64 @@ def test_scaler_travels_between_files(rewrites_files: Check) -> None:
             """,
         },
     )
+
+
+UNCALLED = {
+    "engine.py": """
+          import torch
+
+        - def train_one_epoch(model, optimizer, loader):
+        + def train_one_epoch(model, optimizer, scaler, loader):
+              for x, y in loader:
+        ~         loss = torch.nn.functional.mse_loss(model(x), y)
+        ~         STEP
+    """,
+    "many.py": """
+          from engine import train_one_epoch
+
+        - def train(model, optimizer, loader, epochs):
+        + def train(model, optimizer, scaler, loader, epochs):
+              for _ in range(epochs):
+        -         train_one_epoch(model, optimizer, loader)
+        +         train_one_epoch(model, optimizer, scaler, loader)
+    """,
+    "main.py": """
+          import torch
+          from engine import train_one_epoch
+          from many import train
+
+          model = torch.nn.Linear(2, 2)
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - train_one_epoch(model, optimizer, loader)
+        + train_one_epoch(model, optimizer, scaler, loader)
+    """,
+}
+
+
+def test_who_is_never_called_hands_a_scaler_on_as_well(rewrites_files: Check) -> None:
+    rewrites_files(UNCALLED)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("def train(", "def test_train("),
+        ("def train(", "@register\ndef train("),
+        (
+            "def train(model, optimizer, loader, epochs):",
+            "from frame import Task\nclass Mine(Task):\n  def step(self, model, optimizer, loader, epochs):",
+        ),
+    ],
+    ids=["by pytest", "by who decorates it", "by a framework"],
+)
+def test_who_may_be_called_unseen_keeps_a_step_in_float32(tmp_path: Path, before: str, after: str) -> None:
+    for name, text in UNCALLED.items():
+        lines = dedent(text.replace("~ ", "  ").replace("STEP", "loss.backward(); optimizer.step()")).splitlines()
+        original = "\n".join(line[2:] for line in lines if not line.startswith("+"))
+        (tmp_path / name).write_text(original.replace(before, after) + "\n")
+    migration = migrate_paths([tmp_path], Settings())
+    assert not migration.changed
+    assert any("no call of" in each.message for each in migration.findings)
 
 
 # A folder of a package, under another name: nothing in it is what `kge.model` stands for.

@@ -47,7 +47,7 @@ from amp_migrate.trees.nodes import Statement, find
 Place = TypeVar("Place", bound=cst.CSTNode)
 
 
-UNSAID = "what amp.initialize asks for cannot be said where the scaler would be made"
+UNSAID = "asks for cannot be said where the scaler would be made"
 
 
 class NativeDecider:
@@ -127,7 +127,8 @@ class NativeDecider:
                 elif len(below) == 1 and below[0] is not None:
                     self._below[creation.home] = below[0]
                 else:
-                    return Refusal(creation.file, creation.home, UNSAID)
+                    what = next(each.what for each in self._initializes)
+                    return Refusal(creation.file, creation.home, f"what {what} {UNSAID}")
         for each in steps:
             step = each.step.gathered.step
             switch = self._switch_at(step.file, step.place, each.route)

@@ -66,8 +66,43 @@ AGAIN = """\
 
 """
 
+DERIVED = (
+    MAKE
+    + """\
 
-@pytest.mark.parametrize(("more", "make"), [("", MAKE), (OF, MAKE_BY_CLASS_METHOD), (AGAIN, MAKE)])
+  class Named(Trainer):
+-     def __init__(self, model, optimizer, name):
+-         super().__init__(model, optimizer, False)
++     def __init__(self, model, optimizer, scaler, name):
++         super().__init__(model, optimizer, scaler, False)
+          self.name = name
+
+  class Again(Named):
+-     def __init__(self, model, optimizer):
+-         Named.__init__(self, model, optimizer, "again")
++     def __init__(self, model, optimizer, scaler):
++         Named.__init__(self, model, optimizer, scaler, "again")
+
+  class Plain(Trainer):
+      pass
+
+  def is_plain(trainer: Trainer) -> bool:
+      return isinstance(trainer, Trainer) and not isinstance(trainer, Named)
+"""
+)
+MADE_OF_DERIVED = """\
+-     Plain(model, optimizer, args.level is not None).train(loader)
++     Plain(model, optimizer, scaler, args.level is not None).train(loader)
+
+  class Plain(Trainer):
+      pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "make"),
+    [("", MAKE), (OF, MAKE_BY_CLASS_METHOD), (AGAIN, MAKE), ("", DERIVED), ("", MADE_OF_DERIVED)],
+)
 def test_who_initializes_makes_the_scaler_and_gives_it(rewrites: Check, more: str, make: str) -> None:
     rewrites(TRAINER.replace("{more}\n", more) + make)
 
@@ -83,7 +118,10 @@ def test_who_initializes_makes_the_scaler_and_gives_it(rewrites: Check, more: st
 """,
             id="made without Apex elsewhere",
         ),
-        pytest.param("  class Other(Trainer):\n      pass\n", id="derived from"),
+        pytest.param("  class Other(Trainer, Log):\n      pass\n", id="derived from, beside another class"),
+        pytest.param(
+            "  class Other(Trainer):\n      def __new__(cls, *args):\n          return make(cls)\n", id="made anew"
+        ),
         pytest.param("  def change(trainer, optimizer):\n      trainers = {'a': Trainer}\n", id="kept as a value"),
     ],
 )
