@@ -35,6 +35,7 @@ class Component:
 
     Attributes:
         holders: what they are called by.
+        parameters: those of the holders whose arguments were dropped with them.
         creations: the calls of `GradScaler`, with their files.
         edits: what takes them out, all of it together.
         removed: the names of `GradScaler` that go then.
@@ -43,6 +44,7 @@ class Component:
     """
 
     holders: list[Holder] = field(default_factory=list)
+    parameters: set[Holder] = field(default_factory=set)
     creations: list[tuple[File, cst.Call]] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
     removed: list[cst.CSTNode] = field(default_factory=list)
@@ -200,7 +202,7 @@ class Follower:
         if name is None or not sites:
             return False
         holder = Holder(function.file, function.node, name)
-        if holder in component.holders:
+        if holder in component.parameters:
             return True
         drops: list[Edit] = []
         for site in sites:
@@ -216,7 +218,8 @@ class Follower:
                     return False
                 self._add_holder(component, source)
             drops.append(self._editor.of(site.file).edit(given.argument, Remove()))
-        component.holders.append(holder)
+        self._add_holder(component, holder)
+        component.parameters.add(holder)
         dropped = parameter(function.node, name)
         assert dropped is not None
         component.edits += [*drops, self._editor.of(function.file).edit(dropped, Remove())]

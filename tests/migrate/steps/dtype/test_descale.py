@@ -192,6 +192,35 @@ def test_parameter_and_argument(rewrites: Check) -> None:
     )
 
 
+def test_argument_that_a_caller_was_given_itself(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def train(model, optimizer, scaler, loader):
+        + def train(model, optimizer, loader):
+              for x, y in loader:
+        -         with torch.amp.autocast("cuda", dtype=torch.float16):
+        +         with torch.amp.autocast("cuda", dtype=torch.bfloat16):
+                      loss = model(x, y)
+        -         scaler.scale(loss).backward()
+        -         scaler.step(optimizer)
+        -         scaler.update()
+        - def rounds(model, optimizer, scaler, loader):
+        +         loss.backward()
+        +         optimizer.step()
+        + def rounds(model, optimizer, loader):
+        -     train(model, optimizer, scaler, loader)
+        - scaler = torch.amp.GradScaler("cuda")
+        +     train(model, optimizer, loader)
+          if warm:
+        -     train(model, optimizer, scaler, loader)
+        +     train(model, optimizer, loader)
+        - rounds(model, optimizer, scaler, loader)
+        + rounds(model, optimizer, loader)
+        """,
+        dtype="bf16",
+    )
+
+
 def test_keyword_argument(rewrites: Check) -> None:
     rewrites(
         """
