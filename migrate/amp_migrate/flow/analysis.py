@@ -402,14 +402,14 @@ class Analysis:
     def _enter_uncalled(self, entered: set[Code]) -> bool:
         """Run a function of the files in focus that nobody has called; whether there was one.
 
-        What their classes inherit from others is among these. Those come first whose names are used nowhere, then those
-        that are no methods and whose names are those of attributes at most (`train`, for `model.train()`): the others
-        may be called by them.
+        What their classes inherit from others is among these, and what goes where nobody follows it, of whatever file:
+        `Engine(update)`. Those come first whose names are used nowhere, then those that are no methods and whose names
+        are those of attributes at most (`train`, for `model.train()`): the others may be called by them.
         """
         names, attributes = self._names_used
         waiting: dict[int, Code] = {}
         own = (code for module in self._own_modules for code in module.functions)
-        for code in (*own, *self._inherited):
+        for code in (*own, *self._inherited, *self._handed_away):
             if code in entered or self._by_code.get(code) or code not in self._defined:
                 continue
             is_used = code.name in names or code.name in attributes or _is_called_by_torch(code)
@@ -452,6 +452,12 @@ class Analysis:
         for node in (*(module.tree for module in self._own_modules), *(code.node for code in self._inherited)):
             attributes.update(each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute))
         return frozenset(names), frozenset(attributes)
+
+    @property
+    def _handed_away(self) -> Iterator[Code]:
+        """The functions of files that are only consulted which somebody gets whom nobody follows."""
+        codes = dict.fromkeys(each.code for each in self._escaped)
+        return (each for each in codes if not self._is_asked_about(each) and not self.has_come_to_its_end_for(each))
 
     def _enter_code(self, code: Code, entered: set[Code]) -> None:
         entered.add(code)

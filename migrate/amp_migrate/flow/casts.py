@@ -91,7 +91,19 @@ class Casts:
             if self._is_from(each, event.tensor):
                 for cast in self._outward(each, event.code, event):
                     found[cast] = None
+        if not found and event.act is Act.MISMATCH and not self._is_left(event):
+            return tuple(self._like_what_changes(event))
         return tuple(found)
+
+    def _like_what_changes(self, event: Event) -> Iterator[FloatCast]:
+        """The operands of what changes in place, in its precision: whatever they are, they have to agree with it."""
+        changed, *operands = self._operands(event.node)
+        if not _path(changed) or event.tensor is None:
+            return
+        for each in operands:
+            found = tensor_of(self._value(each))
+            if found is not None and found.may_be_low and found.regions & event.tensor.regions:
+                yield FloatCast(site_of(event.code.file, each), ast.unparse(changed))
 
     @cached_property
     def _made_into_arrays(self) -> list[Event]:

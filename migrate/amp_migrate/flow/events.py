@@ -25,6 +25,7 @@ OF_AN_INVERSE = "the inverse of a matrix is multiplied"
 A_ROUGH_INVERSE = "the inverse of a matrix that is a product in half precision"
 A_GRID = "a sampling grid is a product of matrices, and off by part of a pixel"
 A_ROUNDED_GRID = "a sampling grid is rounded, and off by part of a pixel"
+WHERE_NOT_FINITE = "as they are finite or not"
 TOO_LARGE = "a number that float16 does not have makes it infinite"
 
 
@@ -40,6 +41,7 @@ class Act(Enum):
     ZERO = "gradients are cleared"
     READ = "a gradient is taken to be read"
     CLIP = "gradients are clipped or measured"
+    REPLACED = "a gradient gets another value, or some of its elements do"
     GAUGE = "something is made of a gradient that depends on its size"
     CLOSURE = "a step with a closure"
     NO_OPTIMIZER = "a scaler gets what has no `param_groups`"

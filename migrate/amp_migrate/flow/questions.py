@@ -30,8 +30,8 @@ from amp_migrate.flow.domain.machine import (
     Grad,
     Machine,
 )
-from amp_migrate.flow.domain.tensor import BF16, CPU, HALVED, PERHAPS_HALVED, PURE, Tensor
-from amp_migrate.flow.events import Act, Event, Reached
+from amp_migrate.flow.domain.tensor import BF16, CPU, HALVED, OF_OVERFLOW, PERHAPS_HALVED, PURE, Tensor
+from amp_migrate.flow.events import WHERE_NOT_FINITE, Act, Event, Reached
 from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, is_one, overlap, stage, standalone_leaves
 from amp_migrate.flow.source import FUNCTIONS, Site, site_of
 
@@ -71,6 +71,9 @@ IDLE = "nothing that is trained computes in half precision"
 SEVERAL_SCALES = "gradients of several scales are clipped"
 LOSS_ON_CPU = "a loss is scaled on the CPU: a scaler's scale lies where its first loss does, and gradients on a GPU"
 STUCK = "the scale is updated only where a test of gradients lets it be: where they overflow, it never comes down"
+MENDED = (
+    "gradients that are not finite are mended behind unscale_(), which has seen them: the step is skipped all the same"
+)
 UNSAVED = "a checkpoint holds the state of an optimizer, and not that of the scaler which steps it"
 _NOT_ALWAYS = frozenset(
     (
@@ -207,7 +210,16 @@ class Questions:
                 halved = {bool(each.tags & (HALVED | PERHAPS_HALVED)) for each in tensors_in(event.subject)}
                 if True in halved:
                     yield Fault(event.site, UNSCALED_LOSS, False not in halved and self._is_halved(event) is True)
-            yield from self._wrong_states(event)
+            if event.act is not Act.REPLACED or self._goes_by_overflow(event):
+                yield from self._wrong_states(event)
+
+    def _goes_by_overflow(self, event: Event) -> bool:
+        """Whether a gradient gets another value where it, or an element, is not finite."""
+        tests = (node.test for node in self._around(event) if isinstance(node, ast.If))
+        known = self.analysis.values
+        values = (known[each] for test in tests for each in ast.walk(test) if each in known)
+        is_tested = any(tensor.tags & OF_OVERFLOW for value in values for tensor in tensors_in(value))
+        return event.why == WHERE_NOT_FINITE or is_tested
 
     def _waits_for_gradients(self, update: Event) -> bool:
         """Whether a scale is updated only on one side of a test that depends on gradients."""
@@ -508,6 +520,7 @@ _STATES: dict[Act, tuple[tuple[str, _Test], ...]] = {
     ),
     Act.SCALER_MADE: (("a scaler is made anew", _has_stepped),),
     Act.UPDATE: (("a scaler updates without having looked at gradients", _is_unchecked),),
+    Act.REPLACED: ((MENDED, _is(UNSCALED)),),
     Act.STEP: (
         ("an optimizer steps past its scaler", _is(SCALED, PARTLY)),
         (ADDED, _is(MIXED)),

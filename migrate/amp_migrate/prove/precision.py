@@ -39,6 +39,7 @@ from amp_migrate.flow.questions import (
     CLIPPED,
     IDLE,
     LOSS_ON_CPU,
+    MENDED,
     NO_BFLOAT16,
     SAVED_LOW,
     SEVERAL_SCALES,
@@ -118,6 +119,7 @@ class Trouble(Enum):
     READ_SCALED = "gradients of which more than the direction is used while they are scaled"
     SCALER = "what a scaler raises at, or divides wrongly: without a scaler it does not happen"
     BEHIND = "what is low behind its region"
+    MENDED = "gradients that are mended where they are not finite, and a scaler skips the step"
     MASK = "a fill with a number that float16 does not have: the least that it has will do"
     CLIPPED = "scaled gradients that are compared with a limit"
     HOLDS_TENSORS = "something that holds tensors, and is cast as if it were one"
@@ -153,6 +155,7 @@ _TROUBLES = {
     CLIPPED: Trouble.CLIPPED,
     IDLE: Trouble.IDLE,
     LOSS_ON_CPU: Trouble.LOSS_ON_CPU,
+    MENDED: Trouble.MENDED,
     WRONG_BY_ITSELF[Act.LOW_LEAF]: Trouble.HALVED,
     WRONG_BY_ITSELF[Act.NORM_TWICE]: Trouble.NORM_TWICE,
     WRONG_BY_ITSELF[Act.NOT_A_TENSOR]: Trouble.HOLDS_TENSORS,

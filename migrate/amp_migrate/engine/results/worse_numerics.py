@@ -47,6 +47,7 @@ _TO_ITS_MODEL = "let the loss come to where its model is (loss.to(device)) befor
 # What to do about it, whether the step moves or not.
 _IN_ANY_CASE = {
     Trouble.LOSS_ON_CPU: _TO_ITS_MODEL,
+    Trouble.MENDED: _UNSCALABLE,
     Trouble.READ_SCALED: _READ_LAST,
     Trouble.SCALER: _UNSCALABLE,
     Trouble.UNCLEARED: _CLEARED,
@@ -178,6 +179,8 @@ def worse_numerics(
             found = [e for e in found if e.trouble is not Trouble.READ_SCALED or OUT_OF_SIGHT not in e.message]
             # What it computes of a loss in mixed precision Apex has shown: its lists are autocast's.
             found = [e for e in found if e.trouble is not Trouble.UNREAD]
+            # Apex, too, has seen them at the end of `amp.scale_loss`, and skips the step.
+            found = [e for e in found if e.trouble is not Trouble.MENDED]
         found = [harm for harm in found if harm.is_told and (harm.trouble is not Trouble.ON_CPU or is_for_gpu)]
         sure = [harm for harm in found if harm.is_sure]
         if any(harm.trouble is Trouble.CACHE for harm in sure) and name not in settings.uncached:

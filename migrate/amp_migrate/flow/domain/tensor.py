@@ -44,6 +44,10 @@ SWITCHED = 65536  # float32 only where a region is off about which a run decides
 HUGE = 131072  # it has elements that float16 does not have
 ROUGH = 262144  # a product of matrices in half precision, or a sum, part or multiple of one: beyond its range, infinite
 INVERSE = 524288  # the inverse of a matrix
+A_GRADIENT = 1048576  # the gradient of a leaf itself, be it looked at in another shape
+OF_OVERFLOW = (
+    2097152  # whether gradients are finite, elements of them by that, or the gradients with others in their place
+)
 WAY_OF_GRADIENT = HALVED | PERHAPS_HALVED | NORMALIZED
 
 # A power of a scaler's scale: None is none at all; ("?", 0) is one that nobody knows.

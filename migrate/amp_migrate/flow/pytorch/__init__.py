@@ -253,6 +253,7 @@ class PyTorch:
 
     def index_store(self, frame: Frame, tensor: Tensor, index: Value, value: Value, node: ast.AST) -> None:
         """Store into a part of a tensor."""
+        gradients.replaced(frame, tensor, (index, value), node)
         operators.index_store(frame, tensor, index, value, node)
 
     def to_numpy(self, frame: Frame, value: Value, node: ast.AST) -> None:
@@ -329,10 +330,10 @@ class PyTorch:
 
     def tensor_stored(self, frame: Frame, tensor: Tensor, name: str, value: Value, node: ast.AST) -> None:
         """An attribute of a tensor is stored: `p.grad = None` clears a gradient, `p.data = x` changes a precision."""
-        if name == "grad" and value == NONE_VALUE and tensor.leaf:
-            gradients.clear_leaves(frame, tensor.leaf, node)
         if name in ("grad", "data"):
             gradients.stored(frame, tensor, name, value, node)
+        if name == "grad" and value == NONE_VALUE and tensor.leaf:
+            gradients.clear_leaves(frame, tensor.leaf, node)
         if name == "requires_grad" and isinstance(node, ast.Attribute):
             assign(frame, node.value, tensors.method(frame, tensor, "requires_grad_", Arguments([value]), node), node)
 

@@ -292,7 +292,11 @@ def _operator(frame: Frame, op: str, args: Arguments, node: ast.AST, *, in_place
         operands = operands[:1] if op != "binary_cross_entropy" else operands[:2]
     out = args.keywords.get("out")
     found = operate(frame, op, operands or [UNKNOWN], node, args, in_place=in_place)
-    return out if out is not None and out != NONE_VALUE else found
+    if out is None or out == NONE_VALUE:
+        return found
+    for each in tensors_in(out):
+        gradients.replaced(frame, each, [found], node)
+    return out
 
 
 def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:

@@ -57,12 +57,14 @@ from amp_migrate.flow.domain.machine import (
     merged,
 )
 from amp_migrate.flow.domain.tensor import (
+    A_GRADIENT,
     ANY_UNIT,
     BUFFER,
     CUT,
     FLOWS,
     NORMALIZED,
     NOTHING,
+    OF_OVERFLOW,
     OTHER,
     PURE,
     ROUGH,
@@ -79,7 +81,7 @@ from amp_migrate.flow.domain.tensor import (
     settled,
     sure_of_either,
 )
-from amp_migrate.flow.events import A_RUNNING_BUFFER, Act
+from amp_migrate.flow.events import A_RUNNING_BUFFER, WHERE_NOT_FINITE, Act
 from amp_migrate.flow.python import attributes, command_line, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
@@ -467,7 +469,7 @@ def read(frame: Frame, tensor: Tensor, node: ast.AST) -> Value:
         tensor.precision,
         tensor.rank,
         tensor.place,
-        0,
+        A_GRADIENT,
         1,
         NOTHING,
         NOTHING,
@@ -540,6 +542,10 @@ def gauge(frame: Frame, value: Value, node: ast.AST, why: str) -> None:
 
 def stored(frame: Frame, tensor: Tensor, name: str, value: Value, node: ast.AST) -> None:
     """`p.grad = x`, `p.grad.data = x`, `p.grad.copy_(x)`: what is put into a gradient has to be of its scale."""
+    if name == "grad" and tensor.leaf:
+        _replaced(frame, tensor.leaf, [value], node)
+    elif name != "grad":
+        replaced(frame, tensor, [value], node)
     if not reads_of(value) or not (tensor.leaf if name == "grad" else tensor.reads):
         return
     kinds = {EMPTY}
@@ -555,6 +561,7 @@ def stored(frame: Frame, tensor: Tensor, name: str, value: Value, node: ast.AST)
 
 def changed_in_place(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.AST) -> None:
     """A tensor is changed: a gradient by a number, or a parameter by a gradient."""
+    replaced(frame, tensor, args.positional, node, name)
     if name in ("zero",) and tensor.reads:
         return
     for value in args.positional:
@@ -566,6 +573,23 @@ def changed_in_place(frame: Frame, tensor: Tensor, name: str, args: Arguments, n
         stored(frame, tensor, name, args.positional[0], node)
     elif tensor.reads and name in ("clamp", "clip", "copy", "add"):
         gauge(frame, one(tensor), node, "changed by a number")
+
+
+def replaced(frame: Frame, gradient: Tensor, by: Iterable[Value], node: ast.AST, name: str = "") -> None:
+    """Elements of what may be a gradient itself get another value, by an operator that is named or by an index."""
+    if gradient.tags & A_GRADIENT:
+        read = (each for each in frame.analysis.events.values() if each.act is Act.READ)
+        leaves = NOTHING.union(*(each.leaves for each in read if each.site in gradient.reads))
+        _replaced(frame, leaves, [one(gradient.but(tags=OF_OVERFLOW))] if name == "nan_to_num" else by, node)
+
+
+def _replaced(frame: Frame, leaves: frozenset[Atom], by: Iterable[Value], node: ast.AST) -> None:
+    """The gradients of some leaves get another value, which may go by whether they were finite."""
+    held = (each for value in by for each in tensors_in(all_in(frame, value)))
+    why = WHERE_NOT_FINITE if any(each.tags & OF_OVERFLOW for each in held) else ""
+    _, keys = states_of(frame, leaves)
+    optimizers = frozenset(key[1] for key in keys)
+    frame.analysis.event(frame, Act.REPLACED, node, leaves=leaves, optimizer=optimizers, why=why)
 
 
 def updated(frame: Frame, old: Tensor, value: Value, node: ast.AST) -> None:

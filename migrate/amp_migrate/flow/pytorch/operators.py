@@ -20,11 +20,13 @@ from amp_migrate.flow.domain.atoms import (
     many,
     one,
     reads_of,
+    tensors_in,
     tup,
     units_of,
 )
 from amp_migrate.flow.domain.contexts import OFF, ON, Autocast
 from amp_migrate.flow.domain.tensor import (
+    A_GRADIENT,
     A_PIECE,
     ANY_UNIT,
     ANYWHERE,
@@ -49,6 +51,7 @@ from amp_migrate.flow.domain.tensor import (
     LOW,
     NORMALIZED,
     NOTHING,
+    OF_OVERFLOW,
     OTHER,
     PATIENT,
     PERHAPS_HALVED,
@@ -270,7 +273,8 @@ def _facts(
             regions |= autocast.regions
     flows, reach, surely = _gradients(frame, tensors, precision)
     born = tensors[0].born if is_view and tensors[0].born else frozenset({frame.site(node)})
-    tags = _tags(name, tensors, operands, precision) & ~WAY_OF_GRADIENT
+    tags = _tags(name, tensors, operands, precision) & ~WAY_OF_GRADIENT | _of_overflow(name, args)
+    tags &= ~A_GRADIENT if not is_view or name == "clone" else -1
     if flows & FLOWS:
         tags |= halved(frame, tensors, reach, autocast if treatment == table.LOW else None)
         tags |= NORMALIZED if name in ("batch_norm", "instance_norm") and tensors[0].precision == F16 else 0
@@ -400,6 +404,16 @@ def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision
     if name in table.PRODUCTS:
         return tags
     return tags | ROUGH if name in _PIECEWISE and any(each.tags & ROUGH for each in tensors) else tags & ~ROUGH
+
+
+def _of_overflow(name: str, args: Arguments) -> int:
+    """Whether what comes out goes by whether gradients are finite."""
+    tensors = [tensor for value in args.all() for tensor in tensors_in(value)]
+    if name in table.OVERFLOW_TESTS or name == "nan_to_num":
+        is_asked = any(each.reads for each in tensors)
+    else:
+        is_asked = name in _CHOOSING and any(each.tags & OF_OVERFLOW for each in tensors)
+    return OF_OVERFLOW if is_asked else 0
 
 
 def _units(name: str, kind: str | None, operands: Sequence[Value], tensors: list[Tensor]) -> Units:
@@ -600,6 +614,8 @@ def compare(frame: Frame, left: Value, right: Value, node: ast.AST) -> Value:
     return found
 
 
+# What takes elements by a test, or makes another test of it.
+_CHOOSING = table.VIEWS | table.SIZELESS | frozenset("where masked_fill bitwise_not bitwise_or bitwise_and".split())
 # A weighed mean of probabilities stays one through these.
 _KEEPING = frozenset("add mul multiply cat concat stack index getitem clamp clamp_min clip where scatter_add".split())
 _PIECEWISE = table.LINEAR - frozenset("sum nansum mean nanmean".split())  # which takes no two elements of one tensor

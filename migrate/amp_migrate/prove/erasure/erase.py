@@ -36,7 +36,10 @@ from amp_migrate.tables.apex_names import CLIPS_IN_STEP
 MayGo: TypeAlias = "Callable[[ast.expr, Scope], bool]"
 _Node = TypeVar("_Node", bound=ast.AST)
 _MARKS = {SCALER: MARK, SCALE: "<scale>"}
-_PUTS = frozenset({"scatter_", "scatter_add_", "index_copy_", "index_add_", "index_put_", "masked_scatter_"})
+# What changes a tensor in place by others, which are of its type.
+_PUTS = frozenset(
+    {"scatter_", "scatter_add_", "index_copy_", "index_add_", "index_put_", "masked_scatter_"}
+) | frozenset({"addmm_", "addbmm_", "baddbmm_", "addmv_", "addr_"})
 _ZERO_GRAD = {"set_grads_to_None": "set_to_none"}  # what Apex's optimizers call otherwise
 _LEAST = -3.4e38  # of float32, and of bfloat16
 _CAST = "torch.amp.autocast_mode._cast"  # its old form has no device
@@ -705,7 +708,7 @@ def _number(node: ast.expr) -> float | None:
 def _without_cast(target: ast.expr, value: ast.expr) -> ast.expr:
     """What `buffer[i] = value.to(buffer.dtype)` assigns: what is put into a tensor takes its type anyway.
 
-    `buffer.scatter_(0, index, value)` takes a value of its own type only.
+    `buffer.scatter_(0, index, value)` and `buffer.addmm_(x, y)` take values of its own type only.
     """
     is_put = isinstance(target, ast.Subscript) or (isinstance(target, ast.Attribute) and target.attr in _PUTS)
     if not is_put or not isinstance(value, ast.Call) or not is_method(value, "to"):

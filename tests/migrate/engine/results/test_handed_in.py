@@ -107,3 +107,41 @@ def test_nor_does_one_that_is_handed_to_another_step(tmp_path: Path) -> None:
         "\nTrainer(", "\nOther(Good(net), torch.optim.AdamW(net.parameters()), loader).train()\nTrainer("
     )
     assert changed(migrated(tmp_path, NO_ISLAND, main)) == ["other.py"]
+
+
+ENGINES = """
+from ignite.engine import Engine
+
+
+def make_trainer(actor, optimizer):
+    def update(engine, data):
+        actor.train(True)
+        loss, stats = actor(data)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return stats
+
+    return Engine(update)
+"""
+MAIN_OF_ENGINE = """
+import torch
+from actors import Actor
+from trainer import make_trainer
+
+
+net = torch.nn.Linear(4, 1).cuda()
+loader = [(torch.randn(8, 4), torch.rand(8, 1))]
+optimizer = torch.optim.AdamW(net.parameters())
+trainer = make_trainer(Actor(net), optimizer)
+trainer.run(loader)
+"""
+
+
+def test_a_step_of_a_function_that_goes_out_of_sight_is_read_with_what_its_maker_was_handed(tmp_path: Path) -> None:
+    files = {"trainer": ENGINES, "actors": ACTORS.format(loss=ISLAND), "main": MAIN_OF_ENGINE}
+    for name, text in files.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    outcome = migrate([tmp_path], Settings())
+    assert changed(outcome) == ["actors.py", "main.py", "trainer.py"]
+    assert any(each.message.endswith("autocast refuses it: binary_cross_entropy") for each in outcome.findings)

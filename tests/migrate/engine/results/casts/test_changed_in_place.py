@@ -55,6 +55,12 @@ def test_operands_that_are_float32_already_are_left_alone(migrate: Check) -> Non
     assert "+ distances(features, features).mean()\n" in plan.after
 
 
+def test_what_may_be_anything_gets_the_precision_of_what_it_is_added_to(migrate: Check) -> None:
+    text = SCRIPT.replace("features = self.body(x)", "features = self.body(x) if x.ndim == 2 else load(x)")
+    plan = migrate(text.format(given="a, b.t()"))
+    assert "    found.addmm_(a.to(found.dtype), b.t().to(found.dtype), beta=1, alpha=-2)\n" in plan.after
+
+
 @pytest.mark.parametrize("is_float", [True, False])
 def test_autocast_leaves_what_changes_in_place_alone(is_float: bool) -> None:
     found, a = torch.zeros(2, 2), torch.ones(2, 2, dtype=torch.float32 if is_float else torch.bfloat16)
