@@ -12,6 +12,7 @@ from amp_migrate.analysis.arguments.argument_binding import fits
 from amp_migrate.analysis.bindings import BindingKind, dotted, module_and_name
 from amp_migrate.analysis.definitions import Definitions
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.library import Library
 from amp_migrate.analysis.objects import Method, Objects
 from amp_migrate.trees.nodes import find, method_of, walk
@@ -192,6 +193,41 @@ class Project:
                     and fits(function.node, call, bound=function.is_bound)
                 ):
                     yield CallSite(file, call)
+
+    def overriding(self, function: FunctionRef) -> tuple[FunctionRef, ...]:
+        """The other methods that a call of one may run, by the class of its object: what overrides it, or it overrides.
+
+        A class that calls a method which it does not have itself has it from those that derive from it.
+        """
+        if function.owner is None or function.name.startswith("__"):
+            return ()
+        found = [*self._above(function.file, function.owner, function.name)]
+        seen = {each for _, each in found}
+        for file, owner in found:  # grows while it is gone through
+            new = [each for each in self._derived(file, owner) if each[1] not in seen]
+            found += new
+            seen.update(each for _, each in new)
+        methods = ((file, owner, method_of(owner, function.name)) for file, owner in found)
+        return tuple(
+            FunctionRef(file, method, owner) for file, owner, method in methods if method not in (None, function.node)
+        )
+
+    def _above(self, file: File, owner: cst.ClassDef, name: str, depth: int = 0) -> Iterator[tuple[File, cst.ClassDef]]:
+        """A class, and those above it that have a method of a name or call it on `self`."""
+        calls = (each.func for each in walk(owner.body) if isinstance(each, cst.Call))
+        if method_of(owner, name) is not None or any(dotted(each) == f"self.{name}" for each in calls):
+            yield file, owner
+        for base in owner.bases if depth < MAX_HOPS else ():
+            found = self.definition(file, base.value)
+            if found is not None and isinstance(found[1], cst.ClassDef):
+                yield from self._above(found[0], found[1], name, depth + 1)
+
+    def _derived(self, where: File, owner: cst.ClassDef) -> Iterator[tuple[File, cst.ClassDef]]:
+        """The classes that derive from one."""
+        for file, node in self._uses(owner.name.value):
+            around = file.tree.parents[file.tree.parents[node]]
+            if isinstance(around, cst.ClassDef) and self.definition(file, node) == (where, owner):
+                yield file, around
 
     def module_of(self, file: File, full: str) -> File | None:
         """The project's file that an imported name is taken from."""

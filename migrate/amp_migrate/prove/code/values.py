@@ -682,6 +682,11 @@ class Values:
                 for function, skipped, _ in self._runs(each):
                     if not is_any or takes(function, call, skipped):
                         yield function, skipped, not is_any
+        if isinstance(func, ast.Attribute) and self._owner(func.value, scope) is not None:
+            for method in self._overriding(func.attr, scope.owner):
+                skipped = 0 if is_static(method) else 1
+                if takes(method, call, skipped):
+                    yield method, skipped, True
         if isinstance(func, ast.Attribute) and not any(isinstance(e, tuple) and e[0] == "method" for e in values):
             owner = func.value
             if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Name) and owner.func.id == "super":
@@ -693,6 +698,18 @@ class Values:
                 may_be = not all(map(_keeps_function, function.decorator_list)) or takes(function, call, skipped)
                 if may_be and isinstance(around.node, ast.ClassDef):
                     yield function, skipped, False
+
+    def _overriding(self, name: str, owner: ast.ClassDef | None) -> Iterator[Definition]:
+        """The methods that stand for one of a class in those that derive from it: `self` may be of any."""
+        for method, around in self._named.get(name, ()):
+            node = around.node if isinstance(around.node, ast.ClassDef) else None
+            if owner is not None and node is not None and node is not owner and owner in self._lineage(node):
+                yield method
+
+    def _lineage(self, node: ast.ClassDef, depth: int = 0) -> Iterator[ast.ClassDef]:
+        for each in self._above(node) if depth < 10 else ():
+            yield each
+            yield from self._lineage(each, depth + 1)
 
     def _of_classes(self, func: ast.Attribute, scope: Scope) -> Iterator[Definition]:
         """The methods that are named with their class."""

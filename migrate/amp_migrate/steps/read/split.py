@@ -22,6 +22,7 @@ from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.training_step import Backward, TrainingStep
 from amp_migrate.steps.read.gather import Gathered
 from amp_migrate.steps.read.value_calls import CalledTogether, ValueCalls
+from amp_migrate.steps.scaler.callers import with_overriding
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.trees.nodes import Statement, find
 
@@ -148,6 +149,9 @@ class Joiner:
 
     def _called_with(self, function: FunctionRef) -> CalledTogether | None:
         """A function with all its calls, and the others that these may run; None where they are not all known."""
+        overriding = with_overriding(self._project, function)
+        if len(overriding) > 1:
+            return overriding
         sites = self._sites_of(function)
         if sites:
             return {function: tuple(sites)}
@@ -167,9 +171,9 @@ class Joiner:
 
     def _sites_of(self, function: FunctionRef) -> list[CallSite] | None:
         """The calls of a function, where all are known."""
+        if function.owner is not None and (self._is_overridden(function) or self._project.overriding(function)):
+            return None
         if function.owner is not None and function.is_bound:
-            if self._is_overridden(function):
-                return None
             if self._project.is_only_method(function):
                 everywhere = self._project.call_sites(function)
                 if everywhere is not None:

@@ -37,6 +37,25 @@ def every_call(
     return sites or f"no call of {function.name}() is among the files that were given"
 
 
+def with_overriding(project: Project, function: FunctionRef) -> dict[FunctionRef, tuple[CallSite, ...]]:
+    """A method and those that calls of it may run by the class of its object, each with all calls that it takes.
+
+    Returns:
+        The method alone where some call of one of them is not known.
+    """
+    family = (function, *project.overriding(function))
+    known = [project.call_sites(each) for each in family]
+    sites = {site.call: site for found in known for site in found or ()}.values()
+    is_doubtful = None in known or any(True for each in family for _ in project.possible_calls(each))
+    if is_doubtful or len(family) == 1:
+        return {function: ()}
+    taken = {
+        each: tuple(site for site in sites if fits(each.node, site.call, bound=each.is_bound + site.filled))
+        for each in family
+    }
+    return {each: found for each, found in taken.items() if found}
+
+
 def is_uncalled(project: Project, site: CallSite, seen: tuple[cst.CSTNode, ...] = ()) -> bool:
     """Whether a call stands in a function that nobody calls, or only such functions."""
     node = site.file.tree.function(site.call)

@@ -21,7 +21,7 @@ from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.model.route import Creation, NewArgument, NewParameter, Route, Ways
 from amp_migrate.steps.read.value_calls import CalledTogether, ValueCalls
-from amp_migrate.steps.scaler.callers import every_call, hands_all_on, is_uncalled
+from amp_migrate.steps.scaler.callers import every_call, hands_all_on, is_uncalled, with_overriding
 from amp_migrate.steps.scaler.optimizer_origin import (
     container,
     displayed,
@@ -59,6 +59,7 @@ class Traveller:
         self._values = values
         self._gives = gives
         self._given: set[cst.ClassDef] = set()
+        self._taking: dict[cst.CSTNode, str] = {}  # methods that are being given a scaler, by that name
         self._uncalled: set[cst.CSTNode] = set()  # which pass a scaler on that nobody gives them
         self.ways = Ways()
 
@@ -243,8 +244,8 @@ class Traveller:
         seen: tuple[cst.CSTNode, ...],
     ) -> Route | Refusal:
         known = self.ways.parameters.get(node)
-        if known is not None:
-            return Route(known.name)
+        if known is not None or node in self._taking:
+            return Route(self._taking[node] if known is None else known.name)
         function = self.project.reference(file, node)
         last = max(names, key=lambda each: list(file.scopes.inside(node).bindings).index(each))
         together = self._called_with(function, seen, last)
@@ -261,9 +262,15 @@ class Traveller:
         idle = {site.file.tree.function(site.call): self._is_idle(site, each, taken[each]) for each, site in calls}
         if node in self._uncalled or not all(idle.values()):
             self._uncalled.update(each for each, is_idle in idle.items() if each is not None and is_idle)
+        overriding: dict[cst.CSTNode, str] = {
+            each.node: name for each in taken if len(taken) > 1 and each.owner is not None
+        }
         for each, site in calls:
             own = names if each.node is node else [taken[each]]
+            self._taking.update(overriding)
             step = self._through(site, each, own, taken[each], name, create, (*seen, node))
+            for other in overriding:
+                self._taking.pop(other, None)
             if isinstance(step, Refusal):
                 return step
             route = Route(
@@ -290,6 +297,9 @@ class Traveller:
         if function.node in self._uncalled:
             return {function: self.project.call_sites(function) or ()}
         sites = every_call(self.project, function, seen, optimizer)
+        overriding = with_overriding(self.project, function)
+        if len(overriding) > 1 and (not isinstance(sites, str) or not self.project.call_sites(function)):
+            return overriding
         if not isinstance(sites, str):
             return {function: sites}
         found = None if self._values is None or function.node in seen else self._values.together(function)

@@ -367,28 +367,45 @@ def test_helper_that_clips_before_somebody_else_steps(leaves: Check) -> None:
     )
 
 
-def test_helper_whose_subclass_goes_backward_otherwise(leaves: Check) -> None:
-    leaves(
-        """
-        class Trainer:
-            def __init__(self):
-                self.net = nn.Linear(2, 2)
-                self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+DERIVED = """
+  class Trainer:
+      def __init__(self):
+          self.net = nn.Linear(2, 2)
+          self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
++         self.scaler = torch.amp.GradScaler("cuda")
 
-            def go(self, x):
-                loss = self.net(x).sum()
-                loss.backward()
+-     def go(self, x):
+-         loss = self.net(x).sum()
+-         loss.backward()
++     def go(self, x, scaler):
++         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
++             loss = self.net(x).sum()
++         scaler.scale(loss).backward()
 
-            def train(self, x):
-                self.go(x)
-                self.optimizer.step()
+      def train(self, x):
+-         self.go(x)
+-         self.optimizer.step()
++         self.go(x, self.scaler)
++         self.scaler.step(self.optimizer)
++         self.scaler.update()
 
-        class Other(Trainer):
-            def go(self, x):
-                (2 * self.net(x).sum()).backward()
-        """,
-        "no optimizer.step() belongs to this backward()",
-    )
+  class Other(Trainer):
+-     def go(self, x):
+-         (2 * self.net(x).sum()).backward()
++     def go(self, x, scaler):
++         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
++             loss = 2 * self.net(x).sum()
++         scaler.scale(loss).backward()
+"""
+
+
+def test_helper_whose_subclass_goes_backward_otherwise(rewrites: Check) -> None:
+    rewrites(DERIVED)
+
+
+def test_helper_whose_subclass_does_less_of_the_step(leaves: Check) -> None:
+    original = "\n".join(line[2:] for line in DERIVED.splitlines() if not line.startswith("+"))
+    leaves(original.replace("(2 * self.net(x).sum())", "self.kept") + "\n", "one computes the loss or steps")
 
 
 def test_helper_among_other_code(leaves: Check) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from amp_migrate.engine.migrate import migrate as migrate_paths
-from amp_migrate.report.finding import Kind
+from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Settings
 
 Check = Callable[..., Any]
@@ -90,13 +90,79 @@ def test_who_is_never_called_hands_a_scaler_on_as_well(rewrites_files: Check) ->
     ids=["by pytest", "by who decorates it", "by a framework"],
 )
 def test_who_may_be_called_unseen_keeps_a_step_in_float32(tmp_path: Path, before: str, after: str) -> None:
-    for name, text in UNCALLED.items():
-        lines = dedent(text.replace("~ ", "  ").replace("STEP", "loss.backward(); optimizer.step()")).splitlines()
-        original = "\n".join(line[2:] for line in lines if not line.startswith("+"))
-        (tmp_path / name).write_text(original.replace(before, after) + "\n")
-    migration = migrate_paths([tmp_path], Settings())
-    assert not migration.changed
-    assert any("no call of" in each.message for each in migration.findings)
+    findings = _in_float32(tmp_path, UNCALLED, before, after)
+    assert any("no call of" in each.message for each in findings)
+
+
+def _in_float32(folder: Path, diffs: dict[str, str], before: str, after: str, only: str = "") -> tuple[Finding, ...]:
+    """What is said of the original of some diffs with something else in it, of which nothing is moved."""
+    for name, text in diffs.items():
+        plain = text.replace("~ ", "  ").replace("STEP", "loss.backward(); optimizer.step()")
+        original = "\n".join(line[2:] for line in dedent(plain).splitlines() if not line.startswith("+"))
+        (folder / name).write_text((original.replace(before, after) if only in ("", name) else original) + "\n")
+    outcome = migrate_paths([folder], Settings())
+    assert not outcome.changed
+    return tuple(outcome.findings)
+
+
+OVERRIDDEN = {
+    "base.py": """
+          import torch
+
+          class Basic:
+              def __init__(self):
+                  self.model = torch.nn.Linear(8, 2)
+                  self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        +         self.scaler = torch.amp.GradScaler("cuda")
+
+              def train(self, loader):
+                  for x, y in loader:
+        -             loss = torch.nn.functional.mse_loss(self.model(x), y)
+        -             self.optimize(self.optimizer, loss)
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +                 loss = torch.nn.functional.mse_loss(self.model(x), y)
+        +             self.optimize(self.optimizer, self.scaler, loss)
+
+              @staticmethod
+        -     def optimize(optimizer, loss):
+        +     def optimize(optimizer, scaler, loss):
+                  optimizer.zero_grad()
+        -         loss.backward()
+        -         optimizer.step()
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+    """,
+    "main.py": """
+          import torch
+          from base import Basic
+
+          class Clipped(Basic):
+              @staticmethod
+        -     def optimize(optimizer, loss):
+        +     def optimize(optimizer, scaler, loss):
+                  optimizer.zero_grad()
+        -         loss.backward()
+        +         scaler.scale(loss).backward()
+        +         scaler.unscale_(optimizer)
+                  torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], 5.0)
+        -         optimizer.step()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+
+          Clipped().train(loader)
+          Basic().train(loader)
+    """,
+}
+
+
+def test_what_overrides_a_step_moves_with_it(rewrites_files: Check) -> None:
+    rewrites_files(OVERRIDDEN)
+
+
+def test_what_overrides_a_step_and_cannot_move_keeps_it_in_float32(tmp_path: Path) -> None:
+    findings = _in_float32(tmp_path, OVERRIDDEN, "optimizer.step()", "optimizer.step(lambda: 0.0)", only="main.py")
+    assert len([each for each in findings if "cannot be used with a loss scaler" in each.message]) == 2
 
 
 # A folder of a package, under another name: nothing in it is what `kge.model` stands for.
