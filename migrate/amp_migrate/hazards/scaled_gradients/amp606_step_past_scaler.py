@@ -55,7 +55,7 @@ RULE = Rule(
     ),
     why=(
         "`scaler.step` unscales the gradients if nobody has, and skips the step when one of them is infinite. "
-        "`optimizer.step()` does neither."
+        "`optimizer.step()` does neither; behind `scaler.step` it is a second step on the same gradients."
     ),
     sources=(f"{EXAMPLES}#typical-mixed-precision-training",),
     safety=Safety.MANUAL,
@@ -65,13 +65,21 @@ _BY_HAND = frozenset({"get_scale", "isfinite", "isinf", "isnan"})
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every plain step on scaled gradients, or on unscaled ones that nobody has looked at."""
+    """Every plain step on scaled gradients, on unscaled ones that nobody has looked at, or behind the scaler's."""
     for course in script.courses:
         if _looks_by_hand(course):
             continue
         elsewhere = {event.optimizer for event in course.of(Act.SCALER_STEP)}
         for event, seen in course.reached(Act.STEP):
             kinds = {state.gradients for state in seen.first or seen.again}
+            if kinds == {Gradients.SPENT} and _has_scaled(course, event, Act.SCALER_STEP):
+                step = script.file.tree.quote(event.node)
+                yield Hazard(
+                    event.node,
+                    f"{step} steps again on what {course.scaler} has stepped on, also where it has skipped that",
+                    f"delete it: {course.scaler}.step() has called it where the gradients are finite",
+                )
+                continue
             if event.optimizer in elsewhere or not kinds or not kinds <= {Gradients.SCALED, Gradients.UNSCALED}:
                 continue
             if not course.is_alone and not _has_scaled(course, event):
@@ -87,9 +95,13 @@ def detect(script: Script) -> Iterator[Hazard]:
             )
 
 
-def _has_scaled(course: Course, event: Event) -> bool:
-    """Whether it is the scaler of a course, of several in its function, that has scaled the gradients of a step."""
-    working = (*course.backwards, *course.of(Act.UNSCALE, Act.SCALER_STEP, Act.UPDATE))
+def _has_scaled(course: Course, event: Event, *acts: Act) -> bool:
+    """Whether it is the scaler of a course, of several in its function, that has scaled the gradients of a step.
+
+    Args:
+        acts: what it has done since, if that is to be known; else any of its doings names it.
+    """
+    working = course.of(*acts) if acts else (*course.backwards, *course.of(Act.UNSCALE, Act.SCALER_STEP, Act.UPDATE))
     scalers = {atom for each in working for atom in each.scalers}
     about = [(machine, atom) for one in event.known for machine, _, of, _ in one.reached for atom in of]
     known = [machine.grad(atom) for machine, atom in about]

@@ -37,6 +37,47 @@ def test_a_plain_step_on_unscaled_gradients_is_told(marked: Check) -> None:
     assert "never asked whether they are finite" in found[0].message
 
 
+SECOND = """
+    def train(model, optimizer, scaler, loader, use_amp):
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = F.mse_loss(model(x), y)
+            {body}
+"""
+SCALED = "scaler.scale(loss).backward()\n            "
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "scaler.step(optimizer)\n            {step}\n            scaler.update()",
+        "scaler.step(optimizer)\n            scaler.update()\n            {step}",
+        "if use_amp:\n                scaler.step(optimizer)\n                scaler.update()\n                {step}",
+    ],
+)
+def test_a_plain_step_behind_that_of_the_scaler_is_told(marked: Check, body: str) -> None:
+    found = marked(SECOND.format(body=SCALED + body.format(step="optimizer.step()  # AMP606")))
+    assert found[0].hint.startswith("delete it: scaler.step() has called it")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        SCALED + "scaler.step(optimizer)\n            scaler.update()\n            optimizer.zero_grad()\n"
+        "            F.mse_loss(model(x), y).backward()\n            optimizer.step()",
+        "if use_amp:\n                scaler.scale(loss).backward()\n                scaler.step(optimizer)\n"
+        "                scaler.update()\n            else:\n                loss.backward()\n"
+        "                optimizer.step()",
+        "if use_amp:\n                scaler.scale(loss).backward()\n                scaler.step(optimizer)\n"
+        "                scaler.update()\n                continue\n            loss.backward()\n"
+        "            optimizer.step()",
+    ],
+)
+def test_one_on_other_gradients_is_not(clean: Check, body: str) -> None:
+    clean(SECOND.format(body=body))
+
+
 TWO = """
     opt_g, opt_d = torch.optim.Adam(net.parameters()), torch.optim.Adam(disc.parameters())
     scaler_g, scaler_d = torch.amp.GradScaler("cuda"), torch.amp.GradScaler("cuda")
