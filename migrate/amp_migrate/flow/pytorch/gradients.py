@@ -262,15 +262,25 @@ def _gets_one(parameters: frozenset[Atom] | None, surely: Leaves) -> bool:
     )
 
 
-def _are_told_apart(parameters: frozenset[Atom] | None, reach: Leaves, surely: Leaves) -> bool:
+def _are_told_apart(registry: Registry, optimizer: Atom, reach: Leaves, surely: Leaves) -> bool:
     """Whether it is known of a loss that it is computed from an optimizer's parameters on some ways, and not on others.
 
     It is not where somebody sees neither all parameters nor what the loss is computed from, or knows no more than that
-    it is one of several things.
+    it is one of several things that optimizers have: where the loss is of none of them, it is there for nothing else.
     """
+    parameters = registry.optimizers.get(optimizer)
     seen = (parameters or NOTHING) | (reach - surely)
-    is_one_of_them = any(overlap(parameters, each) is not False for each in surely if isinstance(each, frozenset))
+    choices = (each for each in surely if isinstance(each, frozenset) and not _is_of_nobody(registry, each))
+    is_one_of_them = any(overlap(parameters, each) is not False for each in choices)
     return bool(parameters) and not is_one_of_them and all(isinstance(getattr(e, "owner", None), Obj) for e in seen)
+
+
+def _is_of_nobody(registry: Registry, choice: frozenset[Atom]) -> bool:
+    """Whether one of several leaves is a tensor by itself that no optimizer can have."""
+    return any(
+        all(overlap(parameters, frozenset({leaf})) is False for parameters in registry.optimizers.values())
+        for leaf in standalone_leaves(choice)
+    )
 
 
 def is_guess(frame: Frame, optimizers: Iterable[Atom], leaves: frozenset[Atom]) -> bool:
@@ -354,7 +364,7 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
     event.scaler = join(event.scaler, frozenset(each.scaler for each in kinds if each.scaler is not None))
     for site in NOTHING.union(*(each.unread for each in tensors)):
         analysis.event(frame, Act.UNREAD_LOSS, node, site=site, why=analysis.pytorch.called[site])
-    registered = frame.analysis.pytorch.registry.optimizers
+    registry = frame.analysis.pytorch.registry
 
     def change(machine: Machine, targets: Mapping[Atom, bool | None], is_any: bool) -> Iterable[Machine]:
         is_apart = sum(not answer for answer in targets.values()) <= _MOST_UNSURE
@@ -364,7 +374,7 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
                 old = machine.grad(atom) or UNKNOWN_GRAD
                 new = _accumulated(old, kind.but(guessed=is_any or not answer))
                 # Of a loss that is computed from these parameters on some ways, there are ways with no gradient.
-                kept = old.but(guessed=old.guessed or not _are_told_apart(registered.get(atom), reach, surely))
+                kept = old.but(guessed=old.guessed or not _are_told_apart(registry, atom, reach, surely))
                 options.append([new] if answer or new is kept else [new, kept] if is_apart else [LOST_GRAD])
             for chosen in product(*options):
                 yield machine.but(dict(zip(map(grad_key, targets), chosen, strict=True)))

@@ -1163,6 +1163,41 @@ def test_a_loss_that_may_be_of_no_parameter_is_named() -> None:
     assert named in plan.findings[0].message
 
 
+REPLACED = """\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(model(x.cuda()), y.cuda())
+    if {test}:
+        loss = torch.tensor(0.0, requires_grad=True).to(loss.device)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "test", ["torch.isnan(loss)", "not torch.isfinite(loss).all()", "is_bad(loss)", "loss != loss"]
+)
+def test_so_is_one_that_a_constant_takes_the_place_of(test: str) -> None:
+    text = REPLACED.format(test=test)
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert "a scaler steps an optimizer without gradients" in plan.findings[0].message
+    assert "autocast" in migrate_text(text, Settings(Dtype.BF16)).after
+
+
+@pytest.mark.parametrize(
+    "instead", ["loss * 0.0", "torch.nan_to_num(loss)", "loss + torch.tensor(0.0, requires_grad=True)"]
+)
+def test_one_that_stays_a_loss_of_the_model_moves(instead: str) -> None:
+    text = REPLACED.format(test="torch.isnan(loss)").replace("torch.tensor(0.0, requires_grad=True)", instead)
+    assert "scaler.step(optimizer)" in migrate_text(text, Settings()).after
+
+
 WEIGHTS = """\
 import torch
 from torch import nn
