@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from amp_migrate.flow.analysis import Analysis
-from amp_migrate.flow.domain.atoms import NEVER, External, Obj, Opaque, Value, tensor_of
+from amp_migrate.flow.domain.atoms import NEVER, External, Obj, Opaque, Part, Value, tensor_of
 from amp_migrate.flow.domain.contexts import OFF
 from amp_migrate.flow.domain.tensor import F32, F64, LOW, Tensor
 from amp_migrate.flow.events import A_ROUGH_INVERSE, A_ROUNDED_PROBABILITY, A_RUNNING_BUFFER, Act, Event
@@ -80,20 +80,28 @@ class Casts:
             return () if event.tensor is None else self._before_rounding(event.tensor)
         if event.tensor is None or not event.tensor.regions:
             return ()
+        if event.act is Act.LOW_LEAF:
+            owners = (leaf.owner for leaf in event.leaves if isinstance(leaf, Part) and isinstance(leaf.owner, Obj))
+            making = [self._calls.get(owner.site) for owner in owners]
+            if not all(each is not None and _makes_another(each) for each in making):
+                return ()
+            return tuple(cast for call in making if call for cast in self._of_low(call, self._codes[call], event))
         if event.act is Act.INDEX_STORE:
             return tuple(self._stored(event))
         if event.act is Act.MISMATCH and not (self._is_left(event) or self._changes_more_precise(event)):
             return ()
         if event.act is Act.FOREIGN and not _is_outside(event):
             return ()
-        found: dict[FloatCast, None] = {}
-        for each in self._operands(event.node):
-            if self._is_from(each, event.tensor):
-                for cast in self._outward(each, event.code, event):
-                    found[cast] = None
+        found = tuple(self._of_low(event.node, event.code, event))
         if not found and event.act is Act.MISMATCH and not self._is_left(event):
             return tuple(self._like_what_changes(event))
-        return tuple(found)
+        return found
+
+    def _of_low(self, node: ast.AST, code: Code, event: Event) -> Iterator[FloatCast]:
+        """The casts of the operands of a node that are low as what an event is about."""
+        assert event.tensor is not None
+        casts = (self._outward(each, code, event) for each in self._operands(node) if self._is_from(each, event.tensor))
+        yield from dict.fromkeys(cast for of_one in casts for cast in of_one)
 
     def _like_what_changes(self, event: Event) -> Iterator[FloatCast]:
         """The operands of what changes in place, in its precision: whatever they are, they have to agree with it."""
@@ -461,6 +469,11 @@ def _is_parameter(code: Code, name: str) -> bool:
 
 def _holds(code: Code, site: Site) -> bool:
     return code.file == site.file and code.site.line <= site.line <= code.site.end_line
+
+
+def _makes_another(call: ast.Call) -> bool:
+    """Whether a call that gives a leaf makes it: `x.requires_grad_()` changes what has a name already."""
+    return not (isinstance(call.func, ast.Attribute) and call.func.attr == "requires_grad_" and _path(call.func.value))
 
 
 def _path(node: ast.expr) -> bool:

@@ -72,6 +72,7 @@ _MENDED = frozenset(
     (
         WRONG_BY_ITSELF[Act.LEFT_FLOAT],
         WRONG_BY_ITSELF[Act.ON_CPU],
+        WRONG_BY_ITSELF[Act.LOW_LEAF],
         WRONG_BY_ITSELF[Act.MISMATCH],
         WRONG_BY_ITSELF[Act.INDEX_STORE],
         WRONG_BY_ITSELF[Act.FOREIGN],

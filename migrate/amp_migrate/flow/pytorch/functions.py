@@ -78,7 +78,7 @@ _SAME_OBJECT = frozenset(
         "torch.nn.utils.weight_norm torch.nn.utils.spectral_norm torch.nn.utils.parametrizations.spectral_norm "
         "torch.nn.utils.parametrizations.weight_norm apex.parallel.convert_syncbn_model tqdm.tqdm tqdm.auto.tqdm "
         "tqdm.trange "
-        "torch.autograd.Variable torch.jit.ignore torch.cuda.amp.autocast_mode._cast"
+        "torch.jit.ignore torch.cuda.amp.autocast_mode._cast"
     ).split()
 )
 _READY = frozenset(("torch.cuda.is_available", "torch.backends.cudnn.is_available", "torch.cuda.is_bf16_supported"))
@@ -475,9 +475,19 @@ def _parameter(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     base = given or made(F32, SHAPED)
     is_frozen = constant(args.get(1, "requires_grad") or const(True)) is False
     place = base.place if base.place != CPU else 4
+    if given is not None:
+        frame.write(owner, gradients.MADE_OF, one(given))
     return one(
         made(base.precision, base.rank, place, flows=CUT if is_frozen else FLOWS, leaf=frozenset({Part(owner, "")}))
     )
+
+
+def _variable(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """`Variable(x)` is `x`, and has a gradient of its own where that is asked for."""
+    given = args.get(0, "data") or UNKNOWN
+    if constant(args.get(1, "requires_grad") or const(False)) is not True:
+        return given
+    return frozenset(tensors.as_leaf(frame, each, node) if isinstance(each, Tensor) else each for each in given)
 
 
 def _autograd_grad(frame: Frame, args: Arguments, node: ast.AST) -> Value:
@@ -633,6 +643,7 @@ _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     "torch.utils.cpp_extension.load_inline": _compiled,
     "torch.utils.checkpoint.checkpoint_sequential": _checkpoint_sequential,
     "torch.nn.Parameter": _parameter,
+    "torch.autograd.Variable": _variable,
     "torch.nn.parameter.Parameter": _parameter,
     "torch.autograd.grad": _autograd_grad,
     "torch.autograd.backward": _autograd_backward,

@@ -639,10 +639,11 @@ def make_optimizer(frame: Frame, optimizer: Obj, args: Arguments, node: ast.AST)
     if given is not None:
         frame.write(optimizer, PARAMETERS, given)
     note_optimizer(frame, optimizer, leaves)
-    for leaf in standalone_leaves(leaves or NOTHING):
-        for tensor in tensors_in(frame.read(leaf.owner, MADE_OF)):
+    for leaf in leaves or NOTHING:
+        made_of = frame.read(leaf.owner, MADE_OF) if isinstance(leaf, Part) and isinstance(leaf.owner, Obj) else NEVER
+        for tensor in tensors_in(made_of):
             if tensor.may_be_low and tensor.regions:
-                frame.analysis.event(frame, Act.LOW_LEAF, node, tensor=tensor)
+                frame.analysis.event(frame, Act.LOW_LEAF, node, tensor=tensor, leaves=frozenset({leaf}))
     frame.analysis.event(frame, Act.OPTIMIZER_MADE, node, optimizer=one(optimizer), leaves=leaves or NOTHING)
     if optimizer not in frame.analysis.plural:
         gone = [("stepped", scaler, optimizer) for scaler in frame.analysis.pytorch.registry.scalers]

@@ -176,6 +176,11 @@ def _requiring(frame: Frame, tensor: Tensor, node: ast.AST, wanted: bool) -> Ten
     return tensor.but(flows=FLOWS, leaf=frozenset({leaf}))
 
 
+def as_leaf(frame: Frame, tensor: Tensor, node: ast.AST) -> Tensor:
+    """The elements of a tensor with a gradient of their own, whatever they were computed from."""
+    return _requiring(frame, _detached(tensor), node, wanted=True)
+
+
 def standalone(frame: Frame, node: ast.AST) -> Part:
     """The leaf that a tensor is which gets a gradient of its own."""
     leaf = Part(Obj(frame.site(node), frame.context_of_objects, STANDALONE), "")
