@@ -327,6 +327,10 @@ class PyTorch:
         if any(each.tags & ROUGH for each in tensors_in(value)):
             for each in tensors_in(frame.read(owner, name)):
                 gradients.updated(frame, each, value, node)
+        made = [each.path for each in value if isinstance(each, Opaque) and each.path[1:] == ("()",)]
+        if made and isinstance(owner, Obj) and attributes.is_module(frame, owner):
+            for path in made:
+                self._ask(path, _KEPT)
 
     def tensor_stored(self, frame: Frame, tensor: Tensor, name: str, value: Value, node: ast.AST) -> None:
         """An attribute of a tensor is stored: `p.grad = None` clears a gradient, `p.data = x` changes a precision."""
@@ -461,13 +465,33 @@ class PyTorch:
             found = self._method_of_unknown(
                 frame, Opaque(callee.path[:-1]), str(callee.path[-1])[1:], callee, args, node
             )
+            if self._has_weights(frame, callee, _RUN):
+                modules.cast_of_unknown(frame, callee, node)
             kind = callee.path[0] if len(callee.path) == 2 else None
             return join(found, self._made_out_of_sight(frame, kind, node)) if isinstance(kind, Class) else found
         self._out_of_sight(frame, args, node)
         is_module = self.is_like_module(frame, callee)
         if is_module:
             self.analysis.event(frame, Act.RUN, node, subject=one(callee))
+        elif self._has_weights(frame, callee, _KEPT):
+            self._ask(callee.path, _RUN)
+            modules.cast_of_unknown(frame, callee, node)
         return modules.unknown_result(frame, one(callee), args, node, is_module=is_module)
+
+    def _has_weights(self, frame: Frame, unknown: Opaque, seen: str) -> bool:
+        """Whether something unknown may have weights, or be a method of what has: it is kept by a module."""
+        for end in range(2, len(unknown.path) + 1):
+            self.analysis.heap.read(_ASKED, ".".join(map(str, unknown.path[:end])), frame.task)
+            if self.asked.get(unknown.path[:end], set()) >= {_KEPT, seen}:
+                return True
+        return False
+
+    def _ask(self, path: tuple[object, ...], what: str) -> None:
+        """Note what is done with something unknown."""
+        asked = self.asked.setdefault(path, set())
+        if what not in asked:
+            asked.add(what)
+            self.analysis.heap.signal(_ASKED, ".".join(map(str, path)))
 
     def _made_out_of_sight(self, frame: Frame, kind: Class, node: ast.AST) -> Value:
         """What a class method of a base that was not read may make: `Model.from_pretrained(path)`."""
@@ -521,11 +545,9 @@ class PyTorch:
         self, frame: Frame, owner: Opaque, name: str, callee: Opaque, args: Arguments, node: ast.AST
     ) -> Value:
         """A method of something unknown: what it is shows in what is done with it."""
-        asked = self.asked.setdefault(owner.path, set())
         self.analysis.heap.read(_ASKED, ".".join(map(str, owner.path)), frame.task)
-        if name not in asked:
-            asked.add(name)
-            self.analysis.heap.signal(_ASKED, ".".join(map(str, owner.path)))
+        self._ask(owner.path, name)
+        asked = self.asked[owner.path]
         self._declared(frame, name, args, node)  # be it a group of a parser's, or a parser of another file
         registry = self.registry
         word = owner.name.lower()
@@ -771,6 +793,7 @@ def _gradient_like(tensor: Tensor) -> Tensor:
 _ASKED = External("<asked>")
 CONTEXT_OF_FUNCTION = "torch.autograd.function.FunctionCtx"
 _SAVED_TENSORS = "<saved>"
+_KEPT, _RUN = "kept by a module", "run as a whole"  # what is done with the unknown, beside the names of its methods
 _MODULE_EVIDENCE = frozenset(
     "children eval modules named_children named_modules named_parameters no_sync parameters train".split()
 )

@@ -475,11 +475,17 @@ def unknown_result(
         born=frozenset({frame.site(node)}),
         unread=unread.noted(frame, name or unread.name_of(frame, callee), node),
     )
-    if is_module and autocast.may_be_on and autocast.cache & ON:
-        for module in callee:
-            if isinstance(module, Obj) or (isinstance(module, Opaque) and module.path):
-                cast_weight(frame, Part(module, "*"), frame.now.context.gradients, frame.site(node))
+    for module in callee if is_module else ():
+        if isinstance(module, Obj) or (isinstance(module, Opaque) and module.path):
+            cast_of_unknown(frame, module, node)
     return one(Opaque((frame.site(node), "()"), tensor))
+
+
+def cast_of_unknown(frame: Frame, module: Atom, node: ast.AST) -> None:
+    """Autocast casts the weights of what nobody looks into."""
+    context = frame.now.context
+    if context.cuda.may_be_on and context.cuda.cache & ON:
+        cast_weight(frame, Part(module, "*"), context.gradients, frame.site(node))
 
 
 def depending_on(frame: Frame, result: Value, owner: Atom) -> Value:
