@@ -20,6 +20,7 @@ from amp_migrate.steps.model.training_step import Backward, GradientUse, Optimiz
 from amp_migrate.tables.torch_names import CLIPPING, GRADIENT_FUNCTIONS
 from amp_migrate.trees.nodes import (
     LOOP_TYPES,
+    STATEMENT_TYPES,
     Block,
     Statement,
     blocks,
@@ -72,7 +73,8 @@ def gradient_uses(
     using = [
         s
         for s in nested_statements(body)
-        if s not in dead and s not in own and order[s] > starts[0] and uses_gradients(file, roles, s)
+        if s not in dead and s not in own and order[s] > starts[0] and not _is_apart(tree, s, backwards)
+        if uses_gradients(file, roles, s)
     ]
     if len({dotted(step.optimizer) for step in steps}) == 1:
         using = [each for each in using if not _is_cleared(tree, each, body, backwards)]
@@ -109,6 +111,19 @@ def gradient_uses(
             elif clip is None and any(_clips(file, roles, part) for part in header(statement)):
                 return Refusal(file, statement, *_NOT_YET)
     return tuple(sorted(found, key=lambda use: order[use.before]))
+
+
+def _is_apart(tree: Tree, statement: Statement, backwards: list[Backward]) -> bool:
+    """Whether no loss has gone backward where a statement runs: it stands in another branch, in no loop of theirs."""
+    around = [*tree.ancestors(statement)]
+    for each in (backward.statement for backward in backwards):
+        holder = next(
+            (node for node in tree.ancestors(each) if node in around and isinstance(node, STATEMENT_TYPES)), None
+        )
+        is_looped = any(isinstance(node, LOOP_TYPES) for node in tree.ancestors(each) if node in around)
+        if is_looped or not isinstance(holder, cst.If) or not exclude(tree, statement, each):
+            return False
+    return bool(backwards)
 
 
 def _is_cleared(tree: Tree, statement: Statement, body: Block, backwards: list[Backward]) -> bool:

@@ -771,3 +771,39 @@ def test_gradients_of_another_optimizer_are_still_scaled_there(leaves: Check) ->
         """,
         "a gradient is used while the loss scale is in it: printed",
     )
+
+
+def test_a_step_of_another_branch_reads_other_gradients(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def train(model, optimizer, loader):
+        + def train(model, optimizer, scaler, loader):
+              for i, (x, y) in enumerate(loader):
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        -         loss.backward()
+        +         scaler.scale(loss).backward()
+                  if i % 2:
+        +             scaler.unscale_(optimizer)
+                      nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        -             optimizer.step()
+        +             scaler.step(optimizer)
+        +             scaler.update()
+                      optimizer.zero_grad()
+
+          def main(one, loader):
+        ~     MODEL
+              if one:
+                  for i, (x, y) in enumerate(loader):
+        ~             loss = nn.functional.mse_loss(model(x), y)
+        -             loss.backward()
+        +             scaler.scale(loss).backward()
+                      if i % 2:
+        -                 optimizer.step()
+        +                 scaler.step(optimizer)
+        +                 scaler.update()
+                          optimizer.zero_grad()
+              else:
+        -         train(model, optimizer, loader)
+        +         train(model, optimizer, scaler, loader)
+        """
+    )
