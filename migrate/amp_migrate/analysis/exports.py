@@ -29,6 +29,16 @@ def takers(project: Project, file: File, name: str) -> list[File]:
     return found
 
 
+def taken(project: Project, file: File, other: File) -> set[str] | None:
+    """The names that a file takes from another by importing each of them; None where it may take anything."""
+    bindings = [b for scope in file.scopes.all() for bs in scope.bindings.values() for b in bs if b.imported]
+    is_whole = any(project.library.module(each.imported, file) is other for each in bindings)
+    if is_whole or any(project.library.module(each, file) is other for each in file.scopes.module.star_imports):
+        return None
+    by_name = (each.imported.rpartition(".") for each in bindings)
+    return {name for module, _, name in by_name if module and project.library.module(module, file) is other}
+
+
 def _takes(project: Project, other: File, use: cst.CSTNode, file: File) -> bool:
     """Whether an expression of another file is something of the module `file`, as in `compat.autocast`."""
     return isinstance(use, cst.Attribute) and any(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
 import libcst as cst
 
-from amp_migrate.analysis.exports import is_exported
+from amp_migrate.analysis.exports import is_exported, taken
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.imported import imported_files
 from amp_migrate.analysis.project import Project
@@ -22,6 +23,8 @@ from amp_migrate.steps.apex.uses.apex_guards import insists
 from amp_migrate.tables.apex_names import AMP, INITIALIZE, SHIM
 from amp_migrate.trees.nodes import is_constant
 from amp_migrate.trees.own_calls import named_arguments
+
+_OF_STEPS = re.compile(r"\b(?:amp|apex|backward|FP16_Optimizer|loss_scale|master_params|zero_grad)\b")
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,9 @@ def scripts_of(project: Project, files: Sequence[File], handed: Mapping[File, Fi
     script_of = {file: [file] for file in files}
     files = [file for file in files if not is_idle(project, [file])]
     using, starting = frozenset(files), [file for file in files if starts(file)]
-    related = {file: list(imported_files(project, file)) for file in files}
+    related = {
+        file: [each for each in imported_files(project, file) if _takes_step(project, file, each)] for file in files
+    }
     for other in files if len(starting) < len(files) else ():
         for file in _helped(project, starting, other) if other not in starting else ():
             related[file].append(other)
@@ -96,6 +101,26 @@ def scripts_of(project: Project, files: Sequence[File], handed: Mapping[File, Fi
         if wraps in script_of:
             script_of[wraps].append(file)
     return list(dict.fromkeys(map(tuple, script_of.values())))
+
+
+def _takes_step(project: Project, file: File, other: File) -> bool:
+    """Whether a file may take something from another that has to do with its steps, and not only a learning rate."""
+    names = taken(project, file, other)
+    return names is None or not names.isdisjoint(_of_steps(other))
+
+
+def _of_steps(file: File) -> set[str]:
+    """The names of a file whose definitions say anything of Apex or of training, or use one that does."""
+    tree, bound = file.tree, file.scopes.module.bindings
+    top = {name: {tree.lift(each.node, tree.module) for each in bindings} for name, bindings in bound.items()}
+    texts = {name: " ".join(map(tree.code, nodes)) for name, nodes in top.items() if "." not in name}
+    found = {name for name, text in texts.items() if _OF_STEPS.search(text)}
+    while True:
+        says = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(found)))})\b")
+        new = {name for name, text in texts.items() if name not in found and found and says.search(text)}
+        if not new:
+            return found
+        found |= new
 
 
 def _helped(project: Project, starting: Sequence[File], other: File) -> list[File]:

@@ -782,3 +782,56 @@ def test_scripts_that_share_a_trainer_and_initialize_each_in_its_own_way(rewrite
                 """,
         }
     )
+
+
+def test_a_script_that_takes_a_learning_rate_of_another_moves_without_it(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "schedule.py": """
+                  def warmup(step):
+                      return min(step / 10, 1.0)
+
+                  def go_back(loss, optimizer):
+                -     from apex import amp
+                +     from amp_shim import amp
+                      with amp.scale_loss(loss, optimizer) as scaled_loss:
+                          print(scaled_loss)
+
+                  def start(model, optimizer):
+                -     from apex import amp
+                +     from amp_shim import amp
+                      return amp.initialize(model, optimizer)
+            """,
+            "main.py": """
+                  import torch
+                  from torch import nn
+                - from apex import amp
+                  from schedule import warmup
+
+                  MODEL
+                ~ INITIALIZE
+                ~ APEX_EPOCH
+                  optimizer.param_groups[0]["lr"] = warmup(3)
+            """,
+        }
+    )
+
+
+@pytest.mark.parametrize("taken", ["from schedule import again", "import schedule", "from schedule import *"])
+def test_a_script_that_may_take_a_step_of_another_goes_its_way(tmp_path: Path, taken: str) -> None:
+    (tmp_path / "schedule.py").write_text(
+        "from apex import amp\n\ndef go_back(loss, optimizer):\n"
+        "    with amp.scale_loss(loss, optimizer) as scaled_loss:\n        print(scaled_loss)\n\n"
+        "def start(model, optimizer):\n    return amp.initialize(model, optimizer)\n\n"
+        "def again(*args):\n    return go_back(*args)\n"
+    )
+    (tmp_path / "main.py").write_text(
+        f"import torch\nfrom torch import nn\nfrom apex import amp\n{taken}\n\nmodel = nn.Linear(2, 2)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nmodel, optimizer = amp.initialize(model, optimizer)\n"
+        "for x, y in loader:\n    loss = nn.functional.mse_loss(model(x), y)\n"
+        "    with amp.scale_loss(loss, optimizer) as scaled_loss:\n        scaled_loss.backward()\n"
+        "    optimizer.step()\n    optimizer.zero_grad()\n"
+    )
+    outcome = migrate_paths([tmp_path], Settings())
+    assert {"kept on amp_shim" in each.message for each in outcome.findings if each.code == "AMP290"} == {True}
+    assert all("from amp_shim import amp" in each.after for each in outcome.changed)
