@@ -54,7 +54,6 @@ class Act(Enum):
     LOADED = "a state is loaded"
     # Precision.
     REGION = "an autocast region begins"
-    RUN = "a module runs"
     GIVEN = "what callers hand in computes in a region"
     REFUSED = "autocast refuses a loss"
     UNREAD_LOSS = "a loss goes backward that code which is not read computes in a region"

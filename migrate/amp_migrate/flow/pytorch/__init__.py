@@ -471,9 +471,7 @@ class PyTorch:
             return join(found, self._made_out_of_sight(frame, kind, node)) if isinstance(kind, Class) else found
         self._out_of_sight(frame, args, node)
         is_module = self.is_like_module(frame, callee)
-        if is_module:
-            self.analysis.event(frame, Act.RUN, node, subject=one(callee))
-        elif self._has_weights(frame, callee, _KEPT):
+        if not is_module and self._has_weights(frame, callee, _KEPT):
             self._ask(callee.path, _RUN)
             modules.cast_of_unknown(frame, callee, node)
         return modules.unknown_result(frame, one(callee), args, node, is_module=is_module)

@@ -231,7 +231,6 @@ def weights(frame: Frame, owner: Obj, name: str = "*") -> Tensor:
 def run(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
     """A module of the project is called: its hooks and its `forward` run."""
     analysis = frame.analysis
-    analysis.event(frame, Act.RUN, node, subject=one(owner))
     kind = owner.made_of
     assert isinstance(kind, Class)
     forward = attributes.load_of_class(frame, kind, owner, owner, "forward")
@@ -289,13 +288,10 @@ def call_object(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Val
     """Calling an object of a class of PyTorch's, or of another package's."""
     name = owner.external
     if name in WRAPPERS:
-        frame.analysis.event(frame, Act.RUN, node, subject=one(owner))
         return frame.analysis.call(frame, _wrapped(frame, owner), args, node)
     if name == "torch.nn.Sequential":
-        frame.analysis.event(frame, Act.RUN, node, subject=one(owner))
         return _hooked(frame, owner, args, _chain(frame, owner, args, node), node)
     if is_module_name(name):
-        frame.analysis.event(frame, Act.RUN, node, subject=one(owner))
         own = frame.read(owner, "forward")  # `module.forward = f`
         replaced = frame.analysis.call(frame, own, args, node) if own else NEVER
         frame.is_dead = False

@@ -85,7 +85,7 @@ def _in_regions_of_callers(script: Script) -> Iterator[Hazard]:
         is_own = event.site.file == name or any(each.file == name for each in regions)
         if event.context is None or not is_own or any(map(event.code.has, regions)) or not _surely(event.context):
             continue
-        where = flowing.place(event.site)
+        where = flowing.interpreted.place(event.site)
         if where is not None:
             file, call = where
             here = {each.file for each in regions} == {file.name}

@@ -67,11 +67,11 @@ def detect(script: Script) -> Iterator[Hazard]:
         # Of code that nobody has read, nobody knows whether autocast computes its end in float32: where it ran in
         # bfloat16 before, and gave NumPy what it computed, it did; where this run makes float16 bfloat16, it may not.
         about = regions if event.tensor.is_known else turned
-        if about.isdisjoint(flowing.node_at(script.file, each) for each in event.tensor.regions):
+        if about.isdisjoint(flowing.interpreted.node_at(script.file, each) for each in event.tensor.regions):
             continue
         for cast in flowing.casts.against(event):
             file = flowing.file(cast.site.file)
-            node = None if file is None else flowing.node_at(file, cast.site)
+            node = None if file is None else flowing.interpreted.node_at(file, cast.site)
             if file is not None and isinstance(node, cst.BaseExpression):
                 quoted = file.tree.quote(node)
                 yield Hazard(

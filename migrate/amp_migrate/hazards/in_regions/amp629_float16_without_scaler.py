@@ -75,7 +75,7 @@ def detect(script: Script) -> Iterator[Hazard]:
     tags = HALVED | PERHAPS_HALVED if is_perhaps else HALVED
     stepped = {each for event in flowing.questions.events(Act.STEP) for each in event.optimizer}
     for event in flowing.questions.events(Act.BACKWARD):
-        call = flowing.node_at(file, event.site)
+        call = flowing.interpreted.node_at(file, event.site)
         halved = [each.tags & tags for each in tensors_in(event.subject)]
         if call is not None and any(halved) and event.units == PURE and event.optimizer & stepped:
             what = "float16 loss" if any(each & HALVED for each in halved) else "loss that may be in float16"

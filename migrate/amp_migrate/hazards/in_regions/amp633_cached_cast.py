@@ -75,7 +75,7 @@ def detect(script: Script) -> Iterator[Hazard]:
         if event.context is None or event.context.cuda.on != ON:
             continue
         for site in sorted(event.context.cuda.outermost):
-            node = script.flowing.node_at(script.file, site)
+            node = script.flowing.interpreted.node_at(script.file, site)
             if node is not None and node not in told:
                 told.add(node)
                 yield Hazard(

@@ -84,7 +84,7 @@ def detect(script: Script) -> Iterator[Hazard]:
     if not scaled or any(map(partial(_is_used, script), _OTHERS)):
         return
     for event in scaled:
-        call = script.flowing.node_at(script.file, event.site)
+        call = script.flowing.interpreted.node_at(script.file, event.site)
         is_seen = all(isinstance(each, Part) and isinstance(each.owner, Obj) for each in event.leaves)
         if call is not None and is_seen:
             yield Hazard(

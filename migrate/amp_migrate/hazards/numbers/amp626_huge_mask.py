@@ -89,10 +89,10 @@ def _in_flow(script: Script) -> Iterator[Hazard]:
     for event in flowing.questions.events(Act.OVERFLOW, Act.RISK) if regions else ():
         made_low = event.tensor.regions if event.tensor is not None else frozenset()
         is_meant = event.act is Act.OVERFLOW or event.why == TOO_LARGE
-        is_own = not regions.isdisjoint(flowing.node_at(script.file, each) for each in made_low)
+        is_own = not regions.isdisjoint(flowing.interpreted.node_at(script.file, each) for each in made_low)
         if not is_meant or (made_low and not is_own):
             continue
-        where = flowing.place(event.site) if any(event.sure_in.values()) else None
+        where = flowing.interpreted.place(event.site) if any(event.sure_in.values()) else None
         if where is not None:
             file, node = where
             quoted = file.tree.quote(node)

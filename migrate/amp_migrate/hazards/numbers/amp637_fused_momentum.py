@@ -84,7 +84,7 @@ def _stepped(script: Script) -> Iterator[tuple[File, cst.Call]]:
     flowing = script.flowing
     for event in flowing.questions.events(Act.SCALER_STEP) if script.courses else ():
         if event.site.file == script.file.name:
-            made = (flowing.place(each.site) for each in event.optimizer if isinstance(each, Obj))
+            made = (flowing.interpreted.place(each.site) for each in event.optimizer if isinstance(each, Obj))
             yield from ((file, node) for file, node in filter(None, made) if isinstance(node, cst.Call))
 
 

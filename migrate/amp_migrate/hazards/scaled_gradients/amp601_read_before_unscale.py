@@ -112,7 +112,7 @@ def _on_some_way(script: Script) -> Iterator[Hazard]:
         own = [each for each in backwards if each.optimizer & event.optimizer]
         about = [(machine, each) for machine, _, about, _ in event.reached for each in about if isinstance(each, Atom)]
         kinds = {_kind(questions, machine, each) for machine, each in about}
-        node = flowing.node_at(script.file, event.site)
+        node = flowing.interpreted.node_at(script.file, event.site)
         is_meant = SCALED in kinds and kinds <= {SCALED, UNSCALED} and not event.scaler and not _asks_scale(event.code)
         if node is not None and is_meant and not any(each.units == PURE for each in own):
             what = script.file.tree.quote(node)

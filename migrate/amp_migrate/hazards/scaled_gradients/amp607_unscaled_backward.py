@@ -109,11 +109,11 @@ def _elsewhere(script: Script) -> Iterator[Hazard]:
     flowing, events = script.flowing, script.flowing.questions.events
     backwards = events(flow.Act.BACKWARD)
     for divides in _divisions(script):
-        if flowing.node_at(script.file, divides.site) is None:
+        if flowing.interpreted.node_at(script.file, divides.site) is None:
             continue
         for optimizer in _always(divides, TRUE):
             own = [each for each in backwards if optimizer in each.optimizer]
-            places = [flowing.place(each.site) for each in own]
+            places = [flowing.interpreted.place(each.site) for each in own]
             if own and all(each.units == PURE and each.code is not divides.code for each in own):
                 yield from (_unscaled(script, *each, divides) for each in places if each is not None)
 
@@ -137,11 +137,11 @@ def _added(script: Script) -> Iterator[Hazard]:
     plain = [event for event in backwards if event.units == PURE]
     scaled = [event for event in backwards if event.units != PURE]
     for event in flowing.questions.events(flow.Act.UNSCALE, flow.Act.SCALER_STEP):
-        divides = flowing.node_at(file, event.site)
+        divides = flowing.interpreted.node_at(file, event.site)
         if not isinstance(divides, cst.Call) or not isinstance(divides.func, cst.Attribute):
             continue
         for backward in plain:
-            node = flowing.node_at(file, backward.site)
+            node = flowing.interpreted.node_at(file, backward.site)
             both = backward.optimizer & event.optimizer
             is_mixed = any(_always_mixed(event, each) and _adds(backward, scaled, each) for each in both)
             if node is not None and node not in told and is_mixed:
@@ -182,7 +182,7 @@ def _beside(script: Script) -> Iterator[Hazard]:
             # The tests under which the scaler divides are those under which it scales: no other switch decides of it.
             is_switch = any(tests <= way for each in own if each.scaler & divides.scaler for way in ways[each])
             for plain in (each for each in own if each.units == PURE and is_switch):
-                node = script.flowing.node_at(script.file, plain.site)
+                node = script.flowing.interpreted.node_at(script.file, plain.site)
                 if node is not None and not all(_decides(tests, way) for way in ways[plain]):
                     yield _unscaled(script, script.file, node, divides)
 
@@ -209,7 +209,7 @@ def _not_cleared(script: Script) -> Iterator[Hazard]:
         own = [each for each in clearing if each.optimizer & step.optimizer]
         is_spared = all(each.code is step.code and exclude(tests, tests_of(each)) for each in own)
         is_spared &= bool(own) or (is_read and step.optimizer <= made)
-        node = script.flowing.node_at(script.file, step.site)
+        node = script.flowing.interpreted.node_at(script.file, step.site)
         scaled = (each for each in questions.events(flow.Act.BACKWARD) if each.scaler & step.scaler)
         is_spared &= not any(True for each in handing_on for _ in script.chains.to(each, step.code))
         if node is not None and is_spared and any(_adds_to_spent(each, step) for each in scaled):
@@ -248,7 +248,7 @@ def _kept(event: flow.Event, kind: str) -> set[object]:
 
 
 def _unscaled(script: Script, file: File, node: cst.CSTNode, divides: flow.Event) -> Hazard:
-    call = script.flowing.node_at(script.file, divides.site)
+    call = script.flowing.interpreted.node_at(script.file, divides.site)
     assert isinstance(call, cst.Call)
     scaler = cst.ensure_type(call.func, cst.Attribute).value
     home = "" if file is script.file else f" (in {seen_from(script.file.name, file.name)})"

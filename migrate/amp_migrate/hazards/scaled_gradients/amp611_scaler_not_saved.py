@@ -160,7 +160,7 @@ def _kept_otherwise(script: Script, courses: list[Course]) -> Iterator[tuple[Fil
     }
     for fault in flowing.questions.unsaved if stepping else ():
         known = [] if fault.event is None else [stepping[atom] for atom in fault.event.optimizer if atom in stepping]
-        where = flowing.place(fault.site) if known else None
+        where = flowing.interpreted.place(fault.site) if known else None
         if where is not None and isinstance(where[1], cst.Call):
             yield where[0], cst.ensure_type(where[1].func, cst.Attribute).value, known[0]
 

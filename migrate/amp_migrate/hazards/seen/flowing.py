@@ -22,7 +22,7 @@ from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.questions import Questions
 from amp_migrate.flow.source import Code, Site
-from amp_migrate.trees.counterparts import Counterparts
+from amp_migrate.steps.read.interpreted import Interpreted
 from amp_migrate.trees.nodes import find
 
 # Scaled gradients, those of what a region computes, or a loss that it refuses.
@@ -38,9 +38,9 @@ _OF_GRADIENTS = (
     Act.UNSCALE,
     Act.UPDATE,
 )
-_STEPPING = re.compile(r"GradScaler|autocast|\bunscale_\b|\.(?:backward|step)\(")
 # Each is run from its first statement; what so many do not show, more hardly do.
 _MOST_CALLERS = 4
+_STEPPING = re.compile(r"GradScaler|autocast|\bunscale_\b|\.(?:backward|step)\(")
 
 
 class Flowing:
@@ -57,16 +57,20 @@ class Flowing:
         self._texts = texts
         self._library = library
         self._files = [file for file in files if _is_asked(file.tree.text, to_bfloat16)]
-        self._counterparts: dict[File, Counterparts | None] = {}
         self._calls: dict[Code, dict[Code, None]] = {}
 
     @cached_property
-    def questions(self) -> Questions:
-        """Everything else that may be asked. Those who use what trains in other files show in which loops that is."""
+    def interpreted(self) -> Interpreted:
+        """The program. Those who use what trains in other files show in which loops that is."""
         focus = [file.name for file in self._files]
         importing = (name for file in self._files for name in self._library.importing(file, _training_in(file)))
         beside = islice((name for name in dict.fromkeys(importing) if name not in focus), _MOST_CALLERS)
-        return Questions(Analysis(self._texts, focus, beside, keeps_all=True).run())
+        return Interpreted(self._library, Analysis(self._texts, focus, beside, keeps_all=True).run())
+
+    @property
+    def questions(self) -> Questions:
+        """Everything else that may be asked."""
+        return self.interpreted.questions
 
     @cached_property
     def casts(self) -> Casts:
@@ -87,7 +91,7 @@ class Flowing:
         for event in self.questions.events(*_OF_GRADIENTS) if file in self._files else ():
             act = Act.CLIP if event.act is Act.READ else event.act
             is_meant = event.site in self._gauged if event.act is Act.READ else act is not Act.CLIP or not event.scaler
-            node = self.node_at(file, event.site) if is_meant else None
+            node = self.interpreted.node_at(file, event.site) if is_meant else None
             if node is not None:
                 yield act, node, event
 
@@ -169,19 +173,6 @@ class Flowing:
     def _changing(self) -> set[Code]:
         return {event.code for event in self.questions.events(Act.BACKWARD, Act.UNSCALE, Act.SCALER_STEP, Act.UPDATE)}
 
-    def node_at(self, file: File, site: Site) -> cst.CSTNode | None:
-        """The node of a file at a place that `flow` names, an expression if it is one; None for one of another file."""
-        node = self.questions.node_at(site) if site.file == file.name else None
-        pairs = None if node is None else self._pairs(file)
-        found = None if node is None or pairs is None else pairs.of(node)
-        return found.value if isinstance(found, cst.Expr) else found
-
-    def place(self, site: Site) -> tuple[File, cst.CSTNode] | None:
-        """The file of a place that `flow` names, whichever it is, and the node there."""
-        file = self.file(site.file) or self._library.named(site.file)
-        node = None if file is None else self.node_at(file, site)
-        return None if file is None or node is None else (file, node)
-
     @cached_property
     def _events(self) -> dict[ast.AST | None, list[Event]]:
         found: dict[ast.AST | None, list[Event]] = defaultdict(list)
@@ -198,14 +189,7 @@ class Flowing:
         return self._calls[code]
 
     def _node(self, file: File, node: cst.CSTNode) -> ast.AST | None:
-        found = self._pairs(file) if file in self._files else None
-        return None if found is None else found.back(node)
-
-    def _pairs(self, file: File) -> Counterparts | None:
-        if file not in self._counterparts:
-            module = self.questions.analysis.module(file.name)
-            self._counterparts[file] = None if module is None else Counterparts(file.tree, module.tree)
-        return self._counterparts[file]
+        return self.interpreted.counterparts(file).back(node) if file in self._files else None
 
 
 def _training_in(file: File) -> set[str]:

@@ -21,7 +21,7 @@ def made_anew(script: Script) -> Iterator[tuple[Event, cst.CSTNode]]:
     questions = script.flowing.questions
     made = questions.events(Act.OPTIMIZER_MADE)
     for event in questions.events(Act.SCALER_MADE):
-        node = script.flowing.node_at(script.file, event.site)
+        node = script.flowing.interpreted.node_at(script.file, event.site)
         again = [machine for machine, _ in event.states if machine.get(AGAIN)]
         if node is None or not again:
             continue

@@ -21,7 +21,7 @@ from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import NEVER, NONE, Class, Func, Method, Obj, Opaque, Value
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.source import Code
-from amp_migrate.trees.counterparts import Counterparts
+from amp_migrate.steps.read.interpreted import Interpreted
 
 # Functions that the same calls may run, each with all its calls.
 CalledTogether: TypeAlias = "Mapping[FunctionRef, tuple[CallSite, ...]]"
@@ -39,7 +39,7 @@ class ValueCalls:
         self._project = project
         self._texts = texts
         self._files = files
-        self._interpreted: dict[tuple[File, ...], _Interpreted] = {}
+        self._interpreted: dict[tuple[File, ...], Interpreted] = {}
 
     def together(self, function: FunctionRef) -> CalledTogether | None:
         """A function with all that its calls may run besides, and what calls of that may; None if any is in doubt."""
@@ -51,8 +51,8 @@ class ValueCalls:
             focus = wider
             if focus not in self._interpreted:
                 analysis = Analysis(self._texts, [each.name for each in focus], keeps_all=True).run()
-                self._interpreted[focus] = _Interpreted(self._project, analysis, focus)
-            found = self._interpreted[focus].together(function)
+                self._interpreted[focus] = Interpreted(self._project.library, analysis)
+            found = _Calls(self._project, self._interpreted[focus], focus).together(function)
             if found is None:
                 return None
             # Whoever gets at one of the calls may bring a function of its own.
@@ -77,24 +77,23 @@ class ValueCalls:
         return found
 
 
-class _Interpreted:
+class _Calls:
     """A program that has been interpreted, asked by the nodes of LibCST's trees.
 
     Args:
         files: those in focus.
     """
 
-    def __init__(self, project: Project, analysis: Analysis, files: Sequence[File]) -> None:
+    def __init__(self, project: Project, interpreted: Interpreted, files: Sequence[File]) -> None:
         self._project = project
-        self._analysis = analysis
+        self._interpreted = interpreted
+        self._analysis = interpreted.questions.analysis
         self._focus = files
-        self._files = {file.name: file for file in files}
-        self._pairs: dict[File, Counterparts] = {}
 
     def together(self, function: FunctionRef) -> CalledTogether | None:
         """See `ValueCalls.together`."""
         module = self._analysis.module(function.file.name)
-        node = self._in(function.file).back(function.node)
+        node = self._interpreted.counterparts(function.file).back(function.node)
         if module is None or node is None or node not in module.codes or not self._analysis.is_complete:
             return None
         found: dict[FunctionRef, tuple[CallSite, ...]] = {}
@@ -117,8 +116,8 @@ class _Interpreted:
         """All calls of a function; None where one runs what nobody knows, or is none that is written in a file."""
         found: list[CallSite] = []
         for name, node in self._calls[code]:
-            file = self._file(name, _last_word(node.func)) if isinstance(node, ast.Call) else None
-            own = None if file is None else self._in(file).of(node)
+            file = self._project.library.named(name) if isinstance(node, ast.Call) else None
+            own = None if file is None else self._interpreted.counterparts(file).of(node)
             meant = [] if not isinstance(node, ast.Call) else [*self._meant(node)]
             filled = {given for each, given in filter(None, meant) if each is code}
             if file is None or not isinstance(own, cst.Call) or None in meant or len(filled) != 1:
@@ -159,7 +158,7 @@ class _Interpreted:
         for file in self._focus:
             for call in file.calls:
                 if call not in known and _last_word(call.func) in names:
-                    node = self._in(file).back(call)
+                    node = self._interpreted.counterparts(file).back(call)
                     value = self._value(node.func) if isinstance(node, ast.Call) else NEVER
                     is_unknown = not value or any(isinstance(each, Opaque) for each in value)
                     if is_unknown and any(fits(each.node, call, bound=each.is_bound) for each in functions):
@@ -167,21 +166,9 @@ class _Interpreted:
         return False
 
     def _function(self, code: Code) -> FunctionRef | None:
-        file = self._file(code.file, code.name)
-        node = None if file is None else self._in(file).of(code.node)
+        file = self._project.library.named(code.file)
+        node = None if file is None else self._interpreted.counterparts(file).of(code.node)
         return self._project.reference(file, node) if file is not None and isinstance(node, cst.FunctionDef) else None
-
-    def _file(self, name: str, word: str) -> File | None:
-        """A file of the project in which a word occurs; None where it cannot be asked for."""
-        if name not in self._files:
-            self._files.update((each.name, each) for each in self._project.library.using(word) if each.name == name)
-        return self._files.get(name)
-
-    def _in(self, file: File) -> Counterparts:
-        if file not in self._pairs:
-            module = self._analysis.module(file.name)
-            self._pairs[file] = Counterparts(file.tree, ast.Module([], []) if module is None else module.tree)
-        return self._pairs[file]
 
     def _value(self, node: ast.expr) -> Value:
         return self._analysis.values.get(node, NEVER)
