@@ -1,8 +1,9 @@
 """What LibCST drops from a file, put back into the migrated text.
 
-LibCST gives back a file byte for byte but for two things: a form feed in front of a statement, and a last line that
-ends in a bare carriage return. Both are kept here by comparing lines instead of trees. What else it drops, such as a
-backslash alone on a line, is not guessed at.
+LibCST gives back a file byte for byte but for three things: a form feed in front of a statement, a last line that
+ends in a bare carriage return, and comments behind the last statement that are indented otherwise than this is. They
+are kept here by comparing lines instead of trees. What else it drops, such as a backslash alone on a line, is not
+guessed at.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 from itertools import zip_longest
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
+_COMMENT = re.compile(r"[ \t\f]*(?:#|[\r\n]*\Z)")
 _INDENTED_ANEW = re.compile(r"^[ \t\f]*\f")
 
 
@@ -36,11 +38,16 @@ def restore(original: str, printed: str, after: str) -> str:
         after: what LibCST prints for the edited tree.
 
     Raises:
-        LayoutError: `original` and `printed` differ in more than form feeds and the last line's end.
+        LayoutError: `original` and `printed` differ in more than form feeds, the last line's end and the comments at
+            the end.
     """
     if original == printed:
         return after
     original_lines, printed_lines, after_lines = (_LINE.findall(text) for text in (original, printed, after))
+    ends = [_comments(lines) for lines in (original_lines, printed_lines, after_lines)]
+    if len(ends[0]) > len(ends[1]) and ends[1] == ends[2]:
+        for lines, end in zip((original_lines, printed_lines, after_lines), ends, strict=True):
+            lines[len(lines) - len(end) :] = ends[0]
     for number, (line, kept) in enumerate(zip_longest(original_lines, printed_lines, fillvalue=""), start=1):
         if _bare(line) != _bare(kept):
             raise LayoutError(min(number, len(original_lines)))
@@ -49,6 +56,12 @@ def restore(original: str, printed: str, after: str) -> str:
     for tag, first, last, after_first, after_last in matcher.get_opcodes():
         out += original_lines[first:last] if tag == "equal" else after_lines[after_first:after_last]
     return "".join(out)
+
+
+def _comments(lines: list[str]) -> list[str]:
+    """The comments and empty lines at the end of a file."""
+    count = next((n for n, line in enumerate(reversed(lines)) if not _COMMENT.match(line)), len(lines))
+    return lines[len(lines) - count :]
 
 
 def _bare(line: str) -> str:

@@ -1,4 +1,4 @@
-"""Form feeds and bare carriage returns survive, although LibCST drops some."""
+"""Form feeds, bare carriage returns and the last comments survive, although LibCST drops some."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from amp_migrate.settings import Settings
         ("if a:\n    old = 2\n    \x0c    b = 3\n", "if a:\n    new = 2\n    \x0c    b = 3\n"),
         ("if a:\n    old = 2\n  \x0c \x0cb = 3\n", "if a:\n    new = 2\n  \x0c \x0cb = 3\n"),
         ("a = 1\r\n\x0cb = 2\r\nold = 3\r\n", "a = 1\r\n\x0cb = 2\r\nnew = 3\r\n"),
+        ("if a:\n    old = 2\n\n\t\t# b\n\n\t# c\n\n", "if a:\n    new = 2\n\n\t\t# b\n\n\t# c\n\n"),
+        ("if a:\n    old = 2\n    # b\n\n\t\t# c", "if a:\n    new = 2\n    # b\n\n\t\t# c"),
     ],
 )
 def test_lines_that_did_not_change_are_the_files_own(original: str, expected: str) -> None:
@@ -35,7 +37,7 @@ def test_nothing_edited_gives_the_file_back() -> None:
 
 @pytest.mark.parametrize(
     ("original", "printed", "line"),
-    [("a = 1\nb = 2\n", "a = 1\n", 2), ("a = 1\n", "a = 1\nb = 2\n", 1), ("a\n\\\nb\n", "a\nb\n", 2)],
+    [("a = 1\nb = 2\n", "a = 1\n", 2), ("a = 1\n", "a = 1\nb = 2\n", 1), ("a\n\\\nb\n", "a\nb\n", 2), ("a\nb\n# c\n", "a\n", 2)],
 )
 def test_a_difference_that_cannot_be_put_back_is_refused_with_its_place(original: str, printed: str, line: int) -> None:
     with pytest.raises(LayoutError) as error:
