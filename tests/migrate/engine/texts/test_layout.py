@@ -37,7 +37,12 @@ def test_nothing_edited_gives_the_file_back() -> None:
 
 @pytest.mark.parametrize(
     ("original", "printed", "line"),
-    [("a = 1\nb = 2\n", "a = 1\n", 2), ("a = 1\n", "a = 1\nb = 2\n", 1), ("a\n\\\nb\n", "a\nb\n", 2), ("a\nb\n# c\n", "a\n", 2)],
+    [
+        ("a = 1\nb = 2\n", "a = 1\n", 2),
+        ("a = 1\n", "a = 1\nb = 2\n", 1),
+        ("a\n\\\nb\n", "a\nb\n", 2),
+        ("a\nb\n# c\n", "a\n", 2),
+    ],
 )
 def test_a_difference_that_cannot_be_put_back_is_refused_with_its_place(original: str, printed: str, line: int) -> None:
     with pytest.raises(LayoutError) as error:
