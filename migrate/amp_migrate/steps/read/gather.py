@@ -169,7 +169,7 @@ class Gatherer:
         if isinstance(taken_out, Refusal):
             return taken_out
         placement = self.regions.training(body, members, barriers, frozenset(each.value for each in taken_out))
-        refused = self.obstacles.region(body) or self.obstacles.mixed_elsewhere(members)
+        refused = self.obstacles.yielding(members) or self.obstacles.mixed_elsewhere(members)
         if refused is not None:
             return refused
         ends = barriers.union(region.first for region in placement.regions)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import libcst as cst
 
 from amp_migrate.analysis.bindings import BindingKind, dotted
@@ -14,7 +16,7 @@ from amp_migrate.steps.model.training_step import Backward, Extraction, Optimize
 from amp_migrate.steps.regions.extract import extractions
 from amp_migrate.steps.regions.find_regions import RegionFinder
 from amp_migrate.steps.statements.amp_signs import uses_amp
-from amp_migrate.trees.nodes import Block, Statement, block_of, find, is_constant
+from amp_migrate.trees.nodes import Statement, block_of, is_constant
 from amp_migrate.trees.own_calls import calls_of
 
 _BF16 = "run with --dtype bf16, which needs no scaler"
@@ -69,15 +71,16 @@ class Obstacles:
             "give the forward's result a name of its own, so that the loss can stay outside the region",
         )
 
-    def region(self, body: Block) -> Refusal | None:
-        """Why no region can be placed, if none can."""
-        if any(True for node in find(body, cst.Yield)):
-            return Refusal(
-                self.file,
-                next(find(body, cst.Yield)),
-                "a generator would leave its autocast region open between two values",
-                "move forward, loss and backward into a function that returns",
-            )
+    def yielding(self, members: Iterable[Statement]) -> Refusal | None:
+        """Why no region can hold a statement that computes for a step, if one gives a value while it does."""
+        for statement in sorted(members, key=lambda each: self.tree.order[each]):
+            if self.regions.gives(statement) and self.regions.runs_forward(statement):
+                return Refusal(
+                    self.file,
+                    statement,
+                    "a generator would leave its autocast region open between two values",
+                    "move forward, loss and backward into a function that returns",
+                )
         return None
 
     def scaling(self, steps: list[OptimizerStep]) -> Refusal | None:

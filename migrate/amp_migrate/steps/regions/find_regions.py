@@ -22,7 +22,7 @@ from amp_migrate.steps.model.training_step import Island, Region
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.steps.statements.effects import Effects
 from amp_migrate.steps.statements.no_grad import is_no_grad
-from amp_migrate.trees.nodes import Block, Statement, blocks, find, nested_statements, statements
+from amp_migrate.trees.nodes import Block, Statement, blocks, find, header, nested_statements, statements, walk_own
 from amp_migrate.trees.own_calls import calls_of
 
 
@@ -78,6 +78,10 @@ class RegionFinder:
     def may_train(self, statement: Statement) -> bool:
         """Whether a statement by itself may run a function of the project that goes backward."""
         return any(self.roles.may_train(self.file, call) for call in _calls(statement))
+
+    def gives(self, statement: Statement) -> bool:
+        """Whether a statement by itself gives a value of a generator: a region round it is open in who takes that."""
+        return any(isinstance(each, cst.Yield) for part in header(statement) for each in walk_own(part))
 
     def banned_calls(self, statement: Statement) -> list[cst.Call]:
         """The calls in a statement that autocast refuses, or that come to one."""
@@ -153,7 +157,7 @@ class RegionFinder:
             # The cast of a weight that is cached without gradients must not serve a forward that needs them, so what
             # runs under no_grad never shares a region with what does not.
             own = own_statements(statement)
-            if barriers.isdisjoint(own) and not any(map(self._is_quiet_forward, own)):
+            if barriers.isdisjoint(own) and not any(self._is_quiet_forward(each) or self.gives(each) for each in own):
                 run.append(statement)
                 continue
             self._close(run, members, barriers, found)

@@ -51,17 +51,18 @@ class _Placer:
         span: _Span | None = None
         siblings = statements(block)
         for index, statement in enumerate(siblings):
-            if self.finder.begins_cell(statement):
+            gives = any(map(self.finder.gives, own_statements(statement)))
+            if gives or self.finder.begins_cell(statement):
                 self._close(span)
                 span = None
             in_cell = takewhile(lambda each: not self.finder.begins_cell(each), islice(siblings, index + 1, None))
             shares = self._shares(statement, in_cell)
             computed = frozenset() if span is None else span.computed
             chooses = _chooses_loss(self.finder, statement, self.covered, computed)
-            whole = shares or chooses
+            whole = (shares or chooses) and not gives
             for inner in () if whole else own_blocks(statement):
                 self.walk(inner)
-            if statement in self.covered or (own_blocks(statement) and not whole):
+            if statement in self.covered or gives or (own_blocks(statement) and not whole):
                 continue
             follows = chooses or not computed.isdisjoint(self.finder.effects.reads(statement))
             if self.finder.banned_calls(statement):

@@ -284,18 +284,6 @@ def test_forward_in_another_function_in_bfloat16(leaves: Check) -> None:
     )
 
 
-def test_generator(leaves: Check) -> None:
-    leaves(
-        """
-        def train(model, loader):
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-            EPOCH
-                yield loss.item()
-        """,
-        "a generator would leave its autocast region open",
-    )
-
-
 def test_backward_of_several_losses_at_once(leaves: Check) -> None:
     leaves(
         """
