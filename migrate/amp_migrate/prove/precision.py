@@ -284,7 +284,10 @@ def _harms(
                 harm = replace(harm, is_sure=False, is_told=False) if harm.casts else None
         found.append((_key(fault), harm))
     if not analysis.is_complete:
-        found += [((script, NOT_LOOKED_AT, True, ""), Harm(_at(questions), _unseen(analysis), False, Trouble.UNSEEN))]
+        kernels = next((each for each in analysis.modules.values() if each is not None and _compiles(each.tree)), None)
+        also = "" if kernels is None else f", and the kernels that {kernels.file} compiles may take one type alone"
+        harm = Harm(_at(questions), _unseen(analysis) + also, kernels is not None, Trouble.UNSEEN)
+        found.append(((script, NOT_LOOKED_AT, True, ""), harm))
         return found, at
     found += _measured(casts, measured)
     found += [
@@ -320,6 +323,16 @@ def _unseen(analysis: Analysis) -> str:
     first, *others = sorted(analysis.unseen, key=lambda each: (each.file, each.site))
     more = f" and {len(others)} more" if others else ""
     return f"{NOT_LOOKED_AT}: {first.name or 'the code'} of {first.file}{more}"
+
+
+def _compiles(tree: ast.Module) -> bool:
+    """Whether a file compiles an extension for functions of autograd, which are given what low precision makes."""
+    nodes = [*ast.walk(tree)]
+    names = {each.name for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)) for each in node.names}
+    modules = {node.module for node in nodes if isinstance(node, ast.ImportFrom)} | names
+    bases = (ast.unparse(base) for node in nodes if isinstance(node, ast.ClassDef) for base in node.bases)
+    is_made = "torch.utils.cpp_extension" in modules or {"torch.utils", "cpp_extension"} <= modules
+    return is_made and any(each.rpartition(".")[2] == "Function" for each in bases)
 
 
 def _is_own(analysis: Analysis, fault: Fault) -> bool:

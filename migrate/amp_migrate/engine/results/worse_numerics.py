@@ -179,6 +179,7 @@ def worse_numerics(
             found = [e for e in found if e.trouble is not Trouble.READ_SCALED or OUT_OF_SIGHT not in e.message]
             # What it computes of a loss in mixed precision Apex has shown: its lists are autocast's.
             found = [e for e in found if e.trouble is not Trouble.UNREAD]
+            found = [replace(e, is_sure=e.is_sure and e.trouble is not Trouble.UNSEEN) for e in found]
             # Apex, too, has seen them at the end of `amp.scale_loss`, and skips the step.
             found = [e for e in found if e.trouble is not Trouble.MENDED]
         found = [harm for harm in found if harm.is_told and (harm.trouble is not Trouble.ON_CPU or is_for_gpu)]
