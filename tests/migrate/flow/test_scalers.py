@@ -187,6 +187,30 @@ def test_the_ways_of_a_fault_are_told_by_their_tests(told: Tell) -> None:
     assert fault.why == "late is false"
 
 
+def test_what_is_stored_into_a_part_of_a_tensor_brings_its_gradients(told: Tell) -> None:
+    text = """
+        import torch
+
+        model, critic = torch.nn.Linear(4, 4).cuda(), torch.nn.Linear(4, 1).cuda()
+        opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+        for x in loader:
+            opt.zero_grad()
+            samples = torch.zeros(8, 4, device="cuda")
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                for i in range(8):
+                    samples[i] = model(x[i])
+                loss = critic(samples).mean()
+            scaler.scale(loss).backward()
+            scaler.step(opt)
+            scaler.update()
+    """
+    assert wrong(told, text) == {}
+    what = "a scaler steps an optimizer without gradients"
+    assert what in str(wrong(told, text.replace("= model(x[i])", "= model(x[i]).detach()")))
+    assert what in str(wrong(told, text.replace("    samples[i] = ", "    _ = ")))
+
+
 @pytest.mark.parametrize(
     ("body", "what"),
     [

@@ -611,5 +611,9 @@ def assign(frame: Frame, target: ast.expr, value: Value, source: ast.AST, *, sco
         owner = evaluate(frame, target.value)
         index = evaluate(frame, target.slice)
         containers.store_item(frame, owner, index, value, target)
+        if isinstance(target.value, ast.Name):
+            after = frame.analysis.pytorch.taking_up(frame, owner, value)
+            if after != owner:
+                frame.bind(target.value.id, after)
     elif isinstance(target, ast.Starred):
         assign(frame, target.value, value, source, scoped=scoped)

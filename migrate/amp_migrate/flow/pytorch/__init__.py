@@ -260,6 +260,10 @@ class PyTorch:
         """Make an array of a value, or a part of one."""
         functions.to_numpy(frame, value, node)
 
+    def taking_up(self, frame: Frame, value: Value, part: Value) -> Value:
+        """A value whose tensors have got a part: what comes of them depends on what that does."""
+        return operators.taking_up(frame, value, part)
+
     def cast_all(self, frame: Frame, value: Value, node: ast.AST) -> Value:
         """A value with its floating tensors cast to float32."""
         return operators.cast_all(frame, value, node)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from amp_migrate.flow.domain.atoms import (
     NEVER,
     TRUTHS,
+    Atom,
     Const,
     Opaque,
     Some,
@@ -659,6 +660,23 @@ def index_store(frame: Frame, tensor: Tensor, index: Value, value: Value, node: 
             is_sure = low.is_low and not other.precision & ~(F32 | F64) and is_index
             is_number = given.rank & SCALAR and given.place & ~DEVICE
             frame.analysis.event(frame, Act.INDEX_STORE, node, tensor=low, is_sure=is_sure and not is_number)
+
+
+def taking_up(frame: Frame, value: Value, part: Value) -> Value:
+    """A value whose tensors have got a part: what comes of them depends on what that does."""
+    given = facet(part)
+    if given is None or not given.reach | given.leaf:
+        return value
+    return frozenset(_taking_up(frame, each, given) for each in value)
+
+
+def _taking_up(frame: Frame, each: Atom | Tensor, given: Tensor) -> Atom | Tensor:
+    if not isinstance(each, Tensor) or each.leaf:
+        return each
+    flows, reach, surely = _gradients(frame, [each, given], each.precision)
+    if not flows & FLOWS:
+        return each
+    return each.but(flows=flows, reach=reach, surely=surely, tags=each.tags | halved(frame, [given], reach))
 
 
 def cast(tensor: Tensor, precision: int) -> Tensor:
