@@ -19,6 +19,7 @@ from amp_migrate.steps.apex.beside.asked import Asked
 from amp_migrate.steps.apex.beside.choice import find_choice
 from amp_migrate.steps.apex.beside.idle_holder import Definition, idle_holder
 from amp_migrate.steps.apex.beside.never_set import find_flag
+from amp_migrate.steps.apex.beside.other_loss import other_loss
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_uses
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
 from amp_migrate.steps.apex.uses.cast_functions import is_needless
@@ -77,7 +78,7 @@ def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | N
         for call in file.calls:
             if call in dead and names_amp(file, call.func) and isinstance(file.tree.parents[call], cst.WithItem):
                 return Refusal(file, call, "native AMP casts where Apex is chosen, too", USE_SHIM)
-    changing = {file for file, _ in (*starting, *asked, *choice.always)}
+    changing = dict.fromkeys(file for file, _ in (*starting, *asked, *choice.always))
     idle: list[tuple[File, Definition]] = []
     for file in files:
         for use in amp_uses(file):
@@ -100,6 +101,12 @@ def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | N
     more = reader.set_up_with(files)
     if more is not None:
         return Refusal(*more, "this is done for native AMP, and not where Apex is chosen instead", USE_SHIM)
+    for file in changing:
+        otherwise = other_loss(file)
+        if otherwise is not None:
+            return Refusal(
+                file, otherwise, "native AMP computes something else here than what runs with Apex", USE_SHIM
+            )
     elsewhere = reader.asked_elsewhere(files)
     if elsewhere is not None:
         return Refusal(*elsewhere, "another file asks whether Apex or native AMP is chosen", USE_SHIM)

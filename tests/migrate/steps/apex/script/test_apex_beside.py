@@ -790,3 +790,66 @@ def test_enabled_that_is_a_part_of_the_flag_of_mixed_precision(rewrites: Check) 
                       self.optimizer.step()
         """
     )
+
+
+TWICE = """
+from apex import amp
+
+class Trainer:
+    def __init__(self, args, model):
+        self.use_apex = self.use_amp = False
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        if args.fp16:
+            if args.backend == "amp":
+                self.use_amp = True
+                self.scaler = torch.amp.GradScaler("cuda")
+            else:
+                self.use_apex = True
+        if self.use_apex:
+            self.model, self.optimizer = amp.initialize(self.model, self.optimizer)
+
+    def step(self, x, y):
+        if self.use_amp:
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = nn.functional.mse_loss(self.model(x), y)
+                {inside}
+            {native}
+        else:
+            loss = nn.functional.mse_loss(self.model(x), y)
+            {other}
+        if self.use_amp:
+            self.scaler.scale(loss).backward()
+        elif self.use_apex:
+            with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            loss.backward()
+        if self.use_amp:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        else:
+            self.optimizer.step()
+        self.optimizer.zero_grad()
+"""
+HALVED, PENALTY = "loss = loss / 2", "loss = loss + 0.3 * self.model.weight.pow(2).mean()"
+
+
+@pytest.mark.parametrize(
+    ("inside", "native", "other", "moves"),
+    [
+        ("pass", "pass", "pass", True),
+        (HALVED, "pass", HALVED, True),
+        ("pass", HALVED, HALVED, True),
+        ("pass", "count += 1", "other_count += 1", True),
+        ("pass", "pass", PENALTY, False),
+        (HALVED, "pass", "pass", False),
+        ("pass", HALVED, PENALTY, False),
+    ],
+)
+def test_native_amp_that_computes_another_loss_keeps_apex(
+    migrate: Check, inside: str, native: str, other: str, moves: bool
+) -> None:
+    plan = migrate(TWICE.format(inside=inside, native=native, other=other))
+    is_told = any("native AMP computes something else here" in each.message for each in plan.findings)
+    assert ("amp.scale_loss" in plan.after, is_told) == (not moves, not moves)
