@@ -43,7 +43,6 @@ from amp_migrate.flow.domain.state import Cell, State, meet
 from amp_migrate.flow.domain.tensor import Tensor, is_same, join_tensors
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.files import Files
-from amp_migrate.flow.overlay import Overlay
 from amp_migrate.flow.python import attributes, builtins, calls, containers
 from amp_migrate.flow.python.arguments import DEFAULT, Arguments, some_keywords
 from amp_migrate.flow.python.classes import BASES, DATA_SETS, lineage
@@ -83,7 +82,6 @@ class Analysis:
         files: the texts of the project.
         focus: the files whose values are kept, and whose functions are run with unknown arguments if nobody calls them.
         beside: files that are run as well, because they may call what is in the others.
-        overlay: regions and casts that are taken to be there.
         patience: how many times as far files that are only consulted are followed into.
         keeps_all: whether the values and callees of the other files are kept, too.
 
@@ -111,18 +109,14 @@ class Analysis:
         files: Files,
         focus: Iterable[str],
         beside: Iterable[str] = (),
-        overlay: Overlay | None = None,
         patience: int = 1,
         keeps_all: bool = False,
     ) -> None:
-        overlay = overlay or Overlay()
         self.files = files
         self.focus = tuple(dict.fromkeys(focus))
         self.beside = tuple(each for each in dict.fromkeys(beside) if each not in self.focus)
         self._own = frozenset((*self.focus, *self.beside))
         self.keeps_all = keeps_all
-        self.overlay = overlay
-        self.float32 = overlay.float32
         self.heap = Heap(self._outdate)
         self.pytorch = PyTorch(self)
         self.values: dict[ast.AST, Value] = {}
@@ -154,9 +148,6 @@ class Analysis:
         self._active: list[Task] = []
         self._constructing: dict[str, frozenset[Code]] = {}
         self._located: dict[tuple[str, str], str | None] = {}
-        self.regions: dict[Site, Any] = {}
-        for region in overlay.regions:
-            self.regions[region.first] = region
 
     # Running
 

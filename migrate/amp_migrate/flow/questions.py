@@ -328,7 +328,7 @@ class Questions:
     def has_regions(self) -> bool:
         """Whether some region of autocast may be entered anywhere."""
         analysis = self.analysis
-        is_entered = any(each.act is Act.REGION for each in analysis.events.values()) or bool(analysis.regions)
+        is_entered = any(each.act is Act.REGION for each in analysis.events.values())
         return is_entered or bool(analysis.not_followed or analysis.given_up)
 
     def _wrong_states(self, event: Event) -> Iterator[Fault]:

@@ -10,7 +10,9 @@ import pytest
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import Value, join_all
 from amp_migrate.flow.events import Act, Event
-from amp_migrate.flow.overlay import Overlay
+from amp_migrate.flow.source import Site
+
+from .moved_texts import WRITTEN
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn, optim\n"
 
@@ -58,18 +60,22 @@ class Told:
 
     def lines(self, *acts: Act) -> list[int]:
         """The lines of the text, counted behind its head, where something of a kind happens."""
-        shift = HEAD.count("\n")
-        return sorted({each.site.line - shift for each in self.events(*acts)})
+        return sorted({self.line(each.site) for each in self.events(*acts)})
+
+    def line(self, site: Site) -> int:
+        """The line of a place, counted behind the head, without those that were written into the text."""
+        text = self.analysis.files.text(self.file) or ""
+        return sum(not line.endswith(WRITTEN) for line in text.splitlines()[HEAD.count("\n") : site.line])
 
 
 @pytest.fixture
 def told() -> Callable[..., Told]:
     """Analyse a text, with other files beside it."""
 
-    def analyse(text: str, overlay: Overlay | None = None, **others: str) -> Told:
+    def analyse(text: str, **others: str) -> Told:
         texts = {"train.py": HEAD + dedent(text).removeprefix("\n")}
         texts |= {f"{name}.py": dedent(each).removeprefix("\n") for name, each in others.items()}
         compile(texts["train.py"], "train.py", "exec")
-        return Told(Analysis(Texts(texts), list(texts), overlay=overlay).run(), "train.py")
+        return Told(Analysis(Texts(texts), list(texts)).run(), "train.py")
 
     return analyse

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from amp_migrate.flow.questions import faults
 
-from .conftest import HEAD
-from .overlays import migrated
+from .moved_texts import migrated
 
 Tell = Callable[..., Any]
 
@@ -27,12 +26,12 @@ for i, x in enumerate(data):
 
 
 def wrong(told: Tell, text: str, *, moved: bool = False, **others: str) -> dict[int, list[str]]:
-    """The faults of a text, by line; `moved` as if its steps had been moved to a scaler."""
+    """The faults of a text, by line; `moved`: once its steps have moved to a scaler."""
     text = dedent(text).removeprefix("\n")
-    shift = HEAD.count("\n")
     found: dict[int, list[str]] = {}
-    for fault in faults(told(text, migrated(text) if moved else None, **others).analysis):
-        found.setdefault(fault.site.line - shift, []).append(fault.what + ("" if fault.always else ", on some ways"))
+    answer = told(migrated(text) if moved else text, **others)
+    for fault in faults(answer.analysis):
+        found.setdefault(answer.line(fault.site), []).append(fault.what + ("" if fault.always else ", on some ways"))
     return found
 
 
@@ -312,7 +311,7 @@ for i in range(3):
 )
 def test_a_test_in_a_function_tells_its_caller_of_what_it_gave(told: Tell, loss: str, step: str, is_told: bool) -> None:
     text = dedent(TOLD_ELSEWHERE.format(loss, step)).removeprefix("\n")
-    found = [each for each in faults(told(text, migrated(text)).analysis) if "without gradients" in each.what]
+    found = [each for each in faults(told(migrated(text)).analysis) if "without gradients" in each.what]
     assert any(each.why == "i >= 2 is false" for each in found) is is_told
 
 

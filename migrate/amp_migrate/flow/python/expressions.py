@@ -41,7 +41,6 @@ from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.python.narrow import assume
-from amp_migrate.flow.source import site_of
 
 _MOST_APART = 4
 _RANGE, _LEN = External("builtins.range"), External("builtins.len")
@@ -60,8 +59,6 @@ def evaluate(frame: Frame, node: ast.expr) -> Value:
     value = _BY_KIND[type(node)](frame, node)
     analysis = frame.analysis
     analysis.evaluated += 1
-    if analysis.float32 and site_of(frame.module.file, node) in analysis.float32:
-        value = analysis.pytorch.cast_all(frame, value, node)
     if frame.keeps_values:
         old = analysis.values.get(node)
         analysis.values[node] = value if old is None else join(old, value)

@@ -43,35 +43,11 @@ _ROUNDS_WITH_ALL_WAYS = 10
 
 
 def execute(frame: Frame, statements: list[ast.stmt]) -> None:
-    """Interpret the statements of a block, those in a region of the overlay as if it stood there."""
-    analysis = frame.analysis
-    if analysis.regions and statements:
-        _execute_overlaid(frame, statements)
-        return
+    """Interpret the statements of a block."""
     for statement in statements:
         if frame.state is None:
             return
         step(frame, statement)
-
-
-def _execute_overlaid(frame: Frame, statements: list[ast.stmt]) -> None:
-    index = 0
-    while index < len(statements) and frame.state is not None:
-        region = frame.analysis.regions.get(frame.site(statements[index]))
-        if region is None:
-            step(frame, statements[index])
-            index += 1
-            continue
-        last = next((i for i in range(index, len(statements)) if frame.site(statements[i]) == region.last), index)
-        context = frame.analysis.pytorch.overlaid(frame, region)
-
-        def body(run: list[ast.stmt] = statements[index : last + 1]) -> None:
-            for each in run:
-                if frame.state is not None:
-                    step(frame, each)
-
-        under(frame, context, body)
-        index = last + 1
 
 
 def step(frame: Frame, node: ast.stmt) -> None:

@@ -55,7 +55,6 @@ from amp_migrate.flow.domain.tensor import (
     made,
 )
 from amp_migrate.flow.events import OUT_OF_SIGHT, Act
-from amp_migrate.flow.overlay import Region
 from amp_migrate.flow.python import attributes, command_line, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.classes import DATA_SETS, FUNCTION, MODULE, external_bases, is_module_class
@@ -263,10 +262,6 @@ class PyTorch:
     def taking_up(self, frame: Frame, value: Value, part: Value) -> Value:
         """A value whose tensors have got a part: what comes of them depends on what that does."""
         return operators.taking_up(frame, value, part)
-
-    def cast_all(self, frame: Frame, value: Value, node: ast.AST) -> Value:
-        """A value with its floating tensors cast to float32."""
-        return operators.cast_all(frame, value, node)
 
     def in_place(self, frame: Frame, name: str, old: Value, by: Value, new: Value, node: ast.AST) -> Value:
         """What `x += y` leaves: a tensor keeps its precision."""
@@ -767,10 +762,6 @@ class PyTorch:
     def cast_under(self, frame: Frame, atom: Atom, args: Arguments) -> Arguments:
         """What a function gets that runs in a context."""
         return switches.cast_under(frame, atom, args)
-
-    def overlaid(self, frame: Frame, region: Region) -> Context:
-        """The context of a region of the overlay."""
-        return switches.overlaid(frame, region)
 
     def decorated(self, frame: Frame, atom: Atom, value: Value, node: ast.AST) -> Value:
         """What a decorator of another package makes of a function."""

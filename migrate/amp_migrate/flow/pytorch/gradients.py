@@ -94,7 +94,6 @@ AGAIN = ("again",)
 ENABLED = "<enabled>"
 MADE_OF = "<made of>"  # the tensor that a leaf was before it got a gradient of its own
 _MOST_UNSURE = 4  # that may get a gradient or not, each by itself: of more, it is lost
-VIRTUAL = External("<the scaler of the plan>")
 
 
 class Registry:
@@ -348,9 +347,6 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
     analysis = frame.analysis
     tensors = list(tensors_in(loss)) or [SOME_TENSOR]
     units: Units = NOTHING.union(*(each.units for each in tensors))
-    if frame.site(node) in analysis.overlay.scaled:
-        units = multiplied(units, frozenset({(VIRTUAL, 1)}))
-        note_scaler(frame, VIRTUAL)
     ways = settled(tensors[0], frame.code) if len(tensors) == 1 else []
     reached = [(facts, _reached([each])) for facts, each in ways if len(ways) > 1]
     reach, surely = _reached(tensors)
@@ -670,11 +666,6 @@ def optimizer_method(frame: Frame, optimizer: Atom, name: str, args: Arguments, 
             frame.analysis.event(frame, Act.CLOSURE, node, optimizer=one(optimizer))
             frame.analysis.call(frame, closure, Arguments(), node)
             frame.is_dead = False
-        if frame.site(node) in frame.analysis.overlay.stepped:
-            note_scaler(frame, VIRTUAL)
-            _scaler_step(frame, VIRTUAL, one(optimizer), node)
-            _update(frame, VIRTUAL, node)
-            return NONE_VALUE
         step_optimizer(frame, optimizer, node)
         return NONE_VALUE
     if name == "zero_grad":

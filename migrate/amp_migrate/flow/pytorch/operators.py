@@ -693,19 +693,3 @@ def cast(tensor: Tensor, precision: int) -> Tensor:
     return tensor.but(
         precision=precision, regions=regions, leaf=leaf, reach=reach, surely=surely, flows=flows, tags=tags
     )
-
-
-def cast_all(frame: Frame, value: Value, node: ast.AST) -> Value:
-    """A value as it is once its tensors are cast to float32, those that are floating."""
-    found = NEVER
-    for each in value:
-        if isinstance(each, Opaque):
-            after = None if each.tensor is None else _as_float(each.tensor, LOW)
-            found = join(found, one(Opaque(each.path, after, each.hint)))
-        else:
-            found = join(found, one(_as_float(each, LOW | OTHER) if isinstance(each, Tensor) else each))
-    return found
-
-
-def _as_float(tensor: Tensor, kinds: int) -> Tensor:
-    return cast(tensor, tensor.precision & ~kinds | F32) if tensor.precision & kinds else tensor

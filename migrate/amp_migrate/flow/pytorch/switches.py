@@ -27,7 +27,6 @@ from amp_migrate.flow.domain.atoms import (
 from amp_migrate.flow.domain.contexts import DEFAULT_DTYPE, NO_CONTEXT, OFF, ON, Autocast, Context
 from amp_migrate.flow.domain.tensor import BF16, F32, LOW, Tensor
 from amp_migrate.flow.events import Act
-from amp_migrate.flow.overlay import Region
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.source import Site
@@ -219,20 +218,6 @@ def cast_under(frame: Frame, atom: Atom, args: Arguments) -> Arguments:
         keywords={name: cast(each) for name, each in args.keywords.items()},
         others=cast(args.others),
     )
-
-
-def overlaid(frame: Frame, region: Region) -> Context:
-    """The context of a region that is taken to be there."""
-    base = frame.now.context
-    old = getattr(base, region.device)
-    switch = Autocast(
-        ON if region.enabled else OFF,
-        region.dtype,
-        ON if region.cache else OFF,
-        frozenset({region.first}) if region.enabled else frozenset(),
-        old.outermost or frozenset({region.first}),
-    )
-    return base.but(**{region.device: switch})
 
 
 def decorated(frame: Frame, atom: Atom, value: Value) -> Value:
