@@ -144,6 +144,10 @@ def leftovers(
         if used is not None and used not in API and not is_native(file, node, target_torch):
             yield Refusal(file, node, f"amp.{used} has no native form here")
             continue
+        is_used = parent.func is node if isinstance(parent, cst.Call) else isinstance(parent, cst.AssignTarget)
+        if used is not None and used in API and not is_used:
+            yield Refusal(file, node, f"amp.{used} itself is used as a value")
+            continue
         is_value = AMP in file.names.meanings(node) and parent not in kept and parent not in restored
         is_amp = is_value or dotted(node) in paths
         if is_amp and not isinstance(parent, cst.AssignTarget) and not insists(file, file.tree.statement(node)):

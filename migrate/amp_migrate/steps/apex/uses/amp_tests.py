@@ -16,7 +16,12 @@ from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.steps.apex.uses.apex_calls import amp_name
 from amp_migrate.steps.apex.uses.apex_guards import insists
 from amp_migrate.tables.apex_names import AMP, API
-from amp_migrate.trees.nodes import compared_with_none, find, is_constant
+from amp_migrate.trees.nodes import compared_with_none, find, is_constant, written_string
+
+_FUNCTIONS = "half_function float_function promote_function"
+_NAMES = API.union(
+    f"init {_FUNCTIONS} register_half_function register_float_function register_promote_function".split()
+)
 
 
 @dataclass(frozen=True)
@@ -42,9 +47,11 @@ def amp_tests(file: File) -> Iterator[AmpTest]:
         if not _stands_for_amp(file, name) or insists(file, file.tree.statement(name)):
             continue
         is_switch = not _is_none_without_apex(file, name)
-        if _decides_about_apex(file, name) and not is_switch:
-            continue
         test = _test(file, name, is_switch=is_switch)
+        decided = _decided_by(file, name)
+        is_of_version = test is not None and isinstance(test.node, cst.Call) and "initialize" not in decided
+        if decided & API and not is_switch and not is_of_version:
+            continue
         if test is not None:
             yield test
 
@@ -56,6 +63,11 @@ def _test(file: File, name: cst.Name | cst.Attribute, *, is_switch: bool) -> Amp
         return AmpTest(name, parent, answer=asked[1], is_switch=is_switch)
     if isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not):
         return AmpTest(name, parent, answer=False, is_switch=is_switch)
+    asking = file.tree.parents[parent] if isinstance(parent, cst.Arg) else None
+    if isinstance(asking, cst.Call) and dotted(asking.func) == "hasattr" and len(asking.args) == 2:
+        wanted = written_string(asking.args[1].value)
+        is_known = asking.args[0] is parent and wanted in _NAMES
+        return AmpTest(name, asking, answer=True, is_switch=is_switch) if is_known else None
     is_asked = (
         parent.left is name and isinstance(parent.operator, cst.And)
         if isinstance(parent, cst.BooleanOperation)
@@ -64,14 +76,14 @@ def _test(file: File, name: cst.Name | cst.Attribute, *, is_switch: bool) -> Amp
     return AmpTest(name, name, answer=True, is_switch=is_switch) if is_asked else None
 
 
-def _decides_about_apex(file: File, name: cst.Name | cst.Attribute) -> bool:
-    """Whether a name stands in the test of an `if` that Apex's own calls stand in: it is a part of the switch."""
+def _decided_by(file: File, name: cst.Name | cst.Attribute) -> set[str | None]:
+    """Which of Apex's own calls stand in an `if` that a name stands in the test of: it is a part of the switch."""
     inside: cst.CSTNode = name
     for each in file.tree.ancestors(name):
         if isinstance(each, cst.If) and inside is each.test:
-            return any(amp_name(file, call.func) in API for call in find(each, cst.Call))
+            return {amp_name(file, call.func) for call in find(each, cst.Call)}
         inside = each
-    return False
+    return set()
 
 
 def _stands_for_amp(file: File, name: cst.Name | cst.Attribute) -> bool:

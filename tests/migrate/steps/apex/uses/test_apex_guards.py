@@ -591,3 +591,60 @@ def test_flag_of_an_object_that_asks_whether_apex_is_there(rewrites: Check) -> N
         +         self.scaler.update()
         """
     )
+
+
+def test_questions_for_a_function_that_apex_has(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          MODEL
+        - if hasattr(amp, "register_half_function"):
+        -     amp.register_half_function(torch, "einsum")
+        ~ INITIALIZE
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        -     if hasattr(amp, "scale_loss"):
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -     else:
+        -         loss.backward()
+        +     scaler.scale(loss).backward()
+        ~     optimizer.step()
+              optimizer.zero_grad()
+        """
+    )
+
+
+@pytest.mark.parametrize("asked", ["hasattr(amp, 'fast_mode')", "hasattr(amp, name)", "getattr(amp, 'init')"])
+def test_questions_for_what_nobody_knows_keep_the_shim(migrate: Check, asked: str) -> None:
+    plan = migrate(
+        f"""
+        from apex import amp
+        MODEL
+        model, optimizer = amp.initialize(model, optimizer)
+        print({asked})
+        APEX_EPOCH
+        """
+    )
+    assert "from amp_shim import amp\n" in plan.after
+    assert any("amp itself is used as a value" in each.message for each in plan.findings)
+
+
+@pytest.mark.parametrize("value", ["partial(amp.scale_loss, optimizers=optimizer)", "scales[amp.scale_loss]"])
+def test_functions_of_apex_that_are_values_keep_the_shim(migrate: Check, value: str) -> None:
+    plan = migrate(
+        f"""
+        from functools import partial
+        from apex import amp
+        MODEL
+        model, optimizer = amp.initialize(model, optimizer)
+        scale_loss = {value}
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            with scale_loss(loss) as scaled_loss:
+                scaled_loss.backward()
+            optimizer.step()
+        """
+    )
+    assert "from amp_shim import amp\n" in plan.after
+    assert any("amp.scale_loss itself is used as a value" in each.message for each in plan.findings)
