@@ -193,7 +193,8 @@ class Fold(ast.NodeTransformer):
     def _is_foreign(self, func: ast.expr) -> bool:
         """Whether a function is none of torch, and of no file that is compared: such a one says itself what it asks."""
         full = self._full(func)
-        return full.partition(".")[0] not in ("", "torch") and self.locate(full.rpartition(".")[0]) is None
+        is_imported = full.startswith(".") or full.partition(".")[0] not in ("", "torch")
+        return is_imported and self.locate(full.rpartition(".")[0]) is None
 
     def _outcome(self, statement: ast.stmt) -> bool | None:
         """Whether a statement of a guard succeeds (True), fails to import (False), or may do either or more (None)."""

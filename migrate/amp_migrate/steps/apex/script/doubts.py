@@ -18,7 +18,7 @@ from amp_migrate.steps.apex.initialize.init_calls import read_inits
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.script.script_group import ApexScript, uses_apex_amp
 from amp_migrate.steps.apex.uses.amp_tests import amp_tests
-from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name, keepings
+from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name, keepings, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import insists
 from amp_migrate.steps.apex.uses.apex_state import given
 from amp_migrate.steps.apex.uses.cast_functions import is_native
@@ -81,7 +81,8 @@ def wrapper_asked_elsewhere(project: Project, script: Collection[File]) -> Itera
     """What files that neither wrap an optimizer nor go backward ask of an `FP16_Optimizer`, and of nothing else."""
     for word in ("clip_master_grads", "update_master_grads"):
         for file in project.library.mentioning(word):
-            loaded = file not in script and any(project.library.may_run_together(each, file) for each in script)
+            is_apart = file not in script and not wrapper_calls(file)  # which asks one of its own
+            loaded = is_apart and any(project.library.may_run_together(each, file) for each in script)
             for node in file.uses.get(word, ()) if loaded else ():
                 reason = f"FP16_Optimizer's {word} is asked for in a file that is none of the script's"
                 yield Refusal(file, node, reason, USE_SHIM)

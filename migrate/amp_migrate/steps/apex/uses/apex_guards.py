@@ -13,9 +13,18 @@ from amp_migrate.steps.apex.uses.apex_calls import keepings
 from amp_migrate.steps.apex.uses.cast_functions import is_needless
 from amp_migrate.steps.statements.bodies import bodies
 from amp_migrate.tables.apex_names import AMP
-from amp_migrate.trees.nodes import Statement, block_of, compared_with_none, is_constant, nested_statements, statements
+from amp_migrate.trees.nodes import (
+    Statement,
+    block_of,
+    compared_with_none,
+    is_constant,
+    last_word,
+    nested_statements,
+    statements,
+)
 
 _IMPORTERS = ("importlib.import_module", "builtins.__import__", "__import__")
+_PROBES = ("is_apex_available", "has_apex")  # of transformers and timm
 _FINDERS = ("importlib.util.find_spec", "importlib.find_loader", "pkgutil.find_loader")
 
 
@@ -116,6 +125,10 @@ def _tests_for(file: File, test: cst.BaseExpression, *, present: bool) -> bool:
         return _tests_for(file, test.expression, present=not present)
     if (asked := compared_with_none(test)) is not None:
         return asked[1] == present and AMP in file.names.meanings(asked[0])
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And) and not present:
+        return any(_tests_for(file, each, present=False) for each in (test.left, test.right))
+    if isinstance(test, cst.Call) and not test.args:  # from wherever it was copied
+        return present and last_word(test.func) in _PROBES
     return present and isinstance(test, cst.Name) and AMP in file.names.meanings(test)
 
 

@@ -110,3 +110,31 @@ def test_wrapper_that_is_not_understood_holds_all_files(
     assert [each.source.path.name for each in outcome.plans if each.after != each.source.text] == []
     for file, reason in told.items():
         assert any(each.path.endswith(file) and reason in each.message for each in outcome.findings)
+
+
+def test_scripts_beside_each_other_clip_by_their_own_wrappers(rewrites_files: Check) -> None:
+    script = """
+      import torch
+    - from apex.fp16_utils import FP16_Optimizer
+      from notes import note
+
+      model = torch.nn.Linear(2, 2)
+      optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    - optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=True)
+    + scaler = torch.amp.GradScaler("cuda")
+      for x in loader:
+    -     loss = model(x).mean()
+    -     optimizer.backward(loss)
+    -     optimizer.clip_master_grads(1.0)
+    -     optimizer.step()
+    +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+    +         loss = model(x).mean()
+    +     scaler.scale(loss).backward()
+    +     scaler.unscale_(optimizer)
+    +     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    +     scaler.step(optimizer)
+    +     scaler.update()
+          optimizer.zero_grad()
+          note(loss)
+    """
+    rewrites_files({"one.py": script, "other.py": script, "notes.py": "  def note(x):\n      print(x)\n"})

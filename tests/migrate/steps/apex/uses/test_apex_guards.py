@@ -648,3 +648,22 @@ def test_functions_of_apex_that_are_values_keep_the_shim(migrate: Check, value: 
     )
     assert "from amp_shim import amp\n" in plan.after
     assert any("amp.scale_loss itself is used as a value" in each.message for each in plan.findings)
+
+
+@pytest.mark.parametrize("module", ["transformers.file_utils", ".file_utils"])
+@pytest.mark.parametrize("test", ["not is_apex_available()", "args.fp16 and not is_apex_available()"])
+def test_what_complains_where_a_library_sees_no_apex_goes_with_it(rewrites: Check, module: str, test: str) -> None:
+    rewrites(
+        f"""
+          from {module} import is_apex_available
+        -
+        - if is_apex_available():
+        -     from apex import amp
+
+          MODEL
+        - if {test}:
+        -     raise ImportError("Please install apex")
+        ~ INITIALIZE
+        ~ APEX_EPOCH
+        """
+    )
