@@ -11,7 +11,7 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.tables.torch_names import HANDS_BACK
-from amp_migrate.trees.nodes import is_constant, method_of
+from amp_migrate.trees.nodes import find, is_constant, method_of
 
 Definition: TypeAlias = "Callable[[File, cst.CSTNode], tuple[File, cst.CSTNode] | None]"
 Method: TypeAlias = "tuple[File, cst.FunctionDef]"
@@ -53,6 +53,8 @@ class Objects:
             return None
         if isinstance(node, cst.Call):
             made = self._definition(file, node.func)
+            if made is not None and isinstance(made[1], cst.FunctionDef):
+                return self._returned(made[0], made[1], depth)
             if made is not None:
                 return [(made[0], made[1])] if isinstance(made[1], cst.ClassDef) else None
             is_same = isinstance(node.func, cst.Attribute) and node.func.attr.value in HANDS_BACK
@@ -64,6 +66,18 @@ class Objects:
             if value is not None and (is_constant(value, "None") or _is_itself(value, path)):
                 continue
             classes = None if value is None else self._classes(file, value, depth + 1)
+            if classes is None:
+                return None
+            found += classes
+        return found or None
+
+    def _returned(self, file: File, function: cst.FunctionDef, depth: int) -> list[tuple[File, cst.ClassDef]] | None:
+        """The classes of what a function makes: `create_model(opt)`."""
+        if function.decorators or function.asynchronous or any(True for _ in find(function.body, cst.Yield)):
+            return None
+        found: list[tuple[File, cst.ClassDef]] = []
+        for each in find(function.body, cst.Return):
+            classes = None if each.value is None else self._classes(file, each.value, depth + 1)
             if classes is None:
                 return None
             found += classes

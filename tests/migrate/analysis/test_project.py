@@ -119,7 +119,10 @@ def test_method_that_two_classes_define_is_known_on_self_only(project: Make) -> 
 
 @pytest.mark.parametrize(
     "made",
-    ["x = T()", "x = T().to(device)", "x = T()\nx = x.cuda()", "x = None\nx = T()", "y = T()\nx = y", "x = Sub()"],
+    [
+        *("x = T()", "x = T().to(device)", "x = T()\nx = x.cuda()", "x = None\nx = T()", "y = T()\nx = y", "x = Sub()"),
+        "def make(y):\n    if y:\n        return Sub()\n    made = T()\n    return made\nx = make(1)",
+    ],
 )
 def test_method_that_two_classes_define_is_known_on_objects_whose_class_is_seen(project: Make, made: str) -> None:
     text = "class T:\n    def f(self): ...\nclass S:\n    def f(self): ...\nclass Sub(T): ...\n"
@@ -132,7 +135,24 @@ def test_inherited_method_is_called_on_self(project: Make) -> None:
     assert sites(project(a=text, b=derived), "a", "f") == [("b", "self.f()")]
 
 
-@pytest.mark.parametrize("made", ["x = make()", "x = S() if y else T()", "x = T()\nx = make()", "for x in xs: ..."])
+def test_so_is_one_of_what_a_function_of_another_file_makes_of_what_it_imports(project: Make) -> None:
+    text = "class T:\n    def f(self): ...\nclass S:\n    def f(self): ...\n"
+    made = project(
+        a=text, b="def make():\n    from a import T as M\n    return M()\n", c="import b\nx = b.make()\nx.f()\n"
+    )
+    assert sites(made, "a", "f") == [("c", "x.f()")]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        *("x = make()", "x = S() if y else T()", "x = T()\nx = make()", "for x in xs: ..."),
+        "def make(y):\n    if y:\n        return other()\n    return T()\nx = make(1)",
+        "@memo\ndef make():\n    return T()\nx = make()",
+        "def make():\n    yield T()\nx = make()",
+        "def make():\n    return make()\nx = make()",
+    ],
+)
 def test_call_on_an_object_of_unknown_class_may_be_of_any_class_that_has_the_method(project: Make, made: str) -> None:
     text = "class T:\n    def f(self, a): ...\nclass S:\n    def f(self, a): ...\n"
     found, files = project(a=f"{text}{made}\nx.f(1)\nx.f()\nS().f(1)\n")
