@@ -286,3 +286,8 @@ def test_a_file_that_python_cannot_parse_is_unknown(told: Tell) -> None:
     assert read_module("old.py", "print 'python 2'\n") is None
     answer = told("from old import f\nx = f()\n", old="print 'python 2'\n")
     assert show(answer.value("x")).startswith("unknown")
+
+
+def test_a_list_that_gets_something_under_a_text_has_no_order_by_it(told: Tell) -> None:
+    answer = told("found = sorted(input())\nfound['groups'] = 3\nx, y = found\n")
+    assert answer.value("x") == answer.value("y") != NEVER

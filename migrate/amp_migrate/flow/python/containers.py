@@ -158,7 +158,9 @@ def sequence(frame: Frame, value: Value, node: ast.AST) -> tuple[list[Value], Va
             length = constant(frame.read(atom, "<length>"))
             if isinstance(length, int) and not frame.read(atom, REST):
                 return [frame.read(atom, f"[{index}]") for index in range(length)], NEVER
-            items = [frame.read(atom, name) for name in sorted(_keys(frame, atom), key=lambda name: int(name[1:-1]))]
+            # By another key it raises: who puts something in so has a dictionary on that way.
+            places = sorted(int(name[1:-1]) for name in _keys(frame, atom) if name[1:-1].isdigit())
+            items = [frame.read(atom, f"[{index}]") for index in places]
             is_one = atom not in frame.analysis.many
             if is_one and not frame.read(atom, REST) and frame.analysis.pytorch.has_steps(items):
                 return items, NEVER
