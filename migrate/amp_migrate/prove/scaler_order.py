@@ -356,7 +356,7 @@ class _Order(Walk[Between]):
         return replace(state, stepped=state.stepped | {key})
 
     def _update(self, call: ast.Call, state: Between) -> Between:
-        if state.scaled and not state.stepped:
+        if state.scaled and not (state.stepped or state.unscaled):  # `unscale_` has looked at gradients, too
             self._note("the scale is updated without a step", call)
         return Between(is_updated=state.scaled)
 

@@ -70,6 +70,7 @@ def gradient_uses(
     starts = [order[b.statement] for b in backwards] or [order[body]]
     # An optimizer of the project reads gradients as every other does: in its step.
     own = {b.statement for b in backwards if b.part is not None} | {step.statement for step in steps}
+    own |= {each for step in steps for block in blocks(step.statement) for each in nested_statements(block)}
     using = [
         s
         for s in nested_statements(body)

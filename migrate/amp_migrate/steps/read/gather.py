@@ -14,6 +14,7 @@ from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gradients.gradient_uses import gradient_uses
 from amp_migrate.steps.gradients.penalties import Penalties, read_penalties
 from amp_migrate.steps.gradients.steppers import optimizer_steps
+from amp_migrate.steps.gradients.tested_steps import with_tests
 from amp_migrate.steps.gradients.updates import place_updates
 from amp_migrate.steps.model.training_step import Backward, Extraction, Island, OptimizerStep, Region, TrainingStep
 from amp_migrate.steps.read.obstacles import Obstacles
@@ -132,8 +133,9 @@ class Gatherer:
         if isinstance(computed, Refusal):
             return computed
         backwards = computed.backwards
-        uses = gradient_uses(self.file, self.roles, body, backwards, steps, self.dead)
-        updates = place_updates(self.file, backwards, steps)
+        tested = with_tests(self.file, self.roles, steps, backwards)
+        uses = gradient_uses(self.file, self.roles, body, backwards, tested, self.dead)
+        updates = place_updates(self.file, backwards, tested)
         problems = [each for each in (penalties, uses, updates) if isinstance(each, Refusal)]
         step = TrainingStep(
             file=self.file,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from amp_migrate.engine.migrate import migrate_text
@@ -30,12 +32,44 @@ STEPS = [
 
 
 @pytest.mark.parametrize("test", STEPS)
-def test_a_step_that_gradients_decide_about_is_left(test: str) -> None:
+def test_the_scale_is_updated_whether_or_not_gradients_let_a_step_be(test: str) -> None:
+    after = migrate_text(TEXT.format(test=test), Settings()).after
+    assert "    scaler.unscale_(optimizer)\n    norm = " in after
+    assert f"    {test.replace('optimizer.step()', 'scaler.step(optimizer)')}\n    scaler.update()\n" in after
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "total = sum(p.grad.norm() ** 2 for p in model.parameters())\n    if total ** 0.5 < 5:",
+        "total = 0\n    for p in model.parameters():\n        total += p.grad.norm()\n    ok = total < 5\n    if ok:",
+    ],
+)
+def test_so_it_is_where_a_script_reads_them_itself(read: str) -> None:
+    text = TEXT.replace("norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n    {test}", read)
+    after = migrate_text(text + "        optimizer.step()\n", Settings()).after
+    assert re.search(r"    scaler.unscale_\(optimizer\)\n    (total = sum|for p in)", after)
+    assert after.endswith("        scaler.step(optimizer)\n    scaler.update()\n")
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "try:\n        if norm < 5:\n            optimizer.step()\n    finally:\n        print(norm)",
+        "with torch.no_grad():\n        if norm < 5:\n            optimizer.step()",
+    ],
+)
+def test_a_step_in_something_else_that_they_decide_about_is_left(test: str) -> None:
     text = TEXT.format(test=test)
     plan = migrate_text(text, Settings())
     assert plan.after == text
     assert "the scale is updated only where a test of gradients lets it be" in plan.findings[0].message
     assert "autocast" in migrate_text(text, Settings(Dtype.BF16)).after
+
+
+def test_one_that_skips_the_rest_of_a_round_is_left() -> None:
+    text = TEXT.format(test="if norm > 5:\n        continue\n    optimizer.step()")
+    assert migrate_text(text, Settings()).after == text
 
 
 @pytest.mark.parametrize(
