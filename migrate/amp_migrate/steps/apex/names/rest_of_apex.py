@@ -15,6 +15,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.catalog.apex_rules import APEX_GONE, APEX_IMPORT, APEX_LEFT, APEX_STEP
+from amp_migrate.plan.code import code
 from amp_migrate.plan.edit import Edit, Reimport, is_within
 from amp_migrate.plan.move import Move
 from amp_migrate.report.finding import Finding, Kind
@@ -26,7 +27,7 @@ from amp_migrate.steps.apex.names.native_names import ApexUse, NoForm, native_of
 from amp_migrate.steps.apex.names.searched_graph import hides_parameters
 from amp_migrate.steps.apex.names.shim_imports import is_gone, write_guards, write_import
 from amp_migrate.steps.apex.uses.apex_calls import is_in
-from amp_migrate.steps.apex.uses.apex_guards import find_probes, imports_by_name
+from amp_migrate.steps.apex.uses.apex_guards import find_probes, imports_by_name, library_probes
 from amp_migrate.steps.apex.uses.norm_limits import norm_limits
 from amp_migrate.steps.apex.write.write_uses import answered
 from amp_migrate.steps.scaler.checkpoint_entries import loads_optimizer
@@ -118,6 +119,7 @@ class ApexRest:
                 told += self._unused(file, statement, items, amp_is_gone=amp_is_gone)
         asks_more = _has(imports, Fate.STAYS, Fate.PROVIDED_FOR)
         edits += self._probed(file, told, probes, asks_more=asks_more)
+        edits += self._asked_of_libraries(file, told) if _has(imports, Fate.SHIM) and not asks_more else ()
         if _has(imports, Fate.SHIM) and not asks_more and any(isinstance(edit.change, Reimport) for edit in edits):
             edits += write_texts(Editor(file, self.settings, APEX_IMPORT.code))
         guards = write_guards(
@@ -172,6 +174,15 @@ class ApexRest:
                 if is_answered
                 else editor.replace(probe.package, f"{quote}{SHIM}{quote}")
             )
+
+    def _asked_of_libraries(self, file: File, told: list[Finding]) -> Iterator[Edit]:
+        """The edits that let a file ask for the shim where another package asks for Apex, and knows nothing of it."""
+        editor = Editor(file, self.settings, APEX_IMPORT.code)
+        for probe in library_probes(self.project, file):
+            finder = editor.module("importlib.util", probe)
+            message = "this asks for amp_shim now"
+            told.append(Finding.at(file.tree, probe, APEX_IMPORT.code, Kind.MIGRATED, message))
+            yield editor.replace(probe, code('{}.find_spec("{}") is not None', finder, SHIM))
 
     def _is_wanted(self, file: File, use: ApexUse, native: TorchForm) -> bool:
         return self.wishes.wants(file.tree, use.node, native.code) and not file.spelling.is_shadowed("torch", use.node)

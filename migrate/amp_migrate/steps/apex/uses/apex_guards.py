@@ -9,6 +9,7 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings
+from amp_migrate.analysis.project import Project
 from amp_migrate.steps.apex.uses.apex_calls import keepings
 from amp_migrate.steps.apex.uses.cast_functions import is_needless
 from amp_migrate.steps.statements.bodies import bodies
@@ -107,6 +108,15 @@ def find_probes(file: File) -> Iterator[Probe]:
             yield Probe(call, package, answer=True)
         elif (asked := compared_with_none(parent)) is not None and asked[0] is call:
             yield Probe(parent, package, answer=asked[1])
+
+
+def library_probes(project: Project, file: File) -> Iterator[cst.Call]:
+    """The calls by which a file has another package ask for Apex, which knows of no shim: `is_apex_available()`."""
+    for word in _PROBES:
+        for node in file.uses.get(word, ()):
+            call = file.tree.parents[node]
+            if isinstance(call, cst.Call) and call.func is node and project.definition(file, node) is None:
+                yield call
 
 
 def insists(file: File, statement: Statement) -> bool:

@@ -667,3 +667,71 @@ def test_what_complains_where_a_library_sees_no_apex_goes_with_it(rewrites: Chec
         ~ APEX_EPOCH
         """
     )
+
+
+@pytest.mark.parametrize("module", ["transformers.file_utils", ".file_utils"])
+def test_what_asks_a_library_for_apex_asks_for_the_shim_of_a_script_that_stays_on_it(
+    rewrites_files: Check, module: str
+) -> None:
+    rewrites_files(
+        {
+            "train.py": f"""
+        + import importlib.util
+          import torch
+          from torch import nn
+          from {module} import is_apex_available
+
+        - if is_apex_available():
+        -     from apex import amp
+        + if importlib.util.find_spec("amp_shim") is not None:
+        +     from amp_shim import amp
+
+          MODEL
+        - if args.fp16 and not is_apex_available():
+        -     raise ImportError("Please install apex to use fp16 training.")
+        + if args.fp16 and not (importlib.util.find_spec("amp_shim") is not None):
+        +     raise ImportError("Please install amp-migrate[shim] to use fp16 training.")
+          model, optimizer = amp.initialize(model, optimizer, cast_model_outputs=torch.float32)
+          for x, y in loader:
+              loss = nn.functional.mse_loss(model(x), y)
+              with amp.scale_loss(loss, optimizer) as scaled_loss:
+                  scaled_loss.backward()
+              optimizer.step()
+        """
+        }
+    )
+
+
+def test_what_a_file_of_the_project_answers_is_asked_there(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "file_utils.py": """
+                  try:
+                -     from apex import amp
+                +     from amp_shim import amp
+                      _has_apex = True
+                  except ImportError:
+                      _has_apex = False
+
+                  def is_apex_available():
+                      return _has_apex
+            """,
+            "train.py": """
+                  import torch
+                  from torch import nn
+                  from file_utils import is_apex_available
+
+                  if is_apex_available():
+                -     from apex import amp
+                +     from amp_shim import amp
+
+                  MODEL
+                  model, optimizer = amp.initialize(model, optimizer, cast_model_outputs=torch.float32)
+                  for x, y in loader:
+                      loss = nn.functional.mse_loss(model(x), y)
+                      with amp.scale_loss(loss, optimizer) as scaled_loss:
+                          scaled_loss.backward()
+                      optimizer.step()
+            """,
+        }
+    )
