@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
@@ -12,18 +14,40 @@ from amp_migrate.trees.nodes import Statement
 _GATHERING = frozenset({"list", "set", "tuple"})
 
 
-def collection(node: cst.CSTNode) -> cst.BaseExpression | None:
-    """`optimizers` for `for optimizer in optimizers:`, a comprehension's too, or for one over `optimizers.values()`."""
-    if not isinstance(node, (cst.For, cst.CompFor)) or not isinstance(variable(node), cst.Name):
-        return None
-    over = values_of(node.iter) if variable(node) is node.target else _paired(node.iter)
+def collection(loop: cst.CSTNode, item: str | None) -> cst.BaseExpression | None:
+    """`optimizers` for the `optimizer` of `for optimizer in optimizers:`, a comprehension's too.
+
+    The same for a loop over `optimizers.values()`, or for one that takes it out of a pair: `zip(optimizers, losses)`.
+    """
+    over = items(loop).get(item or "") if isinstance(loop, (cst.For, cst.CompFor)) else None
     return over if dotted(over) is not None else None
+
+
+def items(loop: cst.For | cst.CompFor) -> dict[str, cst.BaseExpression]:
+    """What a loop calls an item of each collection that it runs over, with that."""
+    return dict(_items(loop.target, loop.iter))
+
+
+def _items(target: cst.BaseExpression, over: cst.BaseExpression) -> Iterator[tuple[str, cst.BaseExpression]]:
+    if isinstance(target, cst.Name):
+        yield target.value, values_of(over)
+    if not isinstance(target, (cst.Tuple, cst.List)) or not isinstance(over, cst.Call):
+        return
+    parts = [each.value for each in target.elements]
+    given = [each.value for each in over.args]
+    if isinstance(over.func, cst.Attribute) and over.func.attr.value == "items" and len(parts) == 2:
+        yield from _items(parts[1], over.func.value)
+    elif dotted(over.func) == "enumerate" and given and len(parts) == 2:
+        yield from _items(parts[1], given[0])
+    elif dotted(over.func) == "zip" and len(parts) <= len(given) and not any(each.star for each in over.args):
+        for part, value in zip(parts, given, strict=False):
+            yield from _items(part, value)
 
 
 def held_in(file: File, node: cst.BaseExpression) -> list[cst.BaseExpression]:
     """The collections that an object is taken from: by a key, or by a loop over one."""
     by_key = [node.value] if isinstance(node, cst.Subscript) else []
-    looped = (collection(binding.node) for binding in object_bindings(file, node))
+    looped = (collection(binding.node, dotted(node)) for binding in object_bindings(file, node))
     return [*by_key, *(each for each in looped if each is not None)]
 
 
@@ -34,22 +58,6 @@ def elements(value: cst.BaseExpression | None) -> list[cst.BaseExpression]:
     if isinstance(value, cst.BaseSimpleComp):
         return [value.elt]
     return [value.value] if isinstance(value, cst.DictComp) else []
-
-
-def variable(loop: cst.For | cst.CompFor) -> cst.BaseExpression:
-    """What a loop calls an item of what it runs over: `b` in `for a, b in optimizers.items()` and `enumerate()`."""
-    target = loop.target
-    is_pair = isinstance(target, cst.Tuple) and len(target.elements) == 2 and _paired(loop.iter) is not None
-    return target.elements[1].value if is_pair and isinstance(target, cst.Tuple) else target
-
-
-def _paired(node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """`optimizers` for `optimizers.items()` and `enumerate(optimizers)`."""
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "items":
-        return node.func.value
-    if isinstance(node, cst.Call) and dotted(node.func) == "enumerate" and node.args:
-        return values_of(node.args[0].value)
-    return None
 
 
 def in_each(statement: Statement, call: cst.Call) -> cst.CompFor | None:

@@ -11,7 +11,7 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.values.looped import in_each, variable
+from amp_migrate.analysis.values.looped import in_each, items
 from amp_migrate.implications import implied
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gradients.reductions import reduces_gradients
@@ -232,10 +232,10 @@ def _loop_over(tree: Tree, step: OptimizerStep, statement: Statement) -> cst.For
     """The loop that an optimizer is the target of, where a statement is not in it."""
     name = tree.code(step.optimizer)
     each = in_each(step.statement, step.call)
-    if each is not None and tree.code(variable(each)) == name:
+    if each is not None and name in items(each):
         return each
     around = [each for each in tree.ancestors(step.statement) if isinstance(each, cst.For)]
-    found = next((each for each in around if tree.code(variable(each)) == name), None)
+    found = next((each for each in around if name in items(each)), None)
     return None if found is None or found in tree.ancestors(statement) else found
 
 

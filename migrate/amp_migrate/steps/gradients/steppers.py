@@ -17,7 +17,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.values.looped import collection, in_each, variable
+from amp_migrate.analysis.values.looped import collection, in_each
 from amp_migrate.analysis.values.optimizers import OPTIMIZER_SIGN, is_optimizer
 from amp_migrate.steps.model.training_step import OptimizerStep
 from amp_migrate.steps.read.value_calls import ValueCalls
@@ -160,7 +160,7 @@ class Steppers:
 def _optimizer_at(function: FunctionRef, call: cst.Call, own: OptimizerStep | None) -> cst.BaseExpression | None:
     """Where the optimizer of a call comes from: the object, an argument, or the method's own. `own`: its first step."""
     over = None if own is None else loop_over_optimizers(function.file, own)
-    optimizer = None if own is None else own.optimizer if over is None else collection(over)
+    optimizer = None if own is None else own.optimizer if over is None else collection(over, dotted(own.optimizer))
     path = dotted(optimizer)
     if optimizer is None or path is None:
         return call.func.value if isinstance(call.func, cst.Attribute) else None
@@ -216,13 +216,13 @@ def _is_cleared_before(function: FunctionRef, step: OptimizerStep) -> bool:
 
 def loop_over_optimizers(file: File, step: OptimizerStep) -> cst.For | cst.CompFor | None:
     """The loop `for optimizer in optimizers:` whose body a step stands in directly, or that of a comprehension."""
-    each = in_each(step.statement, step.call)
+    each, item = in_each(step.statement, step.call), dotted(step.optimizer)
     if each is not None:
-        return each if collection(each) is not None and dotted(step.optimizer) == dotted(variable(each)) else None
+        return each if collection(each, item) is not None else None
     loop = file.tree.loop(step.statement)
-    if not isinstance(loop, cst.For) or collection(loop) is None or step.statement not in statements(block_of(loop)):
+    if not isinstance(loop, cst.For) or step.statement not in statements(block_of(loop)):
         return None
-    return loop if dotted(step.optimizer) == dotted(variable(loop)) else None
+    return loop if collection(loop, item) is not None else None
 
 
 def _follows_zero_grad(file: File, statement: Statement, optimizer: cst.BaseExpression) -> bool:

@@ -114,7 +114,7 @@ class Traveller:
         if scope is None or any(each is not scope for each in found):
             return _lost(file, at, "the optimizers of this step come from different places")
         bindings = [scope.bindings.get(name) or _of_its_object(scope, name) for name in names]
-        others = [other_name(each) for each in bindings]
+        others = [other_name(name, each) for name, each in zip(names, bindings, strict=True)]
         if any(others):
             return self._from_other_names(file, at, optimizers, others, create, seen)
         initialized = scope.node in self.homes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
-from amp_migrate.analysis.values.looped import collection, values_of, variable
+from amp_migrate.analysis.values.looped import collection, items, values_of
 from amp_migrate.steps.model.route import Creation
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.trees.nodes import Statement, find, is_constant
@@ -45,13 +45,13 @@ def _calls(value: cst.BaseExpression) -> bool:
     return any(find(value, cst.Call))
 
 
-def other_name(bindings: list[Binding]) -> cst.BaseExpression | None:
+def other_name(name: str, bindings: list[Binding]) -> cst.BaseExpression | None:
     """What a name is another name for: `self.optimizer` for `optimizer = self.optimizer`.
 
     For what a loop takes out of a collection, that is the collection, which the scaler is kept beside; so it is for
     what is unpacked from one. A tuple is another name for what stands in it: see `displayed`.
     """
-    looped = [collection(binding.node) for binding in bindings]
+    looped = [collection(binding.node, name) for binding in bindings]
     if looped and looped[0] is not None and len({dotted(each) for each in looped}) == 1:
         return looped[0]
     value = bindings[0].value if len(bindings) == 1 else None
@@ -87,7 +87,7 @@ def is_anew(creation: Creation, at: cst.CSTNode) -> bool:
     """Whether a scaler would be made as often as the step runs at `at`, so that its scale would never adapt."""
     tree = creation.file.tree
     loop, around = tree.loop(creation.home), tree.loop(at)
-    while isinstance(around, cst.For) and variable(around).deep_equals(at):  # `for each in optimizers: each.step()`
+    while isinstance(around, cst.For) and dotted(at) in items(around):  # `for each in optimizers: each.step()`
         around = tree.loop(around)
     if loop is not around or tree.function(creation.home) is not tree.function(at):
         return False

@@ -171,6 +171,12 @@ def test_list_of_optimizers_in_bfloat16(rewrites: Check) -> None:
             "for _, o in enumerate(opts): o.step()",
             "for _, o in enumerate(opts): scaler.step(o)",
         ),
+        (
+            "opts = [torch.optim.SGD(m.parameters(), lr=0.1) for m in models]",
+            "for _, (m, o) in enumerate(zip(models, opts)): o.zero_grad()",
+            "for _, (m, o) in enumerate(zip(models, opts)): o.step()",
+            "for _, (m, o) in enumerate(zip(models, opts)): scaler.step(o)",
+        ),
     ],
 )
 def test_loop_in_whatever_words(made: str, cleared: str, stepped: str, through_scaler: str, rewrites: Check) -> None:
@@ -397,3 +403,34 @@ train(loader, model, {given})
     after = migrate(text).after
     assert '    scaler = torch.amp.GradScaler("cuda")\n    for x, y in loader:\n' in after
     assert f"train(loader, model, {given})\n" in after
+
+
+@pytest.mark.parametrize("loop", ["opt, loss in zip(opts, losses)", "_, (loss, opt) in enumerate(zip(losses, opts))"])
+def test_each_optimizer_steps_behind_the_backward_of_its_own_loss(loop: str, rewrites: Check) -> None:
+    rewrites(
+        f"""
+          class Trainer:
+              def __init__(self):
+                  self.a, self.b = nn.Linear(2, 2), nn.Linear(2, 2)
+                  a_opt, b_opt = torch.optim.Adam(self.a.parameters()), torch.optim.Adam(self.b.parameters())
+                  self.opts = [a_opt, b_opt]
+        +         self.scaler = torch.amp.GradScaler("cuda")
+
+              def train(self, loader):
+                  for x in loader:
+        ~             a_loss = self.a(x).square().mean()
+        ~             b_loss = self.b(x).abs().mean()
+        -             self.update(self.opts, [a_loss, b_loss])
+        +             self.update(self.opts, self.scaler, [a_loss, b_loss])
+
+        -     def update(self, opts, losses):
+        +     def update(self, opts, scaler, losses):
+                  for {loop}:
+                      opt.zero_grad()
+        -             loss.backward()
+        -             opt.step()
+        +             scaler.scale(loss).backward()
+        +             scaler.step(opt)
+        +             scaler.update()
+        """
+    )
