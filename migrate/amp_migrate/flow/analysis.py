@@ -59,6 +59,8 @@ _MOST_TASKS_OF_THE_REST = 1
 _MOST_ENTRIES = 24
 # So is one that is called from inside itself, deeper than this.
 _MOST_NESTED = 3
+# Of the classes that a function makes, each may be called wherever one is: so many of its frames make their own.
+_MOST_FRAMES = 4
 # What still grows then is anything.
 _MOST_WIDENINGS = 4
 # A file that is only consulted is followed into as long as a run has not come to so many statements: what is asked of a
@@ -262,6 +264,8 @@ class Analysis:
         nested = sum(each.code is code for each in self._active)
         again = sum(each.ref is ref for each in known) if nested else 0
         is_nested = max(nested, again) >= _MOST_NESTED
+        if any(isinstance(each, ast.ClassDef) for each in code.body):
+            is_nested |= len({each.ref for each in known} - {ref}) >= _MOST_FRAMES
         if len(known) >= self._most_tasks(code) or is_nested:
             wide = FrameRef(code, (), ref.parent) if is_nested else ref
             found = self._wide.get(wide)
