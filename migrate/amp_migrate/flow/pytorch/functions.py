@@ -389,14 +389,17 @@ def to_numpy(frame: Frame, value: Value, node: ast.AST) -> None:
 
 
 def _mixed(frame: Frame, name: str, args: Arguments, node: ast.AST) -> None:
-    """A kernel that is compiled for one type: autograd's functions hand theirs what autocast has made of a model."""
+    """A kernel that is compiled for one type: autograd's functions hand theirs what autocast has made of a model.
+
+    What may be low, for all that is known of the code that has computed it, is enough: nobody can cast for a kernel.
+    """
     context = frame.now.context
     if not context.in_gradient or not context.cuda.may_be_on or name.startswith(_STATELESS_PREFIXES):
         return
     given = [each for value in args.all() for each in tensors_in(value)]
-    low = [each for each in given if each.is_low and each.regions]
+    low = [each for each in given if each.may_be_low and each.regions]
     if low and any(each.precision == F32 for each in given):
-        frame.analysis.event(frame, Act.MISMATCH, node, tensor=low[0], why=name.lstrip("."))
+        frame.analysis.event(frame, Act.MISMATCH, node, tensor=low[0], why=name.lstrip("."), is_sure=True)
 
 
 def _compiled(frame: Frame, args: Arguments, node: ast.AST) -> Value:

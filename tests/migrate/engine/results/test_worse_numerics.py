@@ -1120,6 +1120,19 @@ def test_a_compiled_kernel_gets_no_tensors_of_two_dtypes() -> None:
     assert "autocast(" in migrate_text(KERNEL.format(bias="bias.to(x.dtype)"), Settings()).after
 
 
+@pytest.mark.parametrize("linear", ["nn.functional.linear(x, self.weight)", "x"])
+def test_a_kernel_behind_a_network_that_nobody_reads_is_given_no_float32_beside_it(linear: str) -> None:
+    text = KERNEL.format(bias="bias").replace("model(x.cuda())", "model(encoder(x.cuda()))")
+    text = text.replace("nn.functional.linear(x, self.weight)", linear)
+    text = text.replace("model = Layer", "encoder = torchvision.models.resnet18().cuda()\nmodel = Layer")
+    text = "import torchvision\n" + text
+    (found,) = migrate_text(text, Settings()).findings
+    assert "operands differ in precision: compiled.bias_act (line 12)" in found.message
+    cast = '    @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)\n'
+    moved = migrate_text(text.replace("    def forward(ctx", f"{cast}    def forward(ctx"), Settings())
+    assert "autocast(" in moved.after
+
+
 @pytest.mark.parametrize(("package", "is_left"), [("", True), ("import os\n", True), ("from torch import *\n", False)])
 def test_a_kernel_that_a_package_has_and_nobody_has_built(tmp_path: Path, package: str, is_left: bool) -> None:
     text = KERNEL.format(bias="bias")
