@@ -104,7 +104,7 @@ class ScriptReader:
             return alone or list(without_initialize(script))
         if script.all_steps:
             return []
-        refusals = [*without_steps(script.initializes), *plain_steps(script.files)]
+        refusals = [*without_steps(script.initializes)] or [*plain_steps(script.files)]
         return refusals or list(without_forwards(script, self._roles))
 
     def _joined(
