@@ -34,15 +34,24 @@ def _made_from(project: Project, roles: Roles, file: File, optimizer: cst.BaseEx
         and isinstance(scope.node, cst.FunctionDef)
     ):
         return _made_from_argument(project, roles, file, scope.node, path)
-    for binding in bindings:
-        value = binding.value
-        if isinstance(value, cst.Call) and file.names.callee(value).startswith(_OPTIMIZERS) and value.args:
-            first = value.args[0].value
-            if isinstance(first, cst.Call) and not first.args and isinstance(first.func, cst.Attribute):
-                code = file.tree.code(first)
-                is_visible = not is_own or code.startswith("self.")
-                return code if is_visible and first.func.attr.value == "parameters" else None
-    return None
+    made = [
+        each.value
+        for each in bindings
+        if isinstance(each.value, cst.Call)
+        and file.names.callee(each.value).startswith(_OPTIMIZERS)
+        and each.value.args
+    ]
+    found = {_own_parameters(file, each) for each in made}  # in branches it may be made of others
+    code = found.pop() if len(found) == 1 else None
+    return code if code is not None and (not is_own or code.startswith("self.")) else None
+
+
+def _own_parameters(file: File, made: cst.Call) -> str | None:
+    """`model.parameters()`, where that is all that an optimizer is made of."""
+    first = made.args[0].value
+    is_plain = isinstance(first, cst.Call) and not first.args and isinstance(first.func, cst.Attribute)
+    named = cst.ensure_type(cst.ensure_type(first, cst.Call).func, cst.Attribute).attr.value if is_plain else ""
+    return file.tree.code(first) if named == "parameters" else None
 
 
 def _made_from_argument(project: Project, roles: Roles, file: File, node: cst.FunctionDef, name: str) -> str | None:

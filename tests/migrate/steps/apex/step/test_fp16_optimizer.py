@@ -122,6 +122,33 @@ def test_branches_that_differ_are_unscaled_each(rewrites: Check) -> None:
     )
 
 
+def test_an_optimizer_that_is_made_of_others_in_a_branch_has_its_own_gradients_clipped(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex.fp16_utils import FP16_Optimizer
+        -
+          model = nn.Linear(2, 2)
+          if args.bias_only:
+              optimizer = torch.optim.SGD([model.bias], lr=0.1)
+          else:
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=True)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     loss = model(x).mean()
+        -     optimizer.backward(loss)
+        -     optimizer.clip_master_grads(1.0)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.unscale_(optimizer)
+        +     torch.nn.utils.clip_grad_norm_((p for group in optimizer.param_groups for p in group["params"]), 1.0)
+        ~     optimizer.step()
+              optimizer.zero_grad()
+        """
+    )
+
+
 def test_what_it_wraps_is_the_optimizer_itself(rewrites: Check) -> None:
     rewrites(
         """
