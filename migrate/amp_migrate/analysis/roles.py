@@ -24,7 +24,7 @@ from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.analysis.values.replicas import Replicas
 from amp_migrate.analysis.values.sparse import SparseModules
 from amp_migrate.tables import torch_names as table
-from amp_migrate.trees.nodes import find, last_word, subscript_key, walk, written_string
+from amp_migrate.trees.nodes import find, subscript_key, walk, written_string
 
 _MODULE_NAME = re.compile(r"(^|[._])(model|net|network|ddp_model)_?\d*$", re.IGNORECASE)
 # How the name of a function begins that does something with a module.
@@ -108,8 +108,11 @@ class Roles:
         """Whether a collection holds modules: one of PyTorch's own, or one that is written out."""
         for binding in self.bindings(file, node):
             made = binding.value
-            while isinstance(made, cst.Call) and last_word(made.func) in table.HANDS_BACK:
-                assert isinstance(made.func, cst.Attribute)
+            while (
+                isinstance(made, cst.Call)
+                and isinstance(made.func, cst.Attribute)
+                and made.func.attr.value in table.HANDS_BACK
+            ):
                 made = made.func.value
             if isinstance(made, cst.Call) and file.names.callee(made) in table.MODULE_COLLECTIONS:
                 given = made.args[0].value if made.args else None

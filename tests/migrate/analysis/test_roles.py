@@ -58,6 +58,7 @@ def test_call_runs_a_forward(project: Make, text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "choices = eval(text)\nchoice = choices[0]\nchoice.strip()",
         "print(x)",
         "import sentencepiece as spm\nsp_model = spm.SentencePieceProcessor()\nsp_model.IdToPiece(x)",
         "from sklearn.svm import SVC\nmodel = SVC()\nmodel.predict(x)",
