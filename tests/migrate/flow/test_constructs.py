@@ -291,3 +291,18 @@ def test_a_file_that_python_cannot_parse_is_unknown(told: Tell) -> None:
 def test_a_list_that_gets_something_under_a_text_has_no_order_by_it(told: Tell) -> None:
     answer = told("found = sorted(input())\nfound['groups'] = 3\nx, y = found\n")
     assert answer.value("x") == answer.value("y") != NEVER
+
+
+@pytest.mark.parametrize(
+    ("call", "shown"),
+    [
+        ('rearrange(x, "a b -> b a")', "Tensor(float32)"),
+        ('repeat(x, "a b -> a b c", c=4)', "Tensor(float32)"),
+        ('reduce(x, "a b -> a", "max")', "Tensor(float32)"),
+        ('rearrange([x, x], "n a b -> n a b")', "Tensor(float32)"),
+        ('reduce(x, "a b -> a", how)', "unknown"),
+    ],
+)
+def test_einops_gives_tensors_of_the_precision_that_it_gets(told: Tell, call: str, shown: str) -> None:
+    answer = told(f"from einops import rearrange, reduce, repeat\nx = torch.zeros(2, 3)\ny = {call}\n")
+    assert show(answer.value("y")).startswith(shown)

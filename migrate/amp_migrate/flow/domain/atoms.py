@@ -294,7 +294,7 @@ def many(rest: Value) -> Value:
 
 def one_of_many(value: Value) -> Value:
     """A value that stands for many, of which two may differ, be they made by one operation."""
-    if any(isinstance(each, (Tup, Tensor)) for each in value):
+    if any(isinstance(each, (Tup, Tensor, Opaque)) for each in value):
         return frozenset(map(_one_of_many, value))
     return value
 
@@ -302,6 +302,8 @@ def one_of_many(value: Value) -> Value:
 def _one_of_many(atom: Atom | Tensor) -> Atom | Tensor:
     if isinstance(atom, Tup):
         return Tup(tuple(map(one_of_many, atom.items)), None if atom.rest is None else one_of_many(atom.rest))
+    if isinstance(atom, Opaque) and atom.tensor is not None:
+        return Opaque(atom.path, atom.tensor.but(piece=A_PIECE), atom.hint)
     return atom.but(piece=A_PIECE) if isinstance(atom, Tensor) else atom
 
 

@@ -608,6 +608,27 @@ def _parameters_to_vector(frame: Frame, args: Arguments, node: ast.AST) -> Value
     return containers.elements(frame, args.get(0, "parameters") or UNKNOWN, node)
 
 
+def _einops(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """`rearrange` and `repeat` show a tensor in another shape; of a list they make one."""
+    given = args.get(0, "tensor") or UNKNOWN
+    is_listed = any(isinstance(each, (Tup, Obj)) for each in given)
+    return _operator(frame, "stack" if is_listed else "reshape", Arguments([given]), node, in_place=False)
+
+
+def _einops_reduce(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """`reduce` sums up, or takes one of each group, as it is told."""
+    op = constant(args.get(2, "reduction") or NEVER)
+    if op not in ("sum", "mean", "max", "min", "prod"):
+        return _foreign(frame, "einops.reduce", args, node)
+    return _operator(
+        frame,
+        f"a{op}" if op in ("max", "min") else op,
+        Arguments([args.get(0, "tensor") or UNKNOWN]),
+        node,
+        in_place=False,
+    )
+
+
 def _deepcopy(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     """A copy: of a module, one of the same kind with weights of its own."""
     made: dict[Obj, Obj] = {}
@@ -670,4 +691,6 @@ _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     **{f"{package}.initialize": _apex_initialize for package in ("apex.amp", "amp_shim.amp")},
     **{f"{package}.scale_loss": _apex_scale_loss for package in ("apex.amp", "amp_shim.amp")},
     "operator.itemgetter": _getter,
+    **dict.fromkeys(("einops.rearrange", "einops.repeat"), _einops),
+    "einops.reduce": _einops_reduce,
 }

@@ -1176,6 +1176,48 @@ def test_a_loss_that_may_be_of_no_parameter_is_named() -> None:
     assert named in plan.findings[0].message
 
 
+THREE_OF_MANY = """\
+import torch
+{imports}
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.to_qkv = nn.Linear(width, width * 3)
+
+    def forward(self, x):
+        parts = self.to_qkv(x).chunk(3, dim=-1)
+        q, k, v = map({each}, parts)
+        return torch.einsum("bhij,bhjd->bhid", torch.einsum("bhid,bhjd->bhij", q, k).softmax(-1), v)
+
+
+model = Attention(64).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("imports", "each", "told"),
+    [
+        ("from einops import rearrange", 'lambda each: rearrange(each, "b n (h d) -> b h n d", h=8)', []),
+        ("", "lambda each: each.unflatten(-1, (8, -1)).transpose(1, 2)", []),
+        ("from shapes import split", "lambda each: split(each, 8)", ["code that could not be read"]),
+    ],
+)
+def test_two_of_many_are_no_matrix_with_itself(imports: str, each: str, told: list[str]) -> None:
+    plan = migrate_text(THREE_OF_MANY.format(imports=imports, each=each), Settings())
+    found = [one.message for one in plan.findings if one.kind is Kind.NOTE]
+    assert len(found) == len(told)
+    assert all(message.startswith(start) for message, start in zip(found, told, strict=True))
+
+
 REPLACED = """\
 import torch
 from torch import nn
