@@ -150,6 +150,8 @@ def _if(frame: Frame, node: ast.If) -> None:
     execute(frame, node.body)
     then, frame.state = frame.state, other
     assume(frame, node.test, False)
+    if frame.state is not None:
+        frame.analysis.pytorch.clear_where_none(frame, node)
     execute(frame, node.orelse)
     frame.state = meet(then, other := frame.state)
     if then is not None and other is not None:

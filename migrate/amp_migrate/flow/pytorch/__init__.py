@@ -111,6 +111,7 @@ class PyTorch:
         self.working: set[Site] = set()
         self.halved: set[Atom] = set()
         self.asking_gradients: set[ast.AST] = set()
+        self.cleared: dict[ast.AST, tuple[str, frozenset[Atom]]] = {}
         self.moments = variances.Moments()
         self.guards = guards.Guards()
         self.called: dict[Site, str] = {}
@@ -229,6 +230,10 @@ class PyTorch:
         """What a comparison gives."""
         return operators.compare(frame, left, right, node)
 
+    def clear_where_none(self, frame: Frame, node: ast.If) -> None:
+        """Look at what a branch clears that runs where there is a gradient."""
+        gradients.clear_where_none(frame, node.test, node.body)
+
     def tests(self, values: Iterable[Value], node: ast.AST) -> None:
         """Something is asked of values: what depends on gradients goes by whether they have overflowed, too."""
         if any(map(reads_of, values)):
@@ -336,7 +341,7 @@ class PyTorch:
         if name in ("grad", "data"):
             gradients.stored(frame, tensor, name, value, node)
         if name == "grad" and value == NONE_VALUE and tensor.leaf:
-            gradients.clear_leaves(frame, tensor.leaf, node)
+            gradients.cleared(frame, tensor.leaf, node, node)
         if name == "requires_grad" and isinstance(node, ast.Attribute):
             assign(frame, node.value, tensors.method(frame, tensor, "requires_grad_", Arguments([value]), node), node)
 

@@ -87,6 +87,7 @@ from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import unread
 from amp_migrate.flow.source import Code
+from amp_migrate.implications import implied
 
 REGISTRY = External("<optimizers>")
 PARAMETERS = "<parameters>"
@@ -568,7 +569,9 @@ def stored(frame: Frame, tensor: Tensor, name: str, value: Value, node: ast.AST)
 def changed_in_place(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.AST) -> None:
     """A tensor is changed: a gradient by a number, or a parameter by a gradient."""
     replaced(frame, tensor, args.positional, node, name)
-    if name in ("zero",) and tensor.reads:
+    if name == "zero" and tensor.reads:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            cleared(frame, _leaves_read(frame, tensor), node.func.value, node)
         return
     for value in args.positional:
         if reads_of(value) and not tensor.reads:
@@ -584,9 +587,33 @@ def changed_in_place(frame: Frame, tensor: Tensor, name: str, args: Arguments, n
 def replaced(frame: Frame, gradient: Tensor, by: Iterable[Value], node: ast.AST, name: str = "") -> None:
     """Elements of what may be a gradient itself get another value, by an operator that is named or by an index."""
     if gradient.tags & A_GRADIENT:
-        read = (each for each in frame.analysis.events.values() if each.act is Act.READ)
-        leaves = NOTHING.union(*(each.leaves for each in read if each.site in gradient.reads))
+        leaves = _leaves_read(frame, gradient)
         _replaced(frame, leaves, [one(gradient.but(tags=OF_OVERFLOW))] if name == "nan_to_num" else by, node)
+
+
+def _leaves_read(frame: Frame, gradient: Tensor) -> frozenset[Atom]:
+    """The leaves whose gradients one may be."""
+    read = (each for each in frame.analysis.events.values() if each.act is Act.READ)
+    return NOTHING.union(*(each.leaves for each in read if each.site in gradient.reads))
+
+
+def cleared(frame: Frame, leaves: frozenset[Atom], gradient: ast.AST, node: ast.AST) -> None:
+    """The gradients of some leaves are set to nothing one by one: `p.grad = None`, `p.grad.data.zero_()`."""
+    while isinstance(gradient, ast.Attribute) and gradient.attr == "data":
+        gradient = gradient.value
+    if isinstance(gradient, ast.Attribute) and gradient.attr == "grad":
+        clear_leaves(frame, leaves, node, only_spent=isinstance(node, ast.Call))
+        frame.analysis.pytorch.cleared[node] = (ast.unparse(gradient), leaves)
+
+
+def clear_where_none(frame: Frame, test: ast.expr, body: Iterable[ast.stmt]) -> None:
+    """What a branch clears where there is a gradient is clear where there is none: `if p.grad is not None:`."""
+    known = frame.analysis.pytorch.cleared
+    missing = {text for text, outcome, _ in implied(test, False) if not outcome} if known else ()
+    for node in (inner for each in body for inner in ast.walk(each) if inner in known) if missing else ():
+        text, leaves = known[node]
+        if text in missing:
+            clear_leaves(frame, leaves, node, only_spent=isinstance(node, ast.Call))
 
 
 def _replaced(frame: Frame, leaves: frozenset[Atom], by: Iterable[Value], node: ast.AST) -> None:
@@ -692,8 +719,12 @@ def step_optimizer(frame: Frame, optimizer: Atom, node: ast.AST) -> None:
     _change(frame, [key], lambda m: (m.but({key: m.get(key, UNKNOWN_GRAD).but(spent=True)}),))
 
 
-def clear(frame: Frame, optimizers: dict[Atom, bool | None], node: ast.AST) -> None:
-    """Gradients are set to nothing; of an optimizer that may not be meant, or only in part, they may stay."""
+def clear(frame: Frame, optimizers: dict[Atom, bool | None], node: ast.AST, *, only_spent: bool = False) -> None:
+    """Gradients are set to nothing; of an optimizer that may not be meant, or only in part, they may stay.
+
+    Args:
+        only_spent: whether they are set to zero, which is a gradient too, of any scale, where a step is still to come.
+    """
     frame.analysis.event(frame, Act.ZERO, node, optimizer=frozenset(optimizers))
     registry = frame.analysis.pytorch.registry
     for each in [each for each, answer in optimizers.items() if answer]:
@@ -702,12 +733,15 @@ def clear(frame: Frame, optimizers: dict[Atom, bool | None], node: ast.AST) -> N
     keys = [grad_key(each) for each in optimizers]
 
     def change(machine: Machine) -> Iterable[Machine]:
+        grads = {each: machine.grad(each) for each in optimizers}
+        kept = {each for each, old in grads.items() if only_spent and old is not None and not old.spent}
         cleared = ((each, NO_GRAD if answer else NO_GRAD.but(guessed=True)) for each, answer in optimizers.items())
-        yield machine.but({grad_key(each): grad for each, grad in cleared})
+        yield machine.but({grad_key(each): grads[each] if each in kept else grad for each, grad in cleared})
         if None in optimizers.values():
             unsure = ((grad_key(each), machine.grad(each)) for each, answer in optimizers.items() if not answer)
-            kept = {key: grad.but(guessed=True) for key, grad in unsure if grad is not None}
-            yield machine.but({grad_key(each): NO_GRAD for each, answer in optimizers.items() if answer} | kept)
+            stay = {key: grad.but(guessed=True) for key, grad in unsure if grad is not None}
+            gone = {each for each, answer in optimizers.items() if answer and each not in kept}
+            yield machine.but({grad_key(each): NO_GRAD for each in gone} | stay)
 
     _change(frame, keys, change)
 
@@ -719,14 +753,14 @@ def clear_unknown(frame: Frame, optimizer: Opaque, node: ast.AST) -> None:
     clear(frame, {**dict.fromkeys(others), optimizer: True}, node)
 
 
-def clear_leaves(frame: Frame, leaves: frozenset[Atom], node: ast.AST) -> None:
+def clear_leaves(frame: Frame, leaves: frozenset[Atom], node: ast.AST, *, only_spent: bool = False) -> None:
     """The gradients of some leaves are set to nothing: by a module's `zero_grad`, or one by one."""
     targets = holders(frame, leaves)
     registry = frame.analysis.pytorch.registry
     sure = {each: answer if _covers(registry.optimizers[each], leaves) else None for each, answer in targets.items()}
     own: dict[Atom, bool | None] = dict.fromkeys(standalone_leaves(leaves), True)
     if sure or own:
-        clear(frame, {**sure, **own}, node)
+        clear(frame, {**sure, **own}, node, only_spent=only_spent)
 
 
 def _covers(parameters: frozenset[Atom] | None, leaves: frozenset[Atom]) -> bool:
