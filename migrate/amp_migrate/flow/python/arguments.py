@@ -84,17 +84,15 @@ class Arguments:
         yield from self.keywords.values()
         yield from (each for each in (self.rest, self.others) if each)
 
-    def behind(self, first: Value, node: ast.expr | None = None) -> Arguments:
+    def behind(self, first: Value) -> Arguments:
         """These arguments with one more before them, as a method gets its object."""
         return Arguments(
-            [first, *self.positional], self.rest, self.keywords, self.others, [node, *self.nodes], self.keyword_nodes
+            [first, *self.positional], self.rest, self.keywords, self.others, [None, *self.nodes], self.keyword_nodes
         )
 
-    def without_first(self, count: int = 1) -> Arguments:
-        """These arguments without the first ones."""
-        return Arguments(
-            self.positional[count:], self.rest, self.keywords, self.others, self.nodes[count:], self.keyword_nodes
-        )
+    def without_first(self) -> Arguments:
+        """These arguments without the first one."""
+        return Arguments(self.positional[1:], self.rest, self.keywords, self.others, self.nodes[1:], self.keyword_nodes)
 
 
 DEFAULT = "default "

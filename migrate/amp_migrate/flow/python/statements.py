@@ -443,15 +443,9 @@ def _finally(frame: Frame, body: list[ast.stmt], outer: Any, escaping: State | N
     frame.state = through(normal)
 
 
-def _define(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-    value = frame.analysis.define(frame, node)
-    for decorator in reversed(node.decorator_list):
-        value = frame.analysis.decorate(frame, decorator, value, node)
-    frame.bind(node.name, value)
-
-
-def _class(frame: Frame, node: ast.ClassDef) -> None:
-    value = frame.analysis.define_class(frame, node)
+def _define(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+    define = frame.analysis.define_class if isinstance(node, ast.ClassDef) else frame.analysis.define
+    value = define(frame, node)  # type: ignore[arg-type]
     for decorator in reversed(node.decorator_list):
         value = frame.analysis.decorate(frame, decorator, value, node)
     frame.bind(node.name, value)
@@ -560,7 +554,7 @@ _BY_KIND: dict[type[ast.stmt], Callable[[Frame, Any], None]] = {
     ast.Try: _try,
     ast.FunctionDef: _define,
     ast.AsyncFunctionDef: _define,
-    ast.ClassDef: _class,
+    ast.ClassDef: _define,
     ast.Import: _import,
     ast.ImportFrom: _import_from,
     ast.Delete: _delete,

@@ -486,9 +486,9 @@ def _shape_of_result(
     return one(result)
 
 
-def dtype_of(frame: Frame, args: Arguments, name: str = "dtype") -> int | None:
+def dtype_of(frame: Frame, args: Arguments) -> int | None:
     """The precision that a call names; None where it names none."""
-    value = args.keywords.get(name)
+    value = args.keywords.get("dtype")
     if value is None or value == frozenset({Const("NoneType", None)}):
         return None
     return frame.analysis.pytorch.precision_of(value)

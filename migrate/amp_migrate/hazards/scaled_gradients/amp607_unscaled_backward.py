@@ -17,7 +17,7 @@ from amp_migrate.flow.domain.tensor import PURE
 from amp_migrate.flow.pytorch.gradients import AGAIN
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
-from amp_migrate.hazards.seen.states import Gradients, Stage
+from amp_migrate.hazards.seen.states import Stage
 from amp_migrate.report.finding import seen_from
 
 RULE = Rule(
@@ -73,14 +73,16 @@ _HINT = "write {}.scale(loss).backward() with this loss"
 def detect(script: Script) -> Iterator[Hazard]:
     """Every backward whose gradients go through the scaler's step and are not those of a scaled loss alone."""
     told: set[cst.CSTNode] = set()
-    for hazard in chain(_added(script), _in_courses(script), _elsewhere(script), _beside(script), _not_cleared(script)):
+    for hazard in chain(
+        _added(script), _crossed(script), _unscaled_alone(script), _beside(script), _not_cleared(script)
+    ):
         if hazard.node not in told:
             told.add(hazard.node)
             yield hazard
 
 
-def _in_courses(script: Script) -> Iterator[Hazard]:
-    """Every backward of a plain loss whose gradients always go through the scaler's step, and every crossed scaler."""
+def _crossed(script: Script) -> Iterator[Hazard]:
+    """Every place at which a scaler always divides what another has scaled."""
     for course in script.courses:
         for event, seen in course.reached(flow.Act.UNSCALE, flow.Act.SCALER_STEP):
             if seen.always(lambda state: state.is_others and state.stage is Stage.READY):
@@ -90,41 +92,20 @@ def _in_courses(script: Script) -> Iterator[Hazard]:
                     "let the scaler that scaled the loss unscale, step and update",
                 )
                 break
-        backwards = [each for each in course.of(flow.Act.BACKWARD) if each.is_plain]
-        for event, seen in course.reached(flow.Act.SCALER_STEP):
-            if not backwards or course.backwards or not seen.always(lambda state: state.gradients is Gradients.TRUE):
-                continue
-            before = [b for b in backwards if script.file.tree.order[b.node] < script.file.tree.order[event.node]]
-            place = (before or backwards)[-1]
-            backward, step = script.file.tree.quote(place.node), script.file.tree.quote(event.node)
-            yield Hazard(
-                place.node,
-                f"{backward} is not scaled, but {step} unscales",
-                _HINT.format(course.scaler),
-            )
 
 
-def _elsewhere(script: Script) -> Iterator[Hazard]:
+def _unscaled_alone(script: Script) -> Iterator[Hazard]:
     """Every backward of a plain loss, whichever file it is in, where all gradients that a scaler divides are such."""
     flowing, events = script.flowing, script.flowing.questions.events
     backwards = events(flow.Act.BACKWARD)
     for divides in _divisions(script):
         if flowing.interpreted.node_at(script.file, divides.site) is None:
             continue
-        for optimizer in _always(divides, TRUE):
+        for optimizer in (each for each in divides.optimizer if _always(divides, each, TRUE)):
             own = [each for each in backwards if optimizer in each.optimizer]
             places = [flowing.interpreted.place(each.site) for each in own]
-            if own and all(each.units == PURE and each.code is not divides.code for each in own):
+            if own and all(each.units == PURE for each in own):
                 yield from (_unscaled(script, *each, divides) for each in places if each is not None)
-
-
-def _always(event: flow.Event, kind: str) -> set[object]:
-    """The optimizers of a place whose gradients are of a kind there on every way, and no guess has led to it."""
-    known = [(machine.grad(each), each) for machine, _, about, _ in event.reached for each in about]
-    others: set[object] = {
-        each for grad, each in known if grad is None or grad.kind != kind or grad.spent or grad.guessed
-    }
-    return {each for _, each in known if each not in others}
 
 
 def _added(script: Script) -> Iterator[Hazard]:
@@ -143,7 +124,7 @@ def _added(script: Script) -> Iterator[Hazard]:
         for backward in plain:
             node = flowing.interpreted.node_at(file, backward.site)
             both = backward.optimizer & event.optimizer
-            is_mixed = any(_always_mixed(event, each) and _adds(backward, scaled, each) for each in both)
+            is_mixed = any(_always(event, each, MIXED) and _adds(backward, scaled, each) for each in both)
             if node is not None and node not in told and is_mixed:
                 told.add(node)
                 added, by = file.tree.quote(node), file.tree.quote(divides)
@@ -161,11 +142,12 @@ def _finds(backward: flow.Event, optimizer: object, kind: str) -> bool:
     return any(each is not None and each.kind == kind and not each.spent and not each.guessed for each in known)
 
 
-def _always_mixed(event: flow.Event, optimizer: object) -> bool:
-    """Whether true gradients and scaled ones are in an optimizer's on every way to a place, at first or again."""
+def _always(event: flow.Event, optimizer: object, kind: str) -> bool:
+    """Whether an optimizer's gradients are of a kind on every way to a place, at first or again, by no guess."""
     for again in (None, True):
-        known = [machine.grad(optimizer) for machine, _ in event.states if machine.get(AGAIN) == again]
-        if known and all(each is not None and each.kind == MIXED and not each.guessed for each in known):
+        ways = (machine for machine, _, about, _ in event.reached if optimizer in about)
+        known = [machine.grad(optimizer) for machine in ways if machine.get(AGAIN) == again]
+        if known and all(each is not None and each.kind == kind and not each.spent | each.guessed for each in known):
             return True
     return False
 

@@ -115,10 +115,6 @@ def write_native(editor: Editor, use: ApexUse, native: TorchForm, beside: Collec
         yield from _arguments(editor, parent, native, beside)
 
 
-def _names(native: TorchForm) -> list[str]:
-    return [word.partition("=")[0] for word in native.parameters.split() if word != "*"]
-
-
 def _positional(native: TorchForm) -> list[str]:
     return [word.partition("=")[0] for word in native.parameters.partition("*")[0].split()]
 
@@ -130,7 +126,7 @@ def _defaults(native: TorchForm) -> dict[str, object]:
 
 def _given(call: cst.Call, native: TorchForm, gone: Collection[cst.Arg]) -> Mapping[str, cst.BaseExpression] | None:
     """The arguments by the names of Apex's parameters; None where one is starred or has no parameter."""
-    positional, names = _positional(native), _names(native)
+    positional, names = _positional(native), native.names
     found: dict[str, cst.BaseExpression] = {}
     for index, arg in enumerate(call.args):
         name = arg.keyword.value if arg.keyword is not None else ([*positional, *[""] * len(call.args)])[index]
@@ -157,7 +153,7 @@ def _arguments(editor: Editor, call: cst.Call, native: TorchForm, beside: Collec
     said: set[str] = set()
     for index, arg in enumerate(call.args):
         name = positional[index] if arg.keyword is None else arg.keyword.value
-        if name in _names(native)[: native.leading]:
+        if name in native.names[: native.leading]:
             said.add(name)
         elif name in native.goes:
             said.add(native.goes[name])
