@@ -751,3 +751,22 @@ def test_a_dictionary_of_outputs_is_not_the_one_of_an_evaluation(told: Tell, aro
             out = net(x)
     """
     assert not faults(told(dedent(text)).analysis)
+
+
+@pytest.mark.parametrize(
+    ("name", "hook", "is_told"),
+    [
+        ("register_full_backward_hook", "lambda module, given, of: print(of[0].norm())", True),
+        ("register_full_backward_hook", "look", True),
+        ("register_full_backward_pre_hook", "lambda module, of: print(of[0].norm())", True),
+        ("register_full_backward_hook", "lambda module, given, of: (given[0] * 0.5,)", False),
+        ("register_full_backward_hook", "lambda module, given, of: print(module)", False),
+    ],
+)
+def test_a_hook_of_a_module_gets_scaled_gradients(told: Tell, name: str, hook: str, is_told: bool) -> None:
+    text = (
+        f"from elsewhere import look\nmodel = nn.Linear(4, 2)\nmodel.{name}({hook})\n"
+        + SETUP.partition("\n")[2]
+        + RIGHT
+    )
+    assert bool(wrong(told, text)) is is_told

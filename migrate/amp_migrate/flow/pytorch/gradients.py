@@ -29,6 +29,7 @@ from amp_migrate.flow.domain.atoms import (
     reads_of,
     some,
     tensors_in,
+    tup,
     units_of,
 )
 from amp_migrate.flow.domain.interned import remembered
@@ -632,14 +633,17 @@ def updated(frame: Frame, old: Tensor, value: Value, node: ast.AST) -> None:
             frame.analysis.event(frame, Act.RISK, node, tensor=each, why=A_RUNNING_BUFFER)
 
 
-def hook(frame: Frame, tensor: Tensor, function: Value, node: ast.AST) -> None:
-    """A hook gets gradients whenever there are some: while they are scaled."""
+def hook(
+    frame: Frame, tensor: Tensor, function: Value, node: ast.AST, before: Sequence[Value] = (), sides: int = 0
+) -> None:
+    """A hook gets gradients whenever there are some: while they are scaled. One of a module gets them in tuples."""
     analysis = frame.analysis
     scalers = relevant(frame, analysis.pytorch.registry.scalers)  # type: ignore[arg-type]
     units: Units = frozenset((each, 1) for each in scalers) or PURE
     gradient = SOME_TENSOR.but(units=units, reads=frozenset({frame.site(node)}), precision=tensor.precision)
     analysis.event(frame, Act.HOOK, node, leaves=tensor.leaf)
-    frame.analysis.call(frame, function, Arguments([one(gradient)]), node)
+    given = [tup([one(gradient)])] * sides or [one(gradient)]
+    frame.analysis.call(frame, function, Arguments([*before, *given]), node)
     frame.is_dead = False
 
 

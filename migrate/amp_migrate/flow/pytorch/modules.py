@@ -582,9 +582,10 @@ def method(frame: Frame, owner: Atom, name: str, args: Arguments, node: ast.AST)
         if name == "register_forward_hook":
             frame.write(owner, HOOKS, args.get(0, "hook") or UNKNOWN, strong=False)
         return UNKNOWN
-    if "backward_hook" in name:
+    if "backward" in name and name.endswith("_hook"):
         tensor = SOME_TENSOR.but(leaf=leaves(frame, owner))
-        gradients.hook(frame, tensor, NEVER, node)
+        hook, sides = args.get(0, "hook") or UNKNOWN, 1 if "pre" in name else 2
+        gradients.hook(frame, tensor, hook, node, [one(owner)], sides)
         return UNKNOWN
     if name in ("append", "extend", "insert", "update"):
         value = args.positional[-1] if args.positional else UNKNOWN
