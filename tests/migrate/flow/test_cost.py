@@ -373,3 +373,27 @@ def test_what_a_function_makes_and_keeps_costs_what_its_calls_do() -> None:
 
     few, many = calls(4), calls(16)
     assert many.executed <= 4.2 * few.executed
+
+
+def test_a_function_that_is_interpreted_once_for_all_gives_nothing_low_where_no_region_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(analysis, "_MOST_TASKS", 0)
+    text = f"""{HEAD}
+def twice(layer, x):
+    return layer(layer(x))
+
+
+model = nn.Linear(4, 4).cuda()
+with torch.amp.autocast("cuda", dtype=torch.float16):
+    low = twice(model, torch.ones(4, 4, device="cuda"))
+plain = twice(model, torch.ones(4, 4, device="cuda"))
+"""
+    result = counted({"a.py": text}, ["a.py"])
+    assert faults(result) == []
+    found = {
+        target.id: [each.may_be_low for each in tensors_in(value)]
+        for target, value in result.values.items()
+        if isinstance(target, ast.Name) and target.id in ("low", "plain")
+    }
+    assert found == {"low": [True], "plain": [False]}
