@@ -144,7 +144,7 @@ class Module:
     lines: int
     codes: dict[ast.AST, Code]
     rebound: frozenset[str]
-    _read_by_calls: dict[Code, frozenset[str]] = field(default_factory=dict)
+    _read_by_calls: dict[Code, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def code(self) -> Code:
@@ -178,14 +178,13 @@ class Module:
         imports = (each for each in ast.walk(self.tree) if isinstance(each, ast.ImportFrom) and each.level)
         return frozenset("." * each.level + each.module for each in imports if each.module)
 
-    def told_by_caller(self, code: Code) -> frozenset[str]:
+    def told_by_caller(self, code: Code) -> tuple[str, ...]:
         """The names that the file binds in several places, and a call of a function may read: when it is made matters.
 
         What the call may come to is found by names. A generator runs later than it is called.
         """
-        anew = self.code.bound_anew - self.rebound
-        if not anew or code.is_generator:
-            return frozenset()
+        if not self._bound_anew or code.is_generator:
+            return ()
         if code not in self._read_by_calls:
             seen, stack = set(), [code]
             while stack:
@@ -196,8 +195,12 @@ class Module:
                     stack += each.inner
                     stack += (found for name in each.used | attributes for found in self._defining.get(name, ()))
             free = (each.used - each.bound if each.is_function else each.used for each in seen)
-            self._read_by_calls[code] = frozenset(anew.intersection(set().union(*free)))
+            self._read_by_calls[code] = tuple(sorted(self._bound_anew.intersection(set().union(*free))))
         return self._read_by_calls[code]
+
+    @cached_property
+    def _bound_anew(self) -> set[str]:
+        return self.code.bound_anew - self.rebound
 
     @cached_property
     def _defining(self) -> dict[str, list[Code]]:

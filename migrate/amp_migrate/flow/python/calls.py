@@ -263,9 +263,7 @@ def _around(frame: Frame, code: Code) -> dict[Cell, Value]:
         return {}
     owner = FileModule(code.file)
     names = frame.now.names if frame.code.parent is None else {}
-    known = (
-        (each, names.get(each) or _told(frame, (owner, each))) for each in sorted(frame.module.told_by_caller(code))
-    )
+    known = ((each, names.get(each) or _told(frame, (owner, each))) for each in frame.module.told_by_caller(code))
     return {(owner, name): value for name, value in known if value and UNBOUND not in value}
 
 

@@ -275,7 +275,8 @@ def _facts(
     flows, reach, surely = _gradients(frame, tensors, precision)
     born = tensors[0].born if is_view and tensors[0].born else frozenset({frame.site(node)})
     tags = _tags(name, tensors, operands, precision) & ~WAY_OF_GRADIENT | _of_overflow(name, args)
-    tags &= ~A_GRADIENT if not is_view or name == "clone" else -1
+    if not is_view or name == "clone":
+        tags &= ~A_GRADIENT
     if flows & FLOWS:
         tags |= halved(frame, tensors, reach, autocast if treatment == table.LOW else None)
         tags |= NORMALIZED if name in ("batch_norm", "instance_norm") and tensors[0].precision == F16 else 0
@@ -409,7 +410,7 @@ def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision
 
 def _of_overflow(name: str, args: Arguments) -> int:
     """Whether what comes out goes by whether gradients are finite."""
-    tensors = [tensor for value in args.all() for tensor in tensors_in(value)]
+    tensors = (tensor for value in args.all() for tensor in tensors_in(value))
     if name in table.OVERFLOW_TESTS or name == "nan_to_num":
         is_asked = any(each.reads for each in tensors)
     else:

@@ -85,14 +85,15 @@ def scripts_of(project: Project, files: Sequence[File], handed: Mapping[File, Fi
     files = [file for file in files if not is_idle(project, [file])]
     using, starting = frozenset(files), [file for file in files if starts(file)]
     related = {
-        file: [each for each in imported_files(project, file) if _takes_step(project, file, each)] for file in files
+        file: [each for each in imported_files(project, file) if each in using and _takes_step(project, file, each)]
+        for file in files
     }
     for other in files if len(starting) < len(files) else ():
         for file in _helped(project, starting, other) if other not in starting else ():
             related[file].append(other)
     for file in files:
         for other in related[file]:
-            if other in using and script_of[other] is not script_of[file]:
+            if script_of[other] is not script_of[file]:
                 mine, theirs = script_of[file], script_of[other]
                 mine.extend(theirs)
                 for moved in theirs:
@@ -170,7 +171,7 @@ def never_scaled(
     What is on the shim already stays there, whatever its steps are.
     """
     files = tuple(files)
-    for file in files:
+    for file in files if any(True for _ in project.library.mentioning(SHIM)) else ():
         shimmed = (each for each in file.calls if file.names.callee(each) == f"{SHIM}.amp.initialize")
         yield from ((file, each) for each in shimmed if _prepares_optimizer(each))
     for script in scripts_of(project, [file for file in files if asks_apex(file)], handed):
