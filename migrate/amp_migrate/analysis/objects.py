@@ -84,8 +84,13 @@ class Objects:
         return found or None
 
 
-def _is_itself(value: cst.BaseExpression, path: str | None) -> bool:
-    """Whether a value is what the name stood for before: `model = model.to(device)`."""
+def handed_back(value: cst.BaseExpression) -> cst.BaseExpression:
+    """What calls that hand their object back are made on: `Net()` for `Net().to(device).eval()`."""
     while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value in HANDS_BACK:
         value = value.func.value
-    return path is not None and dotted(value) == path
+    return value
+
+
+def _is_itself(value: cst.BaseExpression, path: str | None) -> bool:
+    """Whether a value is what the name stood for before: `model = model.to(device)`."""
+    return path is not None and dotted(handed_back(value)) == path

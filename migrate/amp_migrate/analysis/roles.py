@@ -17,6 +17,7 @@ from amp_migrate.analysis.arguments.passing import passed_values
 from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings, object_path
 from amp_migrate.analysis.hops import MAX_HOPS
+from amp_migrate.analysis.objects import handed_back
 from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.analysis.values.looped import elements, held_in
 from amp_migrate.analysis.values.losses import Losses, is_class_name
@@ -107,13 +108,7 @@ class Roles:
     def _holds_modules(self, file: File, node: cst.BaseExpression, depth: int) -> bool:
         """Whether a collection holds modules: one of PyTorch's own, or one that is written out."""
         for binding in self.bindings(file, node):
-            made = binding.value
-            while (
-                isinstance(made, cst.Call)
-                and isinstance(made.func, cst.Attribute)
-                and made.func.attr.value in table.HANDS_BACK
-            ):
-                made = made.func.value
+            made = None if binding.value is None else handed_back(binding.value)
             if isinstance(made, cst.Call) and file.names.callee(made) in table.MODULE_COLLECTIONS:
                 given = made.args[0].value if made.args else None
                 if not elements(given):

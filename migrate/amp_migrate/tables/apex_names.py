@@ -52,6 +52,8 @@ SHIM_SINCE = (2, 4)
 
 # What a training step asks of `apex.amp`.
 API = frozenset({"initialize", "scale_loss", "master_params", "state_dict", "load_state_dict"})
+# Functions of transformers and timm, and of what was copied from them, that say whether Apex is there.
+PROBES = ("is_apex_available", "has_apex")
 # The parameters of `amp.initialize`, in order.
 INITIALIZE = (
     "models optimizers enabled opt_level cast_model_type patch_torch_functions keep_batchnorm_fp32 master_weights "

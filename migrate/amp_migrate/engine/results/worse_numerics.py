@@ -177,11 +177,10 @@ def worse_numerics(
         if step.code == APEX_STEP.code:
             # Unknown code gets them scaled in the body of `amp.scale_loss`, too: to be reduced over all processes.
             found = [e for e in found if e.trouble is not Trouble.READ_SCALED or OUT_OF_SIGHT not in e.message]
-            # What it computes of a loss in mixed precision Apex has shown: its lists are autocast's.
-            found = [e for e in found if e.trouble is not Trouble.UNREAD]
+            # What it computes of a loss in mixed precision Apex has shown: its lists are autocast's. And it, too, has
+            # seen gradients at the end of `amp.scale_loss`, and skips the step.
+            found = [e for e in found if e.trouble not in (Trouble.UNREAD, Trouble.MENDED)]
             found = [replace(e, is_sure=e.is_sure and e.trouble is not Trouble.UNSEEN) for e in found]
-            # Apex, too, has seen them at the end of `amp.scale_loss`, and skips the step.
-            found = [e for e in found if e.trouble is not Trouble.MENDED]
         found = [harm for harm in found if harm.is_told and (harm.trouble is not Trouble.ON_CPU or is_for_gpu)]
         sure = [harm for harm in found if harm.is_sure]
         if any(harm.trouble is Trouble.CACHE for harm in sure) and name not in settings.uncached:

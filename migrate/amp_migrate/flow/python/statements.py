@@ -444,8 +444,10 @@ def _finally(frame: Frame, body: list[ast.stmt], outer: Any, escaping: State | N
 
 
 def _define(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
-    define = frame.analysis.define_class if isinstance(node, ast.ClassDef) else frame.analysis.define
-    value = define(frame, node)  # type: ignore[arg-type]
+    if isinstance(node, ast.ClassDef):
+        value = frame.analysis.define_class(frame, node)
+    else:
+        value = frame.analysis.define(frame, node)
     for decorator in reversed(node.decorator_list):
         value = frame.analysis.decorate(frame, decorator, value, node)
     frame.bind(node.name, value)

@@ -17,7 +17,7 @@ from typing import Any
 from amp_migrate.prove.code.public_names import public
 from amp_migrate.prove.code.scopes import Scope, Scopes, full_module
 from amp_migrate.prove.code.trees import is_same
-from amp_migrate.tables.apex_names import DELETED, SHIM, WITHDRAWN
+from amp_migrate.tables.apex_names import DELETED, PROBES, SHIM, WITHDRAWN
 from amp_migrate.tables.apex_natives import NATIVES
 from amp_migrate.tables.signatures import FORMS, Version, forms
 
@@ -26,12 +26,11 @@ OLD = "old apex"  # that it is one which still has what was taken out of package
 PACKAGES = (APEX, SHIM)
 _OF_APEX = frozenset({APEX, "amp_C", "apex_C"})
 _FINDERS = frozenset({"importlib.util.find_spec", "importlib.find_loader", "pkgutil.find_loader"})
-_ASKS_FOR_APEX = ("is_apex_available", "has_apex")  # of transformers and timm, and of what was copied from them
 _PARSERS = frozenset({"parse", "Version", "LooseVersion", "StrictVersion", "TorchVersion", "parse_version"})
 _MODULES = frozenset({"torch", "torch.amp", "torch.cuda", "torch.cuda.amp", "torch.cpu", "torch.nn", "torch.optim"})
 _FAILURES = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException", "AttributeError"})
 _TORCH_VERSION = "TORCH_VERSION"  # by which libraries hand on `torch.__version__`
-_CHOOSES = frozenset({"find_spec", "find_loader", "__version__", _TORCH_VERSION, "modules", *_ASKS_FOR_APEX})
+_CHOOSES = frozenset({"find_spec", "find_loader", "__version__", _TORCH_VERSION, "modules", *PROBES})
 _OF_AMP = frozenset(
     {"ImportError", "ModuleNotFoundError", *_OF_APEX, SHIM, "amp", "autocast", "GradScaler", "custom_fwd", "custom_bwd"}
 )
@@ -185,7 +184,7 @@ class Fold(ast.NodeTransformer):
         self.generic_visit(node)
         full = self._full(node.func)
         name = full.rpartition(".")[2]
-        if name in _ASKS_FOR_APEX and not node.args and self._is_foreign(node.func):
+        if name in PROBES and not node.args and self._is_foreign(node.func):
             self.consulted.add(APEX)
             return ast.copy_location(ast.Constant(APEX in self.installed.packages), node)
         return self._constant(node) if name == "hasattr" or full in _FINDERS else node

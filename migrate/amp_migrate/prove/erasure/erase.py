@@ -38,8 +38,10 @@ _Node = TypeVar("_Node", bound=ast.AST)
 _MARKS = {SCALER: MARK, SCALE: "<scale>"}
 # What changes a tensor in place by others, which are of its type.
 _PUTS = frozenset(
-    {"scatter_", "scatter_add_", "index_copy_", "index_add_", "index_put_", "masked_scatter_"}
-) | frozenset({"addmm_", "addbmm_", "baddbmm_", "addmv_", "addr_"})
+    (
+        "scatter_ scatter_add_ index_copy_ index_add_ index_put_ masked_scatter_ addmm_ addbmm_ baddbmm_ addmv_ addr_"
+    ).split()
+)
 _ZERO_GRAD = {"set_grads_to_None": "set_to_none"}  # what Apex's optimizers call otherwise
 _LEAST = -3.4e38  # of float32, and of bfloat16
 _CAST = "torch.amp.autocast_mode._cast"  # its old form has no device

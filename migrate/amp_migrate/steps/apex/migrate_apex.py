@@ -188,15 +188,16 @@ class ApexMigration:
         steps, traveller = sited
         ways = traveller if steps else None
         kept = self._kept(script, traveller)
-        decider = NativeDecider(self.project, self.roles, self.settings.dtype, script.initializes, ways)
-        native = decider.decide(script.files, steps, script.evaluated)
+
+        def decide() -> NativeScript | Refusal:
+            decider = NativeDecider(self.project, self.roles, self.settings.dtype, script.initializes, ways)
+            return decider.decide(script.files, steps, script.evaluated)
+
+        native = decide()
+        if isinstance(native, NativeScript) and self._is_made_earlier(script, native, traveller, kept):
+            native = decide()
         if isinstance(native, Refusal):
             return native
-        if self._is_made_earlier(script, native, traveller, kept):
-            decider = NativeDecider(self.project, self.roles, self.settings.dtype, script.initializes, ways)
-            native = decider.decide(script.files, steps, script.evaluated)
-            if isinstance(native, Refusal):
-                return native
         edits = (*write_apex(native, self.roles, self.settings), *kept.edits)
         return Move(edits, (*_told_of_native(script, native), *kept.findings))
 

@@ -46,7 +46,7 @@ def _scaled_by_hand(native: NativeStep, initializes: Sequence[Initialize]) -> It
     """What a step's loss is multiplied by, of which its scaler's first scale is made as well: `args.loss_scale`."""
     step = native.step
     scales = [build.expression(each.init_scale) for each in initializes if each.init_scale is not None]
-    known = {path for scale in scales for each in walk(scale) if (path := _path(each)) is not None}
+    known = {path for scale in scales for each in walk(scale) if (path := dotted(each)) is not None}
     losses = {step.file.tree.code(each.loss) for each in step.backwards}
     products = [each.loss for each in step.backwards]
     for node in walk(step.file.tree.body(step.place)):
@@ -54,14 +54,10 @@ def _scaled_by_hand(native: NativeStep, initializes: Sequence[Initialize]) -> It
             products.append(node.value)
         is_product = isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.MultiplyAssign)
         if is_product and isinstance(node, cst.AugAssign) and step.file.tree.code(node.target) in losses:
-            yield from (each for each in (node.value,) if _path(each) in known)
+            yield from (each for each in (node.value,) if dotted(each) in known)
     for product in products:
         if isinstance(product, cst.BinaryOperation) and isinstance(product.operator, cst.Multiply):
-            yield from (each for each in (product.left, product.right) if _path(each) in known)
-
-
-def _path(node: cst.CSTNode) -> str | None:
-    return dotted(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
+            yield from (each for each in (product.left, product.right) if dotted(each) in known)
 
 
 def _idle_switches(native: NativeStep) -> Iterator[tuple[cst.BaseExpression, str]]:

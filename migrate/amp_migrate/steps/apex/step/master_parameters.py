@@ -49,9 +49,9 @@ def _made_from(project: Project, roles: Roles, file: File, optimizer: cst.BaseEx
 def _own_parameters(file: File, made: cst.Call) -> str | None:
     """`model.parameters()`, where that is all that an optimizer is made of."""
     first = made.args[0].value
-    is_plain = isinstance(first, cst.Call) and not first.args and isinstance(first.func, cst.Attribute)
-    named = cst.ensure_type(cst.ensure_type(first, cst.Call).func, cst.Attribute).attr.value if is_plain else ""
-    return file.tree.code(first) if named == "parameters" else None
+    if not isinstance(first, cst.Call) or first.args or not isinstance(first.func, cst.Attribute):
+        return None
+    return file.tree.code(first) if first.func.attr.value == "parameters" else None
 
 
 def _made_from_argument(project: Project, roles: Roles, file: File, node: cst.FunctionDef, name: str) -> str | None:

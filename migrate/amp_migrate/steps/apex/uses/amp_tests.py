@@ -15,13 +15,10 @@ from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.steps.apex.uses.apex_calls import amp_name
 from amp_migrate.steps.apex.uses.apex_guards import insists
-from amp_migrate.tables.apex_names import AMP, API
+from amp_migrate.tables.apex_names import AMP, API, AS_REGISTERED
 from amp_migrate.trees.nodes import compared_with_none, find, is_constant, written_string
 
-_FUNCTIONS = "half_function float_function promote_function"
-_NAMES = API.union(
-    f"init {_FUNCTIONS} register_half_function register_float_function register_promote_function".split()
-)
+_NAMES = API.union({"init"}, AS_REGISTERED, (each.removeprefix("register_") for each in AS_REGISTERED))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from amp_migrate.analysis.project import Project
 from amp_migrate.steps.apex.uses.apex_calls import keepings
 from amp_migrate.steps.apex.uses.cast_functions import is_needless
 from amp_migrate.steps.statements.bodies import bodies
-from amp_migrate.tables.apex_names import AMP
+from amp_migrate.tables.apex_names import AMP, PROBES
 from amp_migrate.trees.nodes import (
     Statement,
     block_of,
@@ -25,7 +25,6 @@ from amp_migrate.trees.nodes import (
 )
 
 _IMPORTERS = ("importlib.import_module", "builtins.__import__", "__import__")
-_PROBES = ("is_apex_available", "has_apex")  # of transformers and timm
 _FINDERS = ("importlib.util.find_spec", "importlib.find_loader", "pkgutil.find_loader")
 
 
@@ -112,7 +111,7 @@ def find_probes(file: File) -> Iterator[Probe]:
 
 def library_probes(project: Project, file: File) -> Iterator[cst.Call]:
     """The calls by which a file has another package ask for Apex, which knows of no shim: `is_apex_available()`."""
-    for word in _PROBES:
+    for word in PROBES:
         for node in file.uses.get(word, ()):
             call = file.tree.parents[node]
             if isinstance(call, cst.Call) and call.func is node and project.definition(file, node) is None:
@@ -138,7 +137,7 @@ def _tests_for(file: File, test: cst.BaseExpression, *, present: bool) -> bool:
     if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And) and not present:
         return any(_tests_for(file, each, present=False) for each in (test.left, test.right))
     if isinstance(test, cst.Call) and not test.args:  # from wherever it was copied
-        return present and last_word(test.func) in _PROBES
+        return present and last_word(test.func) in PROBES
     return present and isinstance(test, cst.Name) and AMP in file.names.meanings(test)
 
 
