@@ -36,6 +36,7 @@ class Task:
         happened: what happened when it was last interpreted.
         callers: who calls it, and the version of its summary that each has seen.
         called: what it called when it was last interpreted.
+        running: the objects that it is calling, each with what it is given and what it gives as far as is known.
         leaves_on: what is switched on where it returns; None where it does not return.
         is_given_up: whether it did not come to rest, so that nothing is known of it.
         is_joined: whether it was asked about so many states that they were made one, which stands for all since.
@@ -58,6 +59,7 @@ class Task:
         self.happened: dict[Event, None] = {}
         self.callers: dict[Task, int] = {}
         self.called: dict[Task, None] = {}
+        self.running: dict[Atom, tuple[Any, Value]] = {}
         self.version = 0
         self.is_active = False
         self.is_outdated = False

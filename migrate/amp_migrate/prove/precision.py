@@ -238,11 +238,7 @@ def harms(before: Original, after: Files, script: str, torch: Version, measured:
         torch: the oldest PyTorch that is written for.
         measured: by file, the lines of the result whose values left float16's range in float32, each with why.
     """
-    try:
-        found, at = _harms(after, script, torch, measured or {})
-    except RecursionError:
-        message = "its calls are nested too deeply for a look at its precision"
-        return [Harm(Site(script, 1, 0, 1, 0), message, is_sure=True, trouble=Trouble.OTHER)]
+    found, at = _harms(after, script, torch, measured or {})
     new = list(_new(found, before.faults)) if any(harm for _, harm in found) else []
     if at is not None and before.is_on_cpu:
         new.insert(0, Harm(at, "everything is on the CPU", is_sure=True, trouble=Trouble.ON_CPU))

@@ -17,6 +17,11 @@ CASES = {
     "a branch joins": ("if input():\n    a = 1\nelse:\n    a = 'x'\nb = a", {"b": "'x' | 1"}),
     "a loop that counts": ("n = 0\nfor i in range(3):\n    n = n + 1\nm = n", {"m": "some int"}),
     "a while loop": ("x = None\nwhile x is None:\n    x = 1 if input() else None\ny = x", {"y": "1"}),
+    "partial functions, each of the one before": (
+        "import functools\nf = lambda a, b: b\nfor _ in range(2):\n    f = functools.partial(f, 1)\nx = f()\n"
+        "g = lambda a: a\nfor _ in range(2):\n    g = functools.partial(g)\ny = g('s')",
+        {"x": "1", "y": "'s'"},
+    ),
     "a closure": (
         "def f(a):\n    def g():\n        return a\n    return g\nx = f(1)()\ny = f('s')()",
         {"x": "1", "y": "'s'"},

@@ -7,7 +7,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from amp_migrate.flow.domain.atoms import TRUTHS, const
+from amp_migrate.flow.domain.atoms import TRUTHS, Opaque, const
 from amp_migrate.flow.domain.tensor import BF16, F16, F32, INT
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.questions import Questions, faults
@@ -603,6 +603,28 @@ def test_a_region_for_training_in_which_nothing_is_low(told: Tell, inside: str, 
 def test_a_chain_runs_the_modules_that_it_got_by_name(told: Tell, made: str) -> None:
     answer = moved(told, f"{made}out = net.cuda()(torch.rand(4, 8).cuda())  # region\n")
     assert precision(answer, "out") == F16
+
+
+ONE_MORE = "for _ in range(3):\n    net = nn.Sequential({})\nout = net.cuda()(torch.rand(4, 8).cuda())  # region\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "parts", "found"),
+    [
+        ("nn.Linear(8, 8)", "nn.Linear(8, 8), net", F16),
+        ("nn.Softmax(dim=-1)", "net, nn.Identity()", F32),
+        ("nn.Linear(8, 8)", "net, nn.Softmax(dim=-1)", F16 | F32),
+    ],
+)
+def test_a_chain_that_is_made_of_the_one_before(told: Tell, first: str, parts: str, found: int) -> None:
+    answer = moved(told, f"net = {first}\n{ONE_MORE.format(parts)}")
+    assert precision(answer, "out") == found
+
+
+def test_a_chain_that_gives_more_with_each_round_gives_anything(told: Tell) -> None:
+    pair = "class Pair(nn.Module):\n    def forward(self, x):\n        return x, 1\n\n\nnet = nn.Identity()\n"
+    answer = moved(told, f"{pair}{ONE_MORE.format('net, Pair()')}")
+    assert any(isinstance(each, Opaque) for each in answer.value("out"))
 
 
 def test_a_forward_that_casts_its_inputs_gets_float32(told: Tell) -> None:

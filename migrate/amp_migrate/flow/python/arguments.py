@@ -90,6 +90,16 @@ class Arguments:
             [first, *self.positional], self.rest, self.keywords, self.others, [None, *self.nodes], self.keyword_nodes
         )
 
+    def joined(self, other: Arguments) -> Arguments:
+        """These or others; of others in number or by name, any may be anywhere."""
+        if len(self.positional) != len(other.positional) or self.keywords.keys() != other.keywords.keys():
+            either = join_all((*self.all(), *other.all()))
+            return Arguments(rest=either, others=either)
+        positional = [join(*each) for each in zip(self.positional, other.positional, strict=True)]
+        keywords = {name: join(value, other.keywords[name]) for name, value in self.keywords.items()}
+        rest, others = join(self.rest, other.rest), join(self.others, other.others)
+        return Arguments(positional, rest, keywords, others, self.nodes, self.keyword_nodes)
+
     def without_first(self) -> Arguments:
         """These arguments without the first one."""
         return Arguments(self.positional[1:], self.rest, self.keywords, self.others, self.nodes[1:], self.keyword_nodes)

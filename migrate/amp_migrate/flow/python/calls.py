@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from amp_migrate.flow.task import Task
 
 _LONGEST_CONTEXT = 3
+# How often an object is run that is called inside itself, before nothing is known of what it gives.
+_MOST_ROUNDS = 6
 UNDER = "under"
 MANAGER = External("contextlib._GeneratorContextManager")
 
@@ -139,7 +141,31 @@ def _call_wrapped(frame: Frame, atom: Wrapped, args: Arguments, node: ast.AST) -
 
 
 def call_object(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
-    """Calling an object: a module runs its hooks and its `forward`."""
+    """Calling an object. One that is made in each round of a loop seems to hold itself: `net = Sequential(layer, net)`.
+
+    Inside itself it gives what it is known to give, and is given what it gets there, until nothing changes.
+    """
+    running = frame.task.running
+    if owner in running:
+        given, found = running[owner]
+        running[owner] = given.joined(args), found
+        frame.is_dead = not found
+        return found
+    given, found = args, NEVER
+    for _ in range(_MOST_ROUNDS):
+        running[owner] = given, found
+        value = _run_object(frame, owner, given, node)
+        inside, _ = running.pop(owner)
+        known, found = (given, found), join(found, value)
+        if inside is given or (inside, found) == known:
+            return found
+        given = inside
+        frame.is_dead = False
+    return frame.analysis.pytorch.call_unknown(frame, Opaque(), args, node)
+
+
+def _run_object(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
+    """What an object does that is called: a module runs its hooks and its `forward`."""
     kind = class_of(owner)
     if isinstance(kind, Class):
         own = attributes.load_of_class(frame, kind, owner, owner, "__call__")

@@ -140,4 +140,4 @@ def test_a_result_that_is_nested_too_deeply_to_be_looked_at(migrate: Check, monk
     monkeypatch.setattr("amp_migrate.prove.precision._read", too_deep)
     plan = migrate(SCRIPT)
     assert "with amp.scale_loss(loss, self.optimizer)" in plan.after
-    assert "nested too deeply for a look at its precision" in " ".join(each.message for each in plan.findings)
+    assert "nested too deeply to be migrated" in " ".join(each.message for each in plan.findings)
