@@ -241,7 +241,7 @@ class Field:
             device="cpu",
             steps=steps or self.script.steps,
             timing_steps=0,
-            timeout=180,
+            timeout=600,  # also where other work shares the machine
             jobs=1,
             dtype=_HALF.get(dtype, ""),
             synthetic=True,

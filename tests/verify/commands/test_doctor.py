@@ -163,7 +163,8 @@ def test_a_script_that_waits_for_data_is_timed_without(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert any(line.startswith("limits   input: ") and line.endswith("kept") for line in result.stdout.splitlines())
     document = json.loads(out.read_text())
-    assert document["one_batch_ms"] < 200 <= document["step_ms"]  # what each sample sleeps
+    assert document["step_ms"] >= 200  # what each sample sleeps
+    assert document["one_batch_ms"] < document["step_ms"]  # however slow the machine is otherwise
     assert document["kernels_us"] is None
 
 
