@@ -239,3 +239,39 @@ def test_models_that_are_none_of_the_scripts_are_not_parsed(tmp_path: Path, fold
     before = done()
     migrate([tmp_path], Settings())
     assert since(before)[Work.LIBCST_FILES] == parsed
+
+
+SCALING = """
+import torch
+from library.make import make_model
+
+
+class {0}:
+    def scale(self, loss):
+        return loss * 512
+
+
+def train(batches, grad_scaler={0}()):
+    model = make_model()
+    for x in batches:
+        loss = model(x).mean()
+        grad_scaler.scale{1}.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "scaled", "is_read"),
+    [("LossGradScaler", ".apply(loss)", False), ("GradScaler", ".apply(loss)", True), ("LossScaler", "(loss)", True)],
+)
+def test_a_file_is_not_interpreted_for_a_name_that_only_ends_as_a_scaler_s(
+    tmp_path: Path, name: str, scaled: str, is_read: bool
+) -> None:
+    (tmp_path / "library").mkdir()
+    (tmp_path / "train.py").write_text(SCALING.format(name, scaled))
+    (tmp_path / "library/make.py").write_text(MAKING)
+    for number in range(8):
+        (tmp_path / "library" / f"parts_{number}.py").write_text(ADDING.format(number, number + 1))
+    before = done()
+    migrate([tmp_path], Settings())
+    own = len(SCALING.splitlines()) + len(MAKING.splitlines())
+    assert (since(before)[Work.AST] > own) == is_read  # what it imports, as deep as a call is followed

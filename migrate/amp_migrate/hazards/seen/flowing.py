@@ -25,8 +25,12 @@ from amp_migrate.flow.source import Code, Site
 from amp_migrate.steps.read.interpreted import Interpreted
 from amp_migrate.trees.nodes import find
 
-# Scaled gradients, those of what a region computes, or a loss that it refuses.
-_ASKED = re.compile(r"GradScaler|\bunscale_\b|scaler\.scale\b|(?s:autocast.*(?:\.backward\(|binary_cross_entropy\())")
+# Scaled gradients, those of what a region computes, or a loss that it refuses. In whole words: others have scalers and
+# contexts that are called `LossGradScaler` and `fp8_autocast`.
+_ASKED = re.compile(
+    r"\b(?:Sharded)?GradScaler\b|\bunscale_\b|scaler\.scale\(|(?s:\bautocast\b.*(?:\.backward\(|binary_cross_entropy\())"
+)
+_OPENS_REGIONS = re.compile(r"\bautocast\b")
 
 _OF_GRADIENTS = (
     Act.BACKWARD,
@@ -212,5 +216,5 @@ def _training_in(file: File) -> set[str]:
 
 def _is_asked(text: str, to_bfloat16: bool) -> bool:
     """Whether rules may ask about a file with this text."""
-    gives_numpy = "autocast" in text and "numpy" in text and (to_bfloat16 or "bfloat16" in text)
+    gives_numpy = "numpy" in text and (to_bfloat16 or "bfloat16" in text) and _OPENS_REGIONS.search(text) is not None
     return gives_numpy or _ASKED.search(text) is not None
