@@ -206,8 +206,8 @@ class Analysis:
         return not self.unseen
 
     def follows(self, code: Code) -> bool:
-        """Whether a call of a function is followed into it. One of a file in focus always is."""
-        if self._is_asked_about(code):
+        """Whether a call of a function is followed into it. One of a file in focus, or about gradients, always is."""
+        if self._is_asked_about(code) or (code.is_function and code.reads_gradients):
             return True
         if not self.has_come_to_its_end_for(code) and code.parent not in self.not_followed:
             return True

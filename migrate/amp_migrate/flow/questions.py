@@ -12,7 +12,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from amp_migrate.flow.analysis import Analysis
-from amp_migrate.flow.domain.atoms import Atom, Obj, Opaque, Part, Value, constant, tensors_in
+from amp_migrate.flow.domain.atoms import (
+    NEVER,
+    Atom,
+    External,
+    Obj,
+    Opaque,
+    Part,
+    Some,
+    Value,
+    const,
+    constant,
+    tensors_in,
+)
 from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.domain.machine import (
     EMPTY,
@@ -30,10 +42,11 @@ from amp_migrate.flow.domain.machine import (
     Grad,
     Machine,
 )
-from amp_migrate.flow.domain.tensor import BF16, CPU, HALVED, OF_OVERFLOW, PERHAPS_HALVED, PURE, Tensor
+from amp_migrate.flow.domain.tensor import ANY_UNIT, BF16, CPU, HALVED, OF_OVERFLOW, PERHAPS_HALVED, PURE, Tensor
 from amp_migrate.flow.events import WHERE_NOT_FINITE, Act, Event, Reached
 from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, is_one, overlap, stage, standalone_leaves
 from amp_migrate.flow.source import FUNCTIONS, Site, site_of
+from amp_migrate.tables.torch_names import CLIPPING
 
 # The first PyTorch whose cache of weights' casts knows whether a gradient was wanted (run on 2.6 and on 2.15).
 CACHE_MENDED = (2, 15)
@@ -74,7 +87,9 @@ STUCK = "the scale is updated only where a test of gradients lets it be: where t
 MENDED = (
     "gradients that are not finite are mended behind unscale_(), which has seen them: the step is skipped all the same"
 )
+NOT_DIVIDED = "what is divided by the loss scale is not one number with that scale in it"
 UNSAVED = "a checkpoint holds the state of an optimizer, and not that of the scaler which steps it"
+_ZEROS = const(0) | const(0.0)
 _NOT_ALWAYS = frozenset(
     (
         Act.GAUGE,
@@ -291,6 +306,32 @@ class Questions:
                 found.append(Fault(event.site, UNSAVED, event=event))
         return found
 
+    @cached_property
+    def wrongly_divided(self) -> list[Fault]:
+        """Where what is computed of gradients is divided by the scale, and is not seen to be proportional to them.
+
+        A name may be of gradients that somebody asked for by themselves, and to clip them gives their norm.
+        """
+        modules = filter(None, map(self.analysis.module, self.analysis.focus))
+        return [
+            Fault(site_of(module.file, node), NOT_DIVIDED)
+            for module in modules
+            for node in ast.walk(module.tree)
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _is_scale(node.right)
+            if not isinstance(node.left, ast.Name) and not self._is_proportional(node.left)
+        ]
+
+    def _is_proportional(self, node: ast.expr) -> bool:
+        """Whether the scale of a scaler is in a number once, or nothing is: it is zero, or of true gradients."""
+        value = self.analysis.values.get(node, NEVER)
+        called = self.analysis.values.get(node.func, NEVER) if isinstance(node, ast.Call) else NEVER
+        if any(isinstance(each, External) and each.name in CLIPPING for each in called):
+            return True
+        units = frozenset().union(*(each.units for each in value if isinstance(each, (Tensor, Some))))
+        is_number = all(isinstance(each, (Tensor, Some)) or each in _ZEROS for each in value)
+        # Where nobody knows what is in the gradients, what is made of them has any scale.
+        return is_number and {each[1] for each in units if each is not None and each != ANY_UNIT} == {1}
+
     def _goes_into_more(self, event: Event) -> bool:
         """Whether what a call gives goes into a container, or into a file by itself, or the call saves."""
         if isinstance(event.node, ast.Call) and _saves_by_itself(event.node):
@@ -377,6 +418,11 @@ class Questions:
         by = scaler or grad.scaler
         is_single = optimizer is not None and is_one(optimizer) and optimizer not in self.analysis.plural
         return self.is_on(by) and is_single and not grad.guessed and not machine.get(GUESSED)
+
+
+def _is_scale(node: ast.expr) -> bool:
+    """Whether an expression asks a scaler for its scale."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get_scale"
 
 
 def _are_on_cpu(tensors: Sequence[Tensor]) -> bool:

@@ -73,6 +73,11 @@ class Code:
         return site.file == self.file and (self.parent is None or (own[1:3] <= site[1:3] and site[3:] <= own[3:]))
 
     @cached_property
+    def reads_gradients(self) -> bool:
+        """Whether the gradient of something is named in it: it may be a part of a step."""
+        return any(isinstance(each, ast.Attribute) and each.attr == "grad" for each in ast.walk(self.node))
+
+    @cached_property
     def captured(self) -> frozenset[str]:
         """The names bound here that a function inside reads or rebinds."""
         return frozenset(self.bound & self._free_inside) if self.is_function else frozenset()

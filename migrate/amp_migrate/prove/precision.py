@@ -41,6 +41,7 @@ from amp_migrate.flow.questions import (
     LOSS_ON_CPU,
     MENDED,
     NO_BFLOAT16,
+    NOT_DIVIDED,
     SAVED_LOW,
     SEVERAL_SCALES,
     STUCK,
@@ -163,6 +164,7 @@ _TROUBLES = {
     _NEVER_CLEARED: Trouble.UNCLEARED,
     _NOT_CLEARED_IN_SIGHT: Trouble.UNCLEARED,
     WRONG_BY_ITSELF[Act.GAUGE]: Trouble.READ_SCALED,
+    NOT_DIVIDED: Trouble.READ_SCALED,
     WRONG_BY_ITSELF[Act.NO_OPTIMIZER]: Trouble.SCALER,
     UNSCALED_LOSS: Trouble.UNSCALED,
     STUCK: Trouble.SCALER,
@@ -386,7 +388,7 @@ def _faults(questions: Questions) -> Sequence[Fault]:
         what = _NEVER_CLEARED if not questions.hands_on_gradients else _NOT_CLEARED_IN_SIGHT
         added = [replace(each, what=what, why="") for each in found if each.what == ADDED and each.is_seen]
         found = [each for each in found if each.what in _BY_ITSELF] + added
-    return [*questions.idle_regions(), *questions.unsaved, *found]
+    return [*questions.idle_regions(), *questions.unsaved, *questions.wrongly_divided, *found]
 
 
 def _key(fault: Fault) -> Key:

@@ -242,6 +242,8 @@ PROPORTIONAL = VIEWS | frozenset(
         "cumsum sort topk trace masked_fill where pad index_put scatter masked_scatter lerp dist quantile flatten to"
     ).split()
 )
+# What is computed of one tensor: a number beside it says how, and is no term.
+OF_ONE = VIEWS | REDUCING | frozenset("cumsum sort topk cat concat stack hstack vstack".split())
 # A loss comes out where losses go in: parts of it, and sums and multiples.
 LINEAR = VIEWS | frozenset(
     (

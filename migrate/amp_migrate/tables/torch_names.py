@@ -46,6 +46,8 @@ GRADIENT_FUNCTIONS = frozenset(
     for name in ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "get_total_norm", "clip_grads_with_norm_")
 ) | {"apex.amp.master_params"}
 
+MEASURING = frozenset(("torch.nn.utils.get_total_norm", "apex.amp.master_params"))  # those that change none
+
 # What gives every process the gradients of all (https://docs.pytorch.org/docs/stable/distributed.html).
 GRADIENT_COLLECTIVES = frozenset(
     f"torch.distributed.{name}"

@@ -136,14 +136,23 @@ def test_what_is_only_consulted_costs_no_more_than_the_script_is_worth() -> None
             "opt = optim.SGD(model.parameters(), lr=0.1)\nscaler = torch.amp.GradScaler('cuda')\n"
             "for x in [torch.ones(2, 4)]:\n    opt.zero_grad()\n    with torch.amp.autocast('cuda'):\n"
             "        loss = model(x).mean()\n    scaler.scale(loss).backward()\n"
-            "    scaler.step(opt)\n    scaler.update()\n"
+            "    scaler.step(opt)\n    scaler.update()\nprint(norm(model.parameters()), count(model))\n"
         )
-        return counted({"a.py": main, "model.py": HEAD + classes}, ["a.py"])
+        norms = (
+            "def norm(parameters):\n    return sum(p.grad.norm() for p in parameters if p.grad is not None)\n\n\n"
+            "def count(model):\n    return sum(1 for p in model.parameters())\n"
+        )
+        head = "from norms import count, norm\n"
+        return counted({"a.py": head + main, "model.py": HEAD + classes, "norms.py": norms}, ["a.py"])
 
     short, long = beside(20), beside(400)
     assert not short.not_followed
     assert long.not_followed
     assert long.consulted < 9_000
+    # What reads gradients is looked at all the same: a step may go by it.
+    left = {each.name for each in long.not_followed}
+    assert "count" in left
+    assert "norm" not in left
     # The loss still depends on the model: the optimizer has gradients, and nothing is said against its step.
     assert faults(long) == [] == faults(short)
 

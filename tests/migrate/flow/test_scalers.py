@@ -770,3 +770,19 @@ def test_a_hook_of_a_module_gets_scaled_gradients(told: Tell, name: str, hook: s
         + RIGHT
     )
     assert bool(wrong(told, text)) is is_told
+
+
+@pytest.mark.parametrize(
+    "norm",
+    [
+        "total = model.weight.grad.norm(2)",
+        "total = torch.cat([p.grad.flatten() for p in model.parameters()], 0).norm(2, 0)",
+        "total = 0\n    for p in model.parameters():\n        total += p.grad.norm().item() ** 2\n    total **= 1 / 2",
+    ],
+)
+def test_norm_of_gradients_that_is_divided_by_the_scale_is_a_true_one(norm: str, told: Tell) -> None:
+    text = SETUP + f"    scaler.scale(loss).backward()\n    {norm}\n    print(total{{}})\n    opt.step()\n"
+    why = "a gradient is used while the loss scale is in it"
+    line = text[: text.index("print")].count("\n")
+    assert why in wrong(told, text.format(""))[line]
+    assert line not in wrong(told, text.format(" / scaler.get_scale()"))

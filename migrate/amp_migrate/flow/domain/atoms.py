@@ -261,6 +261,8 @@ Value: TypeAlias = "frozenset[Atom | Tensor]"
 NEVER: Value = frozenset()
 """No value at all: what is not reached."""
 NONE = Const("NoneType", None)
+# With the one nothing is computed, and zero is zero times any scale.
+_OF_ANY_SCALE = frozenset((NONE, Const("int", 0), Const("float", 0.0)))
 NONE_VALUE: Value = frozenset({NONE})
 UNKNOWN: Value = frozenset({Opaque()})
 UNBOUND = Unbound()
@@ -529,7 +531,7 @@ def units_of(value: Value) -> Units:
             found |= each.units
         elif isinstance(each, Opaque) and each.tensor is not None:
             found |= each.tensor.units
-        elif each is not NONE:  # with which nothing is computed
+        elif each not in _OF_ANY_SCALE:
             found |= PURE
     return PURE if found == PURE or not found else found
 

@@ -36,13 +36,14 @@ from amp_migrate.flow.domain.atoms import (
 )
 from amp_migrate.flow.domain.dtypes import DTYPE_OF, DTYPES
 from amp_migrate.flow.domain.state import meet
-from amp_migrate.flow.domain.tensor import PURE, Tensor, multiplied, powered
+from amp_migrate.flow.domain.tensor import Tensor, Units, multiplied, powered
 from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.python.narrow import assume
 
 _MOST_APART = 4
+_LARGEST_EXPONENT = 64
 _RANGE, _LEN = External("builtins.range"), External("builtins.len")
 OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floor_divide",
@@ -379,20 +380,26 @@ def _plain(frame: Frame, name: str, operator: type[ast.operator], a: Any, b: Any
     if kinds & {"ndarray"}:
         return frame.analysis.pytorch.with_array(frame, one(a), one(b), node)
     if kinds <= {"int", "bool", "float", "number", "complex"}:
-        units = _units(name, units_of(one(a)), one(b))
+        units = _units(name, one(a), one(b))
         kind = "float" if "float" in kinds or name == "div" else "int" if kinds <= {"int", "bool"} else "number"
         return some(kind, units, reads_of(one(a)) | reads_of(one(b)))
     return UNKNOWN
 
 
-def _units(name: str, a: Any, right: Value) -> Any:
-    b = units_of(right)
+def _units(name: str, left: Value, right: Value) -> Units:
     if name in ("mul", "div"):
-        return multiplied(a, b, 1 if name == "mul" else -1)
+        return multiplied(units_of(left), units_of(right), 1 if name == "mul" else -1)
     if name == "pow":
         power = constant(right)
-        return powered(a, power if isinstance(power, (int, float)) else None)
-    return PURE if a | b == PURE else a | b
+        return powered(units_of(left), power if isinstance(power, (int, float)) else None)
+    return units_of(left | right)
+
+
+def _power(a: Any, b: Any) -> Any:
+    """A power of numbers that is a real number, and soon computed."""
+    if abs(b) > _LARGEST_EXPONENT or (a < 0 and b != int(b)):
+        raise OverflowError
+    return a**b
 
 
 _FOLD: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -402,6 +409,7 @@ _FOLD: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: lambda a, b: a / b,
     ast.FloorDiv: lambda a, b: a // b,
     ast.Mod: lambda a, b: a % b,
+    ast.Pow: _power,
 }
 
 

@@ -420,7 +420,8 @@ def _of_overflow(name: str, args: Arguments) -> int:
 
 def _units(name: str, kind: str | None, operands: Sequence[Value], tensors: list[Tensor]) -> Units:
     """The loss scale in what comes out."""
-    given = [units_of(each) for each in operands if name not in _SUMS or not _is_epsilon(each)]
+    terms = [each for each in operands if facet(each) is not None] if name in table.OF_ONE else operands
+    given = [units_of(each) for each in terms if name not in _SUMS or not _is_epsilon(each)]
     if all(each is PURE or each == PURE for each in given):
         return PURE
     if name in table.SIZELESS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Collection
 
 import libcst as cst
 
@@ -16,8 +17,8 @@ from amp_migrate.implications import implied
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gradients.reductions import reduces_gradients
 from amp_migrate.steps.gradients.updates import exclude
-from amp_migrate.steps.model.training_step import Backward, GradientUse, OptimizerStep, ScaledClip
-from amp_migrate.tables.torch_names import CLIPPING, GRADIENT_FUNCTIONS
+from amp_migrate.steps.model.training_step import Backward, GradientUse, OptimizerStep, ScaledUse
+from amp_migrate.tables.torch_names import CLIPPING, GRADIENT_FUNCTIONS, MEASURING
 from amp_migrate.trees.nodes import (
     LOOP_TYPES,
     STATEMENT_TYPES,
@@ -35,6 +36,7 @@ from amp_migrate.trees.tree import Tree
 
 _DEPTH = 2  # calls that are followed to where gradients are read
 _CLIP_NAME = re.compile(r"clip_?(master_)?grad", re.IGNORECASE)
+_CLIPS = GRADIENT_FUNCTIONS - MEASURING  # what changes gradients
 _NOT_ALWAYS = (
     "gradients are read where the optimizer does not always step, so they cannot be unscaled there",
     "read or clip gradients only on the iterations that step, directly before optimizer.step()",
@@ -60,7 +62,7 @@ def gradient_uses(
     backwards: list[Backward],
     steps: list[OptimizerStep],
     dead: frozenset[Statement],
-) -> tuple[GradientUse | ScaledClip, ...] | Refusal:
+) -> tuple[GradientUse | ScaledUse, ...] | Refusal:
     """Where the gradients of which optimizer must be unscaled: at most once per optimizer and step.
 
     Clipping where that cannot be yet goes by a scaled limit, which comes to the same.
@@ -93,7 +95,7 @@ def gradient_uses(
             return Refusal(file, statement, *_NOT_ALWAYS)
         for step in after:
             wanted.setdefault(step, []).append(statement)
-    found: list[GradientUse | ScaledClip] = []
+    found: list[GradientUse | ScaledUse] = []
     for step, statements in wanted.items():
         # Between two backward() calls they cannot be unscaled yet; whether that matters shows in the result.
         early = [each for each in statements if _goes_backward(tree, each, step.statement, backwards)]
@@ -105,6 +107,8 @@ def gradient_uses(
             found += [use for use in uses if isinstance(use, GradientUse)]
         for statement in early if problem is None else statements:
             clip = _scaled_clip(file, statement)
+            if clip is None and problem is not None:
+                clip = _scaled_norm(file, roles, statement)
             if clip is not None and clip not in found:
                 found.append(clip)
             elif clip is None and problem is not None:
@@ -217,7 +221,7 @@ def _unscaled(
     return GradientUse(anchor, step.held or step.optimizer, _loop_over(tree, step, anchor))
 
 
-def _scaled_clip(file: File, statement: Statement) -> ScaledClip | None:
+def _scaled_clip(file: File, statement: Statement) -> ScaledUse | None:
     """The statement as clipping to a limit, whose norm may be kept; None for any other."""
     call = statement.value if isinstance(statement, (cst.Expr, cst.Assign, cst.AugAssign)) else None
     names = CLIPPING.get(file.names.callee(call), ()) if isinstance(call, cst.Call) else ()
@@ -225,7 +229,17 @@ def _scaled_clip(file: File, statement: Statement) -> ScaledClip | None:
     if given is None or names[1] not in given or "error_if_nonfinite" in given:
         return None
     norm = None if isinstance(statement, cst.Expr) else call
-    return ScaledClip(statement, given[names[1]], norm if isinstance(norm, cst.Call) else None)
+    return ScaledUse(statement, given[names[1]], norm if isinstance(norm, cst.Call) else None)
+
+
+def _scaled_norm(file: File, roles: Roles, statement: Statement) -> ScaledUse | None:
+    """The statement as measuring gradients and keeping what comes out; None for any other.
+
+    Whether that is proportional to them, and one number, shows in the result.
+    """
+    if not isinstance(statement, cst.Assign) or _clips(file, roles, statement.value, of=_CLIPS):
+        return None
+    return ScaledUse(statement, None, statement.value)
 
 
 def _loop_over(tree: Tree, step: OptimizerStep, statement: Statement) -> cst.For | cst.CompFor | None:
@@ -327,19 +341,21 @@ def needs_true_gradients(file: File, roles: Roles, statement: Statement) -> bool
     return not reduces_gradients(file, roles, statement) or any(_clips(file, roles, e) for e in header(statement))
 
 
-def _clips(file: File, roles: Roles, part: cst.CSTNode, depth: int = 0) -> bool:
+def _clips(
+    file: File, roles: Roles, part: cst.CSTNode, depth: int = 0, of: Collection[str] = GRADIENT_FUNCTIONS
+) -> bool:
     """Whether code clips gradients, in functions that it calls, too."""
     for call in find(part, cst.Call):
         function = _called(file, roles, call) if depth < _DEPTH else None
-        if _is_clip(file, call) or (function and _clips(function.file, roles, function.node.body, depth + 1)):
+        if _is_clip(file, call, of) or (function and _clips(function.file, roles, function.node.body, depth + 1, of)):
             return True
     return False
 
 
-def _is_clip(file: File, call: cst.Call) -> bool:
+def _is_clip(file: File, call: cst.Call, of: Collection[str] = GRADIENT_FUNCTIONS) -> bool:
     name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
     is_named_so = isinstance(name, cst.Name) and _CLIP_NAME.search(name.value) is not None
-    return is_named_so or file.names.callee(call) in GRADIENT_FUNCTIONS
+    return is_named_so or file.names.callee(call) in of
 
 
 def _called(file: File, roles: Roles, call: cst.Call) -> FunctionRef | None:

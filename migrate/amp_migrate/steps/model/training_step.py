@@ -86,18 +86,18 @@ class GradientUse:
 
 
 @dataclass(frozen=True)
-class ScaledClip:
-    """Clipping of gradients that more will be added to, so that they stay scaled: its limit is scaled instead.
+class ScaledUse:
+    """Clipping, or measuring, of gradients that more will be added to, so that they stay scaled.
 
     Attributes:
-        before: the statement, the call by itself or what is given its result.
-        limit: the norm or value that it clips to.
-        norm: the call, where something is made of the norm that it gives back; else None.
+        before: the statement, a call by itself or what is given its result.
+        limit: the norm or value that it clips to, which is scaled instead; None where nothing is clipped.
+        norm: what measures them, where something is made of it, and which is divided by the scale; else None.
     """
 
     before: Statement
-    limit: cst.BaseExpression
-    norm: cst.Call | None = None
+    limit: cst.BaseExpression | None
+    norm: cst.BaseExpression | None = None
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class TrainingStep:
     islands: tuple[Island, ...]
     extractions: tuple[Extraction, ...]
     backwards: tuple[Backward, ...]
-    gradient_uses: tuple[GradientUse | ScaledClip, ...]
+    gradient_uses: tuple[GradientUse | ScaledUse, ...]
     optimizer_steps: tuple[OptimizerStep, ...]
     updates: tuple[Statement, ...]
     penalties: tuple[Penalty, ...] = ()

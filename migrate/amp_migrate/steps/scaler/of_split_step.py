@@ -17,7 +17,7 @@ from amp_migrate.steps.gradients.gradient_uses import gradient_uses, needs_true_
 from amp_migrate.steps.gradients.steppers import loop_over_optimizers, optimizer_steps
 from amp_migrate.steps.gradients.updates import place_updates
 from amp_migrate.steps.model.route import Route, ScaledStep
-from amp_migrate.steps.model.training_step import GradientUse, OptimizerStep, TrainingStep
+from amp_migrate.steps.model.training_step import GradientUse, OptimizerStep, ScaledUse, TrainingStep
 from amp_migrate.steps.read.gather import Gathered, Gatherer
 from amp_migrate.steps.read.split import Key, Split, key_of
 from amp_migrate.steps.scaler.as_last_argument import hand_on
@@ -117,7 +117,8 @@ def _stepper(function: FunctionRef, sites: _Sites, roles: Roles) -> TrainingStep
         return uses
     unscaling = any(isinstance(use, GradientUse) for caller, _ in sites for use in caller.gradient_uses)
     if uses and unscaling:  # a scaler unscales once for each step
-        return _read_apart(file, uses[0].before if isinstance(uses[0], GradientUse) else uses[0].limit)
+        limit = uses[0].limit if isinstance(uses[0], ScaledUse) else None
+        return _read_apart(file, uses[0].before if limit is None else limit)
     updates: tuple[Statement, ...] | Refusal = ()
     if any(not _always_runs(file, body, each) for each in steps):
         updates = place_updates(file, [], steps)

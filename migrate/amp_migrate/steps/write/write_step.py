@@ -11,7 +11,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.plan.code import Code, Hole, code
 from amp_migrate.plan.edit import Cast, Edit, NewLine, Remove
 from amp_migrate.settings import Dtype
-from amp_migrate.steps.model.training_step import Backward, Island, Penalty, Region, ScaledClip, TrainingStep
+from amp_migrate.steps.model.training_step import Backward, Island, Penalty, Region, ScaledUse, TrainingStep
 from amp_migrate.trees.nodes import Statement
 from amp_migrate.write.editor import Editor, guarded
 
@@ -57,8 +57,9 @@ def _write_scaled_steps(editor: Editor, step: TrainingStep, scaler: str) -> Iter
     for penalty in step.penalties:
         yield from _write_penalty(editor, penalty, scaler)
     for use in step.gradient_uses:
-        if isinstance(use, ScaledClip):
-            yield editor.replace(use.limit, code("{} * {}.get_scale()", use.limit, scaler))
+        if isinstance(use, ScaledUse):
+            if use.limit is not None:
+                yield editor.replace(use.limit, code("{} * {}.get_scale()", use.limit, scaler))
             if use.norm is not None:
                 yield editor.replace(use.norm, code("{} / {}.get_scale()", use.norm, scaler))
             continue

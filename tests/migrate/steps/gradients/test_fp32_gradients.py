@@ -482,6 +482,55 @@ def test_norm_of_every_micro_batch_is_divided_by_the_scale(norm: str, migrate: C
     assert f"    {norm} {clip} / scaler.get_scale()\n" in after
 
 
+MEASURED = """
+    import elsewhere
+
+    def norm(parameters, order=2):
+        parameters = list(filter(lambda p: p.grad is not None, parameters))
+        order = float(order)
+        total = 0
+        for p in parameters:
+            total += p.grad.data.norm(order).item() ** order
+        return total ** (1. / order)
+
+    def squares(parameters):
+        return sum(p.grad.norm(2).item() ** 2 for p in parameters)
+
+    def of_each(parameters):
+        return [p.grad.norm() for p in parameters]
+"""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "norm(model.parameters())",
+        "norm(model.parameters(), 1)",
+        "squares(model.parameters()) ** 0.5",
+        "model.weight.grad.norm(2).item()",
+    ],
+)
+def test_what_is_proportional_to_gradients_of_a_micro_batch_is_divided_by_the_scale(value: str, migrate: Check) -> None:
+    after = migrate(MEASURED + MICRO_BATCHES.format(use=f"size = {value}")).after
+    quotient = f"({value}) / " if "**" in value else f"{value} / "
+    assert f"    size = {quotient}scaler.get_scale()\n" in after
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "squares(model.parameters())",
+        "norm(model.parameters()) ** 3",
+        "of_each(model.parameters())",
+        "(norm(model.parameters()), 2)",
+        "elsewhere.norm([p.grad for p in model.parameters()])",
+    ],
+)
+def test_what_is_not_proportional_to_gradients_of_a_micro_batch(value: str, leaves: Check) -> None:
+    text = MEASURED + MICRO_BATCHES.format(use=f"size = {value}")
+    leaves(text, "what is divided by the loss scale is not one number with that scale in it")
+
+
 BY_HAND = """
 if __name__ == "__main__":
     args = parser.parse_args()

@@ -9,7 +9,7 @@ import libcst as cst
 from amp_migrate.plan.code import Code, code
 from amp_migrate.plan.edit import Edit, Remove
 from amp_migrate.steps.apex.uses.norm_limits import norm_limits
-from amp_migrate.steps.model.training_step import ScaledClip, TrainingStep
+from amp_migrate.steps.model.training_step import ScaledUse, TrainingStep
 from amp_migrate.write.editor import Editor, guarded
 
 _GROUPS = ("group", "param_group", "clipped_group")
@@ -19,7 +19,7 @@ def write_clips(
     editor: Editor, step: TrainingStep, scaler: str | None, limit: str, enabled: Code | str | None
 ) -> Iterator[Edit]:
     """The edits that clip the gradients of each group where a step took care of that, if mixed precision is on."""
-    unscaled = [each.optimizer for each in step.gradient_uses if not isinstance(each, ScaledClip)]
+    unscaled = [each.optimizer for each in step.gradient_uses if not isinstance(each, ScaledUse)]
     known = {editor.text(each) for each in unscaled}
     for each in step.optimizer_steps:
         scope = step.file.scopes.of(each.call)
