@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import libcst as cst
@@ -15,6 +15,7 @@ from amp_migrate.trees.nodes import find, is_constant, method_of
 
 Definition: TypeAlias = "Callable[[File, cst.CSTNode], tuple[File, cst.CSTNode] | None]"
 Method: TypeAlias = "tuple[File, cst.FunctionDef]"
+Class: TypeAlias = "tuple[File, cst.ClassDef]"
 
 
 class Objects:
@@ -34,20 +35,25 @@ class Objects:
         methods = [each for each in found if each is not None]
         return methods if methods and len(methods) == len(found) else None
 
-    def method(self, file: File, owner: cst.ClassDef, name: str, depth: int = 0) -> Method | None:
+    def method(self, file: File, owner: cst.ClassDef, name: str) -> Method | None:
         """The method of a name that a class has: its own, or the first that it inherits."""
-        own = method_of(owner, name)
-        if own is not None:
-            return file, own
-        for base in owner.bases if depth < MAX_HOPS else ():
-            found = self._definition(file, base.value)
-            if found is not None and isinstance(found[1], cst.ClassDef):
-                inherited = self.method(found[0], found[1], name, depth + 1)
-                if inherited is not None:
-                    return inherited
-        return None
+        found = ((where, method_of(each, name)) for where, each in self.lineage(file, owner))
+        return next(((where, method) for where, method in found if method is not None), None)
 
-    def _classes(self, file: File, node: cst.BaseExpression, depth: int) -> list[tuple[File, cst.ClassDef]] | None:
+    def lineage(self, file: File, owner: cst.ClassDef) -> Iterator[Class]:
+        """A class, and those of the project that it derives from, in the order in which Python mostly asks them."""
+        waiting, met = [(file, owner)], set[cst.ClassDef]()
+        while waiting:
+            where, each = waiting.pop()
+            if each not in met:
+                met.add(each)
+                yield where, each
+                bases = [self._definition(where, base.value) for base in each.bases]
+                waiting += [
+                    (found[0], found[1]) for found in reversed(bases) if found and isinstance(found[1], cst.ClassDef)
+                ]
+
+    def _classes(self, file: File, node: cst.BaseExpression, depth: int) -> list[Class] | None:
         """The classes that a value may be made from; None where one of them cannot be seen."""
         if depth > MAX_HOPS:
             return None
@@ -60,7 +66,7 @@ class Objects:
             is_same = isinstance(node.func, cst.Attribute) and node.func.attr.value in HANDS_BACK
             return self._classes(file, cst.ensure_type(node.func, cst.Attribute).value, depth + 1) if is_same else None
         path = dotted(node)
-        found: list[tuple[File, cst.ClassDef]] = []
+        found: list[Class] = []
         for binding in object_bindings(file, node):
             value = binding.value
             if value is not None and (is_constant(value, "None") or _is_itself(value, path)):
@@ -71,11 +77,11 @@ class Objects:
             found += classes
         return found or None
 
-    def _returned(self, file: File, function: cst.FunctionDef, depth: int) -> list[tuple[File, cst.ClassDef]] | None:
+    def _returned(self, file: File, function: cst.FunctionDef, depth: int) -> list[Class] | None:
         """The classes of what a function makes: `create_model(opt)`."""
         if function.decorators or function.asynchronous or any(True for _ in find(function.body, cst.Yield)):
             return None
-        found: list[tuple[File, cst.ClassDef]] = []
+        found: list[Class] = []
         for each in find(function.body, cst.Return):
             classes = None if each.value is None else self._classes(file, each.value, depth + 1)
             if classes is None:

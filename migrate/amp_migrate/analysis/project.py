@@ -12,9 +12,8 @@ from amp_migrate.analysis.arguments.argument_binding import fits
 from amp_migrate.analysis.bindings import BindingKind, dotted, module_and_name
 from amp_migrate.analysis.definitions import Definitions
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.library import Library
-from amp_migrate.analysis.objects import Method, Objects
+from amp_migrate.analysis.objects import Class, Method, Objects
 from amp_migrate.trees.nodes import find, method_of, walk
 
 _COMMON_METHODS = frozenset("forward __call__ step update backward train eval run fit get to".split())
@@ -201,10 +200,11 @@ class Project:
         """
         if function.owner is None or function.name.startswith("__"):
             return ()
-        found = [*self._above(function.file, function.owner, function.name)]
+        above = self.lineage(function.file, function.owner)
+        found = [(file, each) for file, each in above if _has_or_calls(each, function.name)]
         seen = {each for _, each in found}
         for file, owner in found:  # grows while it is gone through
-            new = [each for each in self._derived(file, owner) if each[1] not in seen]
+            new = [each for each in self.derived(file, owner) if each[1] not in seen]
             found += new
             seen.update(each for _, each in new)
         methods = ((file, owner, method_of(owner, function.name)) for file, owner in found)
@@ -212,18 +212,12 @@ class Project:
             FunctionRef(file, method, owner) for file, owner, method in methods if method not in (None, function.node)
         )
 
-    def _above(self, file: File, owner: cst.ClassDef, name: str, depth: int = 0) -> Iterator[tuple[File, cst.ClassDef]]:
-        """A class, and those above it that have a method of a name or call it on `self`."""
-        calls = (each.func for each in walk(owner.body) if isinstance(each, cst.Call))
-        if method_of(owner, name) is not None or any(dotted(each) == f"self.{name}" for each in calls):
-            yield file, owner
-        for base in owner.bases if depth < MAX_HOPS else ():
-            found = self.definition(file, base.value)
-            if found is not None and isinstance(found[1], cst.ClassDef):
-                yield from self._above(found[0], found[1], name, depth + 1)
+    def lineage(self, file: File, owner: cst.ClassDef) -> Iterator[Class]:
+        """A class, and those that it derives from, the first that Python asks first."""
+        return self._objects.lineage(file, owner)
 
-    def _derived(self, where: File, owner: cst.ClassDef) -> Iterator[tuple[File, cst.ClassDef]]:
-        """The classes that derive from one."""
+    def derived(self, where: File, owner: cst.ClassDef) -> Iterator[Class]:
+        """The classes that name one among their bases."""
         for file, node in self._uses(owner.name.value):
             around = file.tree.parents[file.tree.parents[node]]
             if isinstance(around, cst.ClassDef) and self.definition(file, node) == (where, owner):
@@ -336,6 +330,12 @@ class Project:
             methods = (method for file in self.library.defining(name) for method in file.methods.get(name, ()))
             self._methods[name] = list(islice(methods, 2))
         return self._methods[name]
+
+
+def _has_or_calls(owner: cst.ClassDef, name: str) -> bool:
+    """Whether a class has a method, or calls it on `self`."""
+    calls = (each.func for each in walk(owner.body) if isinstance(each, cst.Call))
+    return method_of(owner, name) is not None or any(dotted(each) == f"self.{name}" for each in calls)
 
 
 def _calls_of_own_class(file: File, owner: cst.ClassDef) -> Iterator[cst.Call]:

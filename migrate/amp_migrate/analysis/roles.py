@@ -17,7 +17,7 @@ from amp_migrate.analysis.arguments.passing import passed_values
 from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings, object_path
 from amp_migrate.analysis.hops import MAX_HOPS
-from amp_migrate.analysis.objects import handed_back
+from amp_migrate.analysis.objects import Class, handed_back
 from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.analysis.values.looped import elements, held_in
 from amp_migrate.analysis.values.losses import Losses, is_class_name
@@ -139,22 +139,11 @@ class Roles:
         found = self.project.definition(file, call.func)
         return found is not None and isinstance(found[1], cst.ClassDef) and self.is_module_class(found[0], found[1])
 
-    def is_module_class(self, file: File, node: cst.ClassDef, depth: int = 0) -> bool:
+    def is_module_class(self, file: File, node: cst.ClassDef) -> bool:
         """Whether a class derives from `nn.Module`, across files."""
-        for base in node.bases:
-            if file.names.full(base.value) in table.MODULE_BASES:
-                return True
-            found = self.project.definition(file, base.value)
-            if (
-                found is not None
-                and isinstance(found[1], cst.ClassDef)
-                and depth < MAX_HOPS
-                and self.is_module_class(found[0], found[1], depth + 1)
-            ):
-                return True
-            if file.names.full(base.value).startswith("torch.nn."):
-                return True
-        return False
+        lineage = self.project.lineage(file, node)
+        bases = (where.names.full(base.value) for where, each in lineage for base in each.bases)
+        return any(each in table.MODULE_BASES or each.startswith("torch.nn.") for each in bases)
 
     def _is_inherited_module(self, file: File, node: cst.BaseExpression, path: str) -> bool:
         """Whether a class that the object's class derives from treats an attribute as a module."""
@@ -170,19 +159,10 @@ class Roles:
             for each in find(owner.body, cst.FunctionDef)
         )
 
-    def _lineage(self, file: File, node: cst.BaseExpression) -> Iterator[tuple[File, cst.ClassDef]]:
+    def _lineage(self, file: File, node: cst.BaseExpression) -> Iterator[Class]:
         """The class that a node stands in, and those of the project that it derives from."""
         owner = file.tree.owner_class(node)
-        todo = [] if owner is None else [(file, owner)]
-        for _ in range(MAX_HOPS):
-            if not todo:
-                break
-            where, cls = todo.pop(0)
-            yield where, cls
-            for base in cls.bases:
-                found = self.project.definition(where, base.value)
-                if found is not None and isinstance(found[1], cst.ClassDef):
-                    todo.append((found[0], found[1]))
+        return iter(()) if owner is None else self.project.lineage(file, owner)
 
     def _is_passed_module(self, file: File, node: cst.BaseExpression, bindings: Sequence[Binding], depth: int) -> bool:
         """Whether a parameter is given a module by a caller."""

@@ -117,17 +117,10 @@ class Follower:
 
     def _relatives(self, holder: Holder) -> Iterator[Holder]:
         """The same attribute of the classes that a holder's derives from, and of those that derive from it."""
-        own, word = holder.scope, holder.path.removeprefix("self.")
+        own = holder.scope
         if isinstance(own, cst.ClassDef):
-            for file in dict.fromkeys((holder.file, *self.project.library.using(word))):
-                for each in file.tree.every(cst.ClassDef):
-                    if self._derives(file, each, own) or self._derives(holder.file, own, each):
-                        yield Holder(file, each, holder.path)
-
-    def _derives(self, file: File, node: cst.ClassDef, other: cst.ClassDef) -> bool:
-        """Whether a class names another one among its bases."""
-        bases = (self.project.definition(file, each.value) for each in node.bases)
-        return any(found is not None and found[1] is other for found in bases)
+            for find in (self.project.lineage, self.project.derived):
+                yield from (Holder(file, each, holder.path) for file, each in find(holder.file, own))
 
     def _understand(self, component: Component, file: File, node: cst.Name | cst.Attribute) -> bool:
         """Plan what becomes of one use; False where it is not understood."""

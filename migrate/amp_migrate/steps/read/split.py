@@ -171,7 +171,7 @@ class Joiner:
 
     def _sites_of(self, function: FunctionRef) -> list[CallSite] | None:
         """The calls of a function, where all are known."""
-        if function.owner is not None and (self._is_overridden(function) or self._project.overriding(function)):
+        if function.owner is not None and self._project.overriding(function):
             return None
         if function.owner is not None and function.is_bound:
             if self._project.is_only_method(function):
@@ -200,26 +200,9 @@ class Joiner:
                     others.append(call)
         return None if found and others else found
 
-    def _is_overridden(self, function: FunctionRef) -> bool:
-        """Whether a class that derives from a method's class has one of its own, which would be a part, too."""
-        return any(
-            method.name.value == function.name
-            for node in self._derived(function)
-            for method in find(node.body, cst.FunctionDef)
-        )
-
     def _is_inherited(self, function: FunctionRef) -> bool:
-        """Whether a class that derives from a method's class says its name."""
-        return any(True for _ in self._derived(function))
-
-    def _derived(self, function: FunctionRef) -> Iterator[cst.ClassDef]:
-        """The classes that derive from a method's class, in files that say the method's name."""
-        assert function.owner is not None
-        name = function.owner.name.value
-        for file in self._project.library.mentioning(name, function.name):
-            for node in file.tree.every(cst.ClassDef):
-                if any((dotted(base.value) or "").split(".")[-1] == name for base in node.bases):
-                    yield node
+        """Whether a class derives from a method's."""
+        return function.owner is not None and any(True for _ in self._project.derived(function.file, function.owner))
 
     def _result(self, originals: dict[Key, Gathered]) -> Iterator[Gathered | Refusal | Split]:
         told: set[Key] = set()

@@ -15,8 +15,8 @@ import libcst as cst
 from amp_migrate.analysis.arguments.argument_binding import parameter, passed
 from amp_migrate.analysis.bindings import Binding, dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.names.scopes import Scope
+from amp_migrate.analysis.objects import Class
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.model.route import Creation, NewArgument, NewParameter, Route, Ways
@@ -175,32 +175,15 @@ class Traveller:
         kept = Creation(file, self._home(file, [[each] for each in homes]), free, given=route.scaler)
         return replace(route, scaler=free, creations=(*route.creations, kept))
 
-    def scaler_of(self, file: File, owner: cst.ClassDef, depth: int = 0) -> str | None:
+    def scaler_of(self, file: File, owner: cst.ClassDef) -> str | None:
         """The scaler that objects of a class have, where they have one: their own, or that of a base class."""
-        known = self.ways.creations.get(owner)
-        if known is not None:
-            return known.target
-        for base in owner.bases if depth < MAX_HOPS else ():
-            defined = self.project.definition(file, base.value)
-            if defined is not None and isinstance(defined[1], cst.ClassDef):
-                found = self.scaler_of(defined[0], defined[1], depth + 1)
-                if found is not None:
-                    return found
-        return None
+        made = (self.ways.creations.get(each) for _, each in self.project.lineage(file, owner))
+        return next((each.target for each in made if each is not None), None)
 
-    def _assigning_class(
-        self, file: File, owner: cst.ClassDef, names: list[str], depth: int = 0
-    ) -> tuple[File, cst.ClassDef] | None:
+    def _assigning_class(self, file: File, owner: cst.ClassDef, names: list[str]) -> Class | None:
         """The class that gives an object its attributes: its own, or the first of those it derives from."""
-        if any(file.class_attribute(owner, name) for name in names):
-            return file, owner
-        for base in owner.bases if depth < MAX_HOPS else ():
-            defined = self.project.definition(file, base.value)
-            if defined is not None and isinstance(defined[1], cst.ClassDef):
-                found = self._assigning_class(defined[0], defined[1], names, depth + 1)
-                if found is not None:
-                    return found
-        return None
+        lineage = self.project.lineage(file, owner)
+        return next((each for each in lineage if any(each[0].class_attribute(each[1], name) for name in names)), None)
 
     def _from_other_names(
         self,
