@@ -299,9 +299,10 @@ class Questions:
                 stepping[optimizer].update(event.scaler)
         found: list[Fault] = []
         for event in about_state:
-            told_apart = (each for each in event.optimizer if isinstance(each, Atom) and is_one(each))
+            owners = event.optimizer | event.subject  # what is not known for an optimizer is one that a scaler steps
+            told_apart = (each for each in owners if isinstance(each, Atom) and is_one(each))
             scalers = set().union(*(stepping[each] for each in told_apart))
-            is_known = bool(scalers) and all(each in stepping for each in event.optimizer)
+            is_known = bool(scalers) and all(each in stepping for each in owners)
             if event.act is Act.SAVED and is_known and scalers.isdisjoint(kept) and self._goes_into_more(event):
                 found.append(Fault(event.site, UNSAVED, event=event))
         return found

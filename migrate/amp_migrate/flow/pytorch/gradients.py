@@ -884,9 +884,12 @@ def _may_hold_leaves(frame: Frame, atom: Atom | Tensor) -> bool:
 def _optimizers_in(value: Value) -> Value:
     """What a scaler is given; of an object of a foreign class, the face by which it is known what is done with it.
 
-    `transformers.AdamW(...)` is an object and something unknown: two faces of one optimizer, which steps once.
+    `transformers.AdamW(...)` is an object and something unknown: two faces of one optimizer, which steps once. What is
+    unknown is told by where it comes from alone, as where its methods are called.
     """
-    given = frozenset(each for each in value if each != Const("NoneType", None))
+    given = frozenset(
+        Opaque(each.path) if isinstance(each, Opaque) else each for each in value if each != Const("NoneType", None)
+    )
     if not any(isinstance(each, Opaque) for each in given):
         return given
     return frozenset(

@@ -102,25 +102,15 @@ FLOAT16_ONLY = True
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every checkpoint of a scaler's optimizer in a file that saves no scaler."""
-    file = script.file
-    lasting = list(_lasting(script))
-    steps = ((event, course) for course in lasting for event in course.of(flow.Act.SCALER_STEP))
-    stepped = {event.optimizer.rpartition(".")[2]: course for event, course in steps}
-    if not stepped or _saves_scaler(script):
-        return
+    """Every checkpoint of an optimizer whose scaler nobody saves."""
+    entries = {each.optimizer: each for each in saved_entries(script.file)}
     told: set[object] = set()
-    entries = list(saved_entries(file))
-    for entry in entries:
-        course = stepped.get(_word(entry.optimizer))
-        if course is not None and entry.place not in told:
-            told.add(entry.place)
-            yield _hazard(script, file, entry.optimizer, course, _repair(script, course, entry))
-    known = {file.tree.statement(entry.optimizer) for entry in entries}
-    for where, optimizer, course in _kept_otherwise(script, lasting):
-        if where.tree.statement(optimizer) not in known:
-            known.add(where.tree.statement(optimizer))
-            yield _hazard(script, where, optimizer, course)
+    for where, optimizer, course in _unsaved(script):
+        entry = entries.get(optimizer)
+        place = where.tree.statement(optimizer) if entry is None else entry.place
+        if place not in told:
+            told.add(place)
+            yield _hazard(script, where, optimizer, course, () if entry is None else _repair(script, course, entry))
 
 
 def _hazard(
@@ -145,7 +135,7 @@ def _lasting(script: Script) -> Iterator[Course]:
             yield course
 
 
-def _kept_otherwise(script: Script, courses: list[Course]) -> Iterator[tuple[File, cst.BaseExpression, Course]]:
+def _unsaved(script: Script) -> Iterator[tuple[File, cst.BaseExpression, Course]]:
     """The optimizers that a scaler steps and whose state goes into something larger, whatever each is called there.
 
     Beside each stands the file in which that happens: a base class saves what a class that derives from it trains with.
@@ -153,13 +143,14 @@ def _kept_otherwise(script: Script, courses: list[Course]) -> Iterator[tuple[Fil
     flowing = script.flowing
     stepping = {
         atom: course
-        for course in courses
+        for course in _lasting(script)
         for event in course.of(flow.Act.SCALER_STEP)
         for one in event.known
         for atom in one.optimizer
     }
     for fault in flowing.questions.unsaved if stepping else ():
-        known = [] if fault.event is None else [stepping[atom] for atom in fault.event.optimizer if atom in stepping]
+        owners = () if fault.event is None else (*fault.event.optimizer, *fault.event.subject)
+        known = [stepping[atom] for atom in owners if atom in stepping]
         where = flowing.interpreted.place(fault.site) if known else None
         if where is not None and isinstance(where[1], cst.Call):
             yield where[0], cst.ensure_type(where[1].func, cst.Attribute).value, known[0]
@@ -214,15 +205,3 @@ def _is_there(script: Script, course: Course, place: cst.BaseExpression) -> bool
             for each in bindings
         )
     )
-
-
-def _saves_scaler(script: Script) -> bool:
-    """Whether the file saves a scaler, or hands one to somebody who may."""
-    return any(
-        "scaler" in path.lower() and not called.isdisjoint({"state_dict", "load_state_dict"})
-        for path, called in script.file.methods_called.items()
-    ) or any(_is_handed_on(course) for course in script.courses)
-
-
-def _is_handed_on(course: Course) -> bool:
-    return bool(course.of(flow.Act.HANDED_ON))

@@ -59,6 +59,18 @@ def test_two_checkpoints_get_it_and_one_load() -> None:
     assert plan.after.count("scaler.load_state_dict") == 1
 
 
+def test_an_optimizer_that_code_makes_which_is_not_read() -> None:
+    made = "torch.optim.SGD(model.parameters(), lr=0.1)"
+    plan = repaired(changed(made, "model.configure_optimizers(0.1)"))
+    assert plan.after.count("scaler.state_dict()") == 1
+
+
+def test_what_is_called_a_scaler_and_scales_no_gradients() -> None:
+    standard = '"optimizer": optimizer.state_dict(), "standard_scaler": standard_scaler.state_dict()'
+    plan = repaired(changed('"optimizer": optimizer.state_dict()', standard))
+    assert [each.code for each in plan.findings] == ["AMP611"]
+
+
 def test_an_entry_that_is_assigned_gets_one_too() -> None:
     lines = '        state = {}\n        state["optimizer"] = optimizer.state_dict()\n'
     plan = repaired(changed(SAVE, lines + "        torch.save(state, path)\n"))
