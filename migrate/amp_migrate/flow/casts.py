@@ -354,6 +354,8 @@ class Casts:
             yield stored
         elif isinstance(node, ast.expr):  # what `x += y` adds
             yield node
+        elif isinstance(node, ast.AugAssign):
+            yield node.value
 
     def _is_from(self, node: ast.expr, low: Tensor) -> bool:
         """Whether an expression is a tensor that the regions have made low which have made another low."""

@@ -18,9 +18,12 @@ from typing import TypeAlias
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.casts import Casts, FloatCast, Island
 from amp_migrate.flow.domain.atoms import tensors_in
+from amp_migrate.flow.domain.tensor import BOOL, INT
 from amp_migrate.flow.events import (
     A_BUFFER,
     A_GRID,
+    A_LARGE_NUMBER,
+    A_LONG_SUM,
     A_ROUGH_INVERSE,
     A_ROUNDED_GRID,
     A_ROUNDED_PROBABILITY,
@@ -29,6 +32,7 @@ from amp_migrate.flow.events import (
     OF_AN_INVERSE,
     OF_ITSELF,
     ROUNDED_GUARD,
+    TOO_LARGE,
     Act,
     Event,
 )
@@ -81,6 +85,7 @@ _MENDED = frozenset(
         NO_BFLOAT16,
     )
 )
+_MENDED_RISKS = frozenset((TOO_LARGE, A_LARGE_NUMBER, A_LONG_SUM))
 _MAY_RAISE = frozenset(
     (
         WRONG_BY_ITSELF[Act.MISMATCH],
@@ -140,6 +145,7 @@ class Trouble(Enum):
 
 _APART = (A_GRID, A_ROUGH_INVERSE, OF_AN_INVERSE, OF_ITSELF, A_RUNNING_BUFFER, ROUNDED_GUARD)
 _REASONS = {
+    A_LONG_SUM: Trouble.BEHIND,
     A_ROUNDED_PROBABILITY: Trouble.PROBABILITY,
     CANCELLED: Trouble.ROUNDED,
     A_GRID: Trouble.ROUNDED,
@@ -258,7 +264,7 @@ def _harms(
     questions = _read(after, script)
     analysis = questions.analysis
     casts = Casts(analysis)
-    faults = _faults(questions)
+    faults = list(_first_of_large(_faults(questions)))
     running = {each.event.code.parent for each in faults if each.event and each.why == A_RUNNING_BUFFER}
     losses = [] if questions.names_device else questions.events(Act.BACKWARD)
     at = losses[0].site if losses else None
@@ -267,8 +273,11 @@ def _harms(
         happens = fault.always or fault.is_seen
         is_told = happens or fault.what in _MAY_HARM
         is_mended = fault.what in (_MENDED if happens else _MAY_RAISE) or fault.why == A_ROUNDED_PROBABILITY
+        is_mended |= happens and fault.why in _MENDED_RISKS
         mending = casts.against(fault.event) if fault.event and is_mended else ()
-        if not (fault.what == _OF_THE_CACHE and torch >= CACHE_MENDED) and (is_told or mending):
+        # To fill with another number costs nothing where it turns out to be float32.
+        is_filled = fault.what == WRONG_BY_ITSELF[Act.OVERFLOW] and _is_floating(fault)
+        if not (fault.what == _OF_THE_CACHE and torch >= CACHE_MENDED) and (is_told or mending or is_filled):
             message = _message(fault)
             runs = fault.what in _RUNS or (fault.what == LOSS_ON_CPU and torch >= SCALES_ANYWHERE)
             is_sure = happens and not runs
@@ -293,6 +302,22 @@ def _harms(
         for each in questions.events(Act.GIVEN)[:1]
     ]
     return found, at
+
+
+def _first_of_large(faults: Collection[Fault]) -> Iterator[Fault]:
+    """Faults, but for those of a value that has got as large as it is by another: that one is float32, or told."""
+    large = {each.site for each in faults if each.why == A_LARGE_NUMBER}
+    for each in faults:
+        tensor = each.event.tensor if each.event and each.why == A_LARGE_NUMBER else None
+        if tensor is None or tensor.born.isdisjoint(large - {each.site}):
+            yield each
+
+
+def _is_floating(fault: Fault) -> bool:
+    """Whether something is about a tensor of which nothing shows that it may be whole numbers."""
+    return (
+        fault.event is not None and fault.event.tensor is not None and not fault.event.tensor.precision & (INT | BOOL)
+    )
 
 
 def _message(fault: Fault) -> str:

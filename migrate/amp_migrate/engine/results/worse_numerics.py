@@ -181,12 +181,13 @@ def worse_numerics(
             # seen gradients at the end of `amp.scale_loss`, and skips the step.
             found = [e for e in found if e.trouble not in (Trouble.UNREAD, Trouble.MENDED)]
             found = [replace(e, is_sure=e.is_sure and e.trouble is not Trouble.UNSEEN) for e in found]
+        filled = {each for each in _masks(found, changed) if each not in settings.masked}
         found = [harm for harm in found if harm.is_told and (harm.trouble is not Trouble.ON_CPU or is_for_gpu)]
         sure = [harm for harm in found if harm.is_sure]
         if any(harm.trouble is Trouble.CACHE for harm in sure) and name not in settings.uncached:
             uncached |= {name, *(harm.site.file for harm in sure if harm.site.file in changed)}
-        elif new := {each for each in _masks(sure, changed) if each not in settings.masked}:
-            masked |= new
+        elif filled:
+            masked |= filled
         elif sure:
             where = _at(sure[0], changed)
             trouble = sure[0].trouble

@@ -275,6 +275,8 @@ class PyTorch:
             return new
         old_one = known[0]
         ranges.follow(frame, name, (old, by), old_one.precision, node, is_switched=bool(old_one.tags & SWITCHED))
+        if isinstance(node, ast.AugAssign):
+            ranges.summed_up(frame, name, old_one, node.value, node)
         names = ("precision", "leaf", "rank", "reads", "units")
         kept = {
             name: getattr(old_one, name) for name in (*names, *(("flows", "reach", "surely") if old_one.leaf else ()))

@@ -327,14 +327,19 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
         precision = (
             F32 if kinds == {"float"} else INT if kinds == {"int"} else BOOL if kinds == {"bool"} else INT | F32 | BOOL
         )
-    elif op == "normal" and any(isinstance(each, (Tensor, Opaque)) for each in first):
-        precision = (facet(first) or SOME_TENSOR).precision
+    elif op == "normal" and (given := _tensors_of(args.get(0, "mean"), args.get(1, "std"))):  # they say where, too
+        precision, place = given[0].precision, given[0].place
     if op in table.NEW or op == "full":
         rank = _rank_of_new(op, args)
     fresh = made(said if said is not None else precision, rank, place, born=frozenset({frame.site(node)}))
     if constant(args.keywords.get("requires_grad", NEVER)) is True:
         fresh = fresh.but(flows=FLOWS, leaf=frozenset({tensors.standalone(frame, node)}))
     return one(fresh)
+
+
+def _tensors_of(*values: Value | None) -> list[Tensor]:
+    """What is known of those values that may be tensors."""
+    return [each for value in values if value is not None and (each := facet(value)) is not None]
 
 
 def _rank_of_new(op: str, args: Arguments) -> int:

@@ -1,4 +1,8 @@
-"""Numbers that float16 does not have: `x + mask * -1e9` is minus infinity where x is float16, and a row of it NaN."""
+"""Where the numbers of half precision end, or lie too far apart: beside large numbers, and in sums of many rounds.
+
+`x + mask * -1e9` is minus infinity where x is float16, and a row of it NaN; `x * 3.2e4 + 2.9e4` has steps of 16 and is
+infinite for an x above 1.2; and what is added 1000 times to what is 500 by then is rounded to a quarter.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,17 @@ import ast
 from collections.abc import Sequence
 
 from amp_migrate.flow.domain.atoms import Const, Value, tensor_of
-from amp_migrate.flow.domain.tensor import BF16, F16, HUGE
-from amp_migrate.flow.events import TOO_LARGE, Act
+from amp_migrate.flow.domain.contexts import OFF
+from amp_migrate.flow.domain.tensor import BF16, BOUNDED, F16, HUGE, LOW, SWITCHED, Tensor
+from amp_migrate.flow.events import A_LARGE_NUMBER, A_LONG_SUM, TOO_LARGE, Act
 from amp_migrate.flow.python.frame import Frame
 
 LARGEST = 65504  # of float16's numbers
+_WHOLE = 2048  # from here on float16 has whole numbers only, and bfloat16 not even all of those
+_SUMS = frozenset("add sub subtract rsub".split())
 _PRODUCTS = frozenset("mul multiply".split())
-_COMPUTING = _PRODUCTS | frozenset("add sub subtract rsub".split())
+_QUOTIENTS = frozenset("div divide true_divide".split())
+_COMPUTING = _PRODUCTS | _SUMS
 # What has such numbers, as they are or with another sign, among its elements.
 _FILLING = frozenset("masked_fill full_like new_full fill where neg negative cat concat concatenate stack".split())
 
@@ -54,3 +62,46 @@ def follow(
     ):
         frame.analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=TOO_LARGE, is_sure=True)
     return (is_number or bool(huge)) and precision != F16
+
+
+def scaled_up(frame: Frame, name: str, operands: Sequence[Value], precision: int, node: ast.AST) -> None:
+    """Note where something that a region has made low gets so large that half precision is too coarse for it.
+
+    A sum with a large number is rounded to steps of its size; of a product the steps grow with it, but float16 ends.
+    """
+    tensors = [each for each in map(tensor_of, operands) if each is not None]
+    if len(tensors) != 1 or len(operands) != 2 or not (tensors[0].regions and precision & LOW):
+        return
+    number = _size(next(each for each in operands if tensor_of(each) is None))
+    if name in _QUOTIENTS and tensor_of(operands[0]) is not None:
+        number = 1 / number if number else 0.0
+    is_product = name in _PRODUCTS or name in _QUOTIENTS
+    is_coarse = name in _SUMS or (is_product and bool(precision & F16) and not tensors[0].tags & BOUNDED)
+    if is_coarse and _WHOLE <= number <= LARGEST:
+        is_sure = _is_low(tensors[0], precision)
+        frame.analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=A_LARGE_NUMBER, is_sure=is_sure)
+
+
+def summed_up(frame: Frame, name: str, old: Tensor, made_at: ast.AST, node: ast.AST) -> None:
+    """Note where something low grows outside of all regions by what stands in the same place in every round.
+
+    Args:
+        old: what it was.
+        made_at: the expression whose result it is behind each round.
+        node: where this happens.
+    """
+    is_outside = frame.now.context.cuda.on == OFF and not frame.now.context.in_gradient
+    if name in _SUMS and is_outside and old.may_be_low and old.regions and frame.site(made_at) in old.born:
+        is_sure = _is_low(old, old.precision)
+        frame.analysis.event(frame, Act.RISK, node, tensor=old, why=A_LONG_SUM, is_sure=is_sure)
+
+
+def _is_low(tensor: Tensor, precision: int) -> bool:
+    """Whether what comes of something is low for certain, wherever the region is on that has made that so."""
+    return not precision & ~LOW or bool(tensor.tags & SWITCHED)
+
+
+def _size(value: Value) -> float:
+    """The least size of the numbers that a value may be; 0 where it may be something else."""
+    numbers = [each.value if isinstance(each, Const) and each.kind in ("int", "float") else 0 for each in value]
+    return float(min(map(abs, numbers), default=0))

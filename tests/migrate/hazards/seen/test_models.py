@@ -132,6 +132,32 @@ def test_scores_that_cannot_be_masked_otherwise_leave_the_step(tmp_path: Path) -
     assert migrate_text(unwanted, Settings(ignore=("AMP626",))).after == unwanted
 
 
+@pytest.mark.parametrize("given", ["-1e9", "LEAST", "number=-1e9"])
+def test_scores_are_float32_for_a_number_that_a_parameter_brings(given: str) -> None:
+    model = IN_A_HELPER.format(masked=f"self.fill(scores, mask, {given})")
+    fill = "    def fill(self, scores, mask, number):\n        return scores.masked_fill(mask, number)\n"
+    plan = migrate_text(f"LEAST = -1e9\n{model}\n{fill}{STEP}", Settings())
+    assert {(each.code, each.kind) for each in plan.findings} == {
+        ("AMP626", Kind.MIGRATED),
+        ("AMP501", Kind.MIGRATED),
+    }
+    assert "scores.float().masked_fill(mask, number)" in plan.after
+    assert migrate_text(plan.after, Settings()).after == plan.after
+    in_place = fill.replace("masked_fill(", "masked_fill_(")
+    assert migrate_text(f"LEAST = -1e9\n{model}\n{in_place}{STEP}", Settings()).findings[0].kind is Kind.LEFT
+
+
+def test_scores_that_may_be_float16_are_masked_with_what_there_is() -> None:
+    model = IN_A_HELPER.format(masked="scores.masked_fill(mask, -1e9)").replace(
+        "self.query(x) @ x.transpose(1, 2)", "self.query(x) @ x.transpose(1, 2) if x.any() else elsewhere(x)"
+    )
+    plan = migrate_text(f"from nets import elsewhere\n{model}{STEP}", Settings())
+    assert "scores.masked_fill(mask, max(-1e9, torch.finfo(scores.dtype).min))" in plan.after
+    assert "scaler.scale(loss).backward()" in plan.after
+    whole = model.replace("elsewhere(x)", "x.argmax(-1)")
+    assert "torch.finfo" not in migrate_text(f"{whole}{STEP}", Settings()).after
+
+
 def test_scores_without_a_name_are_masked_in_float32() -> None:
     plan = migrate_text(IN_A_HELPER.format(masked="(scores * 2).masked_fill(mask, -1e9)") + STEP, Settings())
     assert "(scores * 2).float().masked_fill(mask, -1e9)" in plan.after
