@@ -148,6 +148,12 @@ TRAINED_WITH_AMP = frozenset(
     ).split()
 )
 
+# How the names begin of what gives code of others: of a name that a run tells, or out of a file.
+BRINGING_CODE = (
+    *("importlib.import_module(", "importlib.util.module_from_spec(", "runpy.run_", "pkgutil.resolve_name("),
+    *("pickle.load", "torch.load(", "torch.jit.load("),
+)
+
 # What else has losses that go backward and optimizers that step: code that imports one of these, and not torch.
 OTHER_FRAMEWORKS = frozenset(
     "chainer jittor keras megengine mindspore mxnet oneflow paddle paddlenlp ppdet ppcls tensorflow".split()

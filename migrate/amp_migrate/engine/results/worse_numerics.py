@@ -72,7 +72,8 @@ _BEHIND = "let what comes out of the region be float32 (.float())"
 _BY_A_RUN = "let amp-verify compare a run of it with one of the original"
 _IN_IT = (
     "look in it for BCELoss, which autocast refuses, and for sums, powers and logarithms of what autocast computes in "
-    "half precision: they need torch.amp.autocast(..., enabled=False), and float32 inputs (.float())"
+    "half precision: they need torch.amp.autocast(..., enabled=False), and float32 inputs (.float()); and for steps of "
+    "its own, which are to be outside of the region"
 )
 _FOR_TOLD = _IN_ANY_CASE | {
     Trouble.BEHIND: _BEHIND,

@@ -290,6 +290,8 @@ def any_attribute(frame: Frame, atom: object) -> Value:
     if isinstance(atom, Obj):
         names = frame.analysis.heap.names(atom, frame.task)
         return join(join_all(frame.read(atom, each) for each in names), UNKNOWN)
+    if isinstance(atom, Opaque):
+        return one(atom.part("[]"))  # one of many, as an element is
     return UNKNOWN if not isinstance(atom, External) else one(External(f"{atom.name}.?"))
 
 

@@ -220,7 +220,7 @@ def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         for word, value in args.keywords.items():
             frame.write(owner, f"<{word}>", value, strong=False)
         return one(owner)
-    return modules.unknown_result(frame, NEVER, args, node)
+    return modules.unknown_result(frame, NEVER, args, node, name=name)
 
 
 def _saved(frame: Frame, value: Value, node: ast.AST) -> None:

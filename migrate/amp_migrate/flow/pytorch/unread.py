@@ -11,7 +11,7 @@ from amp_migrate.flow.domain.tensor import NOTHING
 from amp_migrate.flow.python.classes import external_bases
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.source import Site
-from amp_migrate.tables.torch_names import TRAINED_WITH_AMP
+from amp_migrate.tables.torch_names import BRINGING_CODE, TRAINED_WITH_AMP
 
 
 def noted(frame: Frame, callee: str, node: ast.AST) -> frozenset[Site]:
@@ -28,7 +28,12 @@ def noted(frame: Frame, callee: str, node: ast.AST) -> frozenset[Site]:
 
 
 def is_known(callee: str) -> bool:
-    """Whether what has a full name is of Python's own library, or of a package that is trained under autocast."""
+    """Whether what has a full name is of Python's own library, or of a package that is trained under autocast.
+
+    What these bring, by a name or out of a file, is anybody's.
+    """
+    if callee.lstrip(".").startswith(BRINGING_CODE):
+        return False
     return _package(callee) in TRAINED_WITH_AMP or _package(callee) in sys.stdlib_module_names
 
 

@@ -87,6 +87,24 @@ def test_a_network_that_nobody_has_read_is_not_told_where_its_loss_is_in_sight_o
     assert told(made, forward) == []
 
 
+@pytest.mark.parametrize(
+    ("brought", "name"),
+    [
+        ("importlib.import_module('nets.' + kind).Judge()", "importlib.import_module().Judge()"),
+        ("getattr(importlib.import_module('nets'), kind)(3)", "importlib.import_module()"),
+        ("pickle.load(open('judge.pkl', 'rb'))", "pickle.load()"),
+        ("torch.load('judge.pt')", "torch.load()"),
+        ("torch.jit.load('judge.pt')", "torch.jit.load()"),
+    ],
+)
+def test_what_a_known_package_brings_by_a_name_is_not_known(brought: str, name: str) -> None:
+    forward = "loss = brought(model(x), target)"
+    (line, message), *others = told(f"nn.Linear(9, 3).cuda()\nimport importlib, pickle\nbrought = {brought}", forward)
+    assert (line, others) == (forward, [])
+    assert name in message
+    assert message.startswith((COMPUTED, GIVEN))
+
+
 def test_a_loss_is_told_once_that_gets_half_precision_for_certain() -> None:
     forward = "loss = losses.focal(model(x), target)"
     assert told("nn.Linear(9, 3).cuda()", forward) == [(forward, f"{GIVEN}maps.losses.focal")]
