@@ -88,6 +88,8 @@ class Casts:
             return tuple(cast for call in making if call for cast in self._of_low(call, self._codes[call], event))
         if event.act is Act.INDEX_STORE:
             return tuple(self._stored(event))
+        if event.act is Act.OVERFLOW and _is_in_place(event.node):  # who else has it is to see what it becomes
+            return ()
         if event.act is Act.MISMATCH and not (self._is_left(event) or self._changes_more_precise(event)):
             return ()
         if event.act is Act.FOREIGN and not _is_outside(event):
@@ -261,10 +263,9 @@ class Casts:
 
     def _changes_more_precise(self, event: Event) -> bool:
         """Whether what is low meets something more precise that changes in place, which autocast leaves alone."""
-        func = event.node.func if isinstance(event.node, ast.Call) else None
-        if not isinstance(func, ast.Attribute) or not func.attr.endswith("_"):
+        if not _is_in_place(event.node):
             return False
-        changed = tensor_of(self._value(func.value))
+        changed = tensor_of(self._value(next(self._operands(event.node))))
         return changed is not None and not changed.is_low
 
     def _stored(self, event: Event) -> Iterator[FloatCast]:
@@ -452,6 +453,12 @@ def _is_outside(event: Event) -> bool:
     """Whether something happens where nothing is cast: outside of regions, and of autograd's own functions."""
     context = event.context
     return context is not None and context.cuda.on == OFF and not context.in_gradient
+
+
+def _is_in_place(node: ast.AST) -> bool:
+    """Whether something is a call of a method that changes what it is called on."""
+    func = node.func if isinstance(node, ast.Call) else None
+    return isinstance(func, ast.Attribute) and func.attr.endswith("_")
 
 
 def _is_floating(node: ast.expr) -> bool:

@@ -80,6 +80,7 @@ _MENDED = frozenset(
         WRONG_BY_ITSELF[Act.LOW_LEAF],
         WRONG_BY_ITSELF[Act.MISMATCH],
         WRONG_BY_ITSELF[Act.INDEX_STORE],
+        WRONG_BY_ITSELF[Act.OVERFLOW],
         WRONG_BY_ITSELF[Act.FOREIGN],
         WRONG_BY_ITSELF[Act.HALF_ARRAY],
         NO_BFLOAT16,
@@ -90,6 +91,7 @@ _MAY_RAISE = frozenset(
     (
         WRONG_BY_ITSELF[Act.MISMATCH],
         WRONG_BY_ITSELF[Act.INDEX_STORE],
+        WRONG_BY_ITSELF[Act.OVERFLOW],
         WRONG_BY_ITSELF[Act.HALF_ARRAY],
         NO_BFLOAT16,
     )

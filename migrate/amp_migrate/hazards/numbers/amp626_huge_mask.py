@@ -51,8 +51,7 @@ RULE = Rule(
         "RuntimeError for what is beyond. `torch.finfo(scores.dtype).min` is the least number of whatever dtype there "
         "is; in float32 the mask stays what it was. Added in place (`scores += mask * -1e9`), such a number is minus "
         "infinity, and a row of nothing else is NaN behind a softmax; `scores = scores + mask * -1e9` is float32. "
-        "Where the scores have no name of their own, and in TorchScript, which has no `torch.finfo`, it is told. A "
-        "number that a parameter brings goes into the scores in float32."
+        "Where the scores have no name of their own, and in TorchScript, which has no `torch.finfo`, it is told."
     ),
     sources=(f"{AMP}#cuda-ops-that-can-autocast-to-float16", f"{TORCH}/type_info.html"),
 )
@@ -62,7 +61,6 @@ _METHODS = ("masked_fill", "masked_fill_")
 _LEAST = -65504.0
 _FINFO = "use torch.finfo(x.dtype).min of the tensor x that it goes into"
 _HUGE = re.compile(r"-\s*\d[\d._]*e\+?\d|-\s*\d{6}")
-_ANY = re.compile("")
 
 
 def detect(script: Script) -> Iterator[Hazard]:
@@ -76,9 +74,7 @@ def detect(script: Script) -> Iterator[Hazard]:
         return script.is_below(name) or name in known
 
     told: set[cst.CSTNode] = set()
-    written = (file for method in _METHODS for file in library.calling(method, _HUGE, is_asked))
-    shown = (file for method in _METHODS for file in library.calling(method, _ANY, known.__contains__))
-    for file in dict.fromkeys((*written, *shown)):
+    for file in dict.fromkeys(file for method in _METHODS for file in library.calling(method, _HUGE, is_asked)):
         for call in file.calls:
             parts = _parts(file, call)
             if parts is not None and _overflows(script, file, call, *parts):
@@ -125,10 +121,8 @@ def _hazard(
     editor = script.editor(RULE.code, file)
     masked = code("max({}, {}.finfo({}).min)", least, editor.torch(call), dtype)
     in_place = isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("_")
-    # What has no name is asked for no dtype: float32 has the number. Where the number comes from elsewhere, it may be
-    # minus infinity as well, which no least number stands for.
-    is_replaced = is_named and number(file, least) is not None
-    edits = (editor.replace(least, masked),) if is_replaced else () if in_place else (editor.as_float(scores),)
+    # What has no name is asked for no dtype: float32 has the number.
+    edits = (editor.replace(least, masked),) if is_named else () if in_place else (editor.as_float(scores),)
     return Hazard(
         call,
         f"{file.tree.quote(call)} raises where the scores are float16",
@@ -143,7 +137,6 @@ def _overflows(
 ) -> bool:
     """Whether float16 does not have a number, and what is filled with it is float16, be it for what a plan showed."""
     value = number(file, least)
-    is_shown = (file.name, file.tree.position(call)[0]) in script.settings.masked
-    if value is None:  # it comes from elsewhere: whoever has shown that float16 does not have it has followed it
-        return is_shown
-    return float("-inf") < value < _LEAST and (is_shown or is_half(file, scores, call))
+    if value is None or not float("-inf") < value < _LEAST:
+        return False
+    return (file.name, file.tree.position(call)[0]) in script.settings.masked or is_half(file, scores, call)

@@ -349,9 +349,17 @@ HIDING = [
     "scores[mask] = value\n        return scores",
     "return scores.clamp(min=value)",
 ]
+FILLING_IN_PLACE = ["scores[mask] = value\n        return scores", "return scores.masked_fill_(mask, value)"]
 
 
-@pytest.mark.parametrize("hidden", HIDING)
+@pytest.mark.parametrize("hidden", [each for each in HIDING if each not in FILLING_IN_PLACE])
+def test_a_constant_that_float16_cannot_hold_goes_into_float32(hidden: str) -> None:
+    plan = migrate_text(ATTENTION.format(hidden=hidden, cast=""), Settings())
+    assert "autocast(" in plan.after
+    assert "scores.float()" in plan.after
+
+
+@pytest.mark.parametrize("hidden", FILLING_IN_PLACE)
 def test_a_constant_that_float16_cannot_hold_leaves_the_step(hidden: str) -> None:
     text = ATTENTION.format(hidden=hidden, cast="")
     plan = migrate_text(text, Settings())
