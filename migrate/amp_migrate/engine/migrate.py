@@ -96,9 +96,13 @@ def migrate_workspace(
         withdrawn = _withdrawn(workspace, outcome, wrong, settings.withdrawn)
         outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
         numerics = worse_numerics(workspace, outcome.plans, settings, examined)
-        if numerics.uncached or numerics.masked:
-            uncached, masked = settings.uncached | numerics.uncached, settings.masked | numerics.masked
-            again = replace(settings, uncached=uncached, masked=masked)
+        if numerics.uncached or numerics.masked or numerics.evaluated_apart:
+            again = replace(
+                settings,
+                uncached=settings.uncached | numerics.uncached,
+                masked=settings.masked | numerics.masked,
+                evaluated_apart=settings.evaluated_apart | numerics.evaluated_apart,
+            )
             return migrate_workspace(workspace, again, parsed, examined)
         library = ParsedLibrary(workspace, parsed, settings.target_torch)
         for _ in range(_ROUNDS):

@@ -81,6 +81,7 @@ NO_BFLOAT16 = "NumPy has no bfloat16"
 LIMITED = "gradients that are not scaled are clipped by a scaled limit"
 UNSCALED_LOSS = "torch.autograd.grad() takes gradients of an unscaled loss beside those of the scaled one"
 IDLE = "nothing that is trained computes in half precision"
+EVALUATED_APART = "what is evaluated here in half precision is trained in float32"
 SEVERAL_SCALES = "gradients of several scales are clipped"
 LOSS_ON_CPU = "a loss is scaled on the CPU: a scaler's scale lies where its first loss does, and gradients on a GPU"
 STUCK = "the scale is updated only where a test of gradients lets it be: where they overflow, it never comes down"
@@ -287,6 +288,30 @@ class Questions:
         if pytorch.working & training or any(code.has(each) for each in training for code in self.analysis.given_up):
             return []
         return [Fault(site, IDLE) for site in sorted(training)]
+
+    def evaluating_apart(self) -> list[Fault]:
+        """The regions without gradients for what is seen to be trained, and in no region; at their first statements.
+
+        Which of several models runs there nobody knows: none of them is to be trained in low precision.
+        """
+        pytorch = self.analysis.pytorch
+        losses = (tensor for each in self.events(Act.BACKWARD) for tensor in tensors_in(each.subject))
+        trained = frozenset(leaf for each in losses for leaf in each.reach | each.leaf)
+        lowered = frozenset(pytorch.lowered)
+        found: list[Fault] = []
+        for region, leaves in sorted(pytorch.weighing.items()):
+            if not pytorch.opened.get(region, ON) & ON and overlap(lowered, frozenset(leaves)) is False:
+                is_trained = any(overlap(trained, frozenset({each})) for each in leaves)
+                block = self._block_of(region) if is_trained else None
+                if block is not None:
+                    found.append(Fault(site_of(region.file, block.body[0]), EVALUATED_APART))
+        return found
+
+    def _block_of(self, region: Site) -> ast.With | None:
+        """The statement that opens a region; None where a call does."""
+        module = self.analysis.module(region.file)
+        blocks = (each for each in ast.walk(module.tree) if isinstance(each, ast.With)) if module else ()
+        return next((b for b in blocks if any(site_of(region.file, i.context_expr) == region for i in b.items)), None)
 
     @cached_property
     def unsaved(self) -> list[Fault]:

@@ -41,6 +41,7 @@ from amp_migrate.flow.questions import (
     ADDED,
     CACHE_MENDED,
     CLIPPED,
+    EVALUATED_APART,
     IDLE,
     LOSS_ON_CPU,
     MENDED,
@@ -106,6 +107,7 @@ _RUNS = frozenset(
         WRONG_BY_ITSELF[Act.FOREIGN],
         WRONG_BY_ITSELF[Act.HALF_ARRAY],
         WRONG_BY_ITSELF[Act.UNREAD_LOSS],
+        EVALUATED_APART,
         SAVED_LOW,
         UNSAVED,
         _NOT_CLEARED_IN_SIGHT,
@@ -136,6 +138,7 @@ class Trouble(Enum):
     UNCLEARED = "gradients that add up from step to step"
     ON_CPU = "a script that is for the CPU: autocast for a GPU does nothing in it"
     IDLE = "low precision that does nothing at all"
+    APART = "an evaluation in low precision of what is trained in float32"
     LOSS_ON_CPU = "a loss that is scaled where its parameters are not"
     UNSAVED = "a scaler that begins anew where its optimizer goes on"
     UNREAD = "a loss that nobody has seen, in a region: original code that has none says nothing of it"
@@ -164,6 +167,7 @@ _TROUBLES = {
     WRONG_BY_ITSELF[Act.OVERFLOW]: Trouble.MASK,
     CLIPPED: Trouble.CLIPPED,
     IDLE: Trouble.IDLE,
+    EVALUATED_APART: Trouble.APART,
     LOSS_ON_CPU: Trouble.LOSS_ON_CPU,
     MENDED: Trouble.MENDED,
     WRONG_BY_ITSELF[Act.LOW_LEAF]: Trouble.HALVED,
@@ -415,7 +419,8 @@ def _faults(questions: Questions) -> Sequence[Fault]:
         what = _NEVER_CLEARED if not questions.hands_on_gradients else _NOT_CLEARED_IN_SIGHT
         added = [replace(each, what=what, why="") for each in found if each.what == ADDED and each.is_seen]
         found = [each for each in found if each.what in _BY_ITSELF] + added
-    return [*questions.idle_regions(), *questions.unsaved, *questions.wrongly_divided, *found]
+    by_region = (*questions.idle_regions(), *questions.evaluating_apart())
+    return [*by_region, *questions.unsaved, *questions.wrongly_divided, *found]
 
 
 def _key(fault: Fault) -> Key:

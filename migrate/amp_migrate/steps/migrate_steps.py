@@ -75,7 +75,8 @@ class StepMigration:
         for move in self._move_all(files):
             self._moved[move.step.file].append(move)
         moves = [Move((), tuple(self._refused))]
-        evaluated = {file: self._wanted_of(file, placed) for file, placed in self._evaluated().items()}
+        forwards = {file: self._without_apart(file, each) for file, each in self._evaluated().items()}
+        evaluated = {file: self._wanted_of(file, each) for file, each in forwards.items()}
         editor, ways = self._editor(files[0]), self._traveller.ways
         kept = [*keep_in_checkpoints(self.roles, self._traveller, editor, self.wishes)]
         in_checkpoints = (edit for move in kept for edit in move.edits)
@@ -266,6 +267,12 @@ class StepMigration:
             return WrittenFlags()
         places = flag_places(self._steps, evaluated, self._traveller.ways, self.settings.dtype)
         return write_flags(decide_flags(self.project, places), self.settings, self.wishes)
+
+    def _without_apart(self, file: File, placed: Placement) -> Placement:
+        """The evaluation forwards but for those of what is trained in float32, as a first plan has shown."""
+        apart = {line for name, line in self.settings.evaluated_apart if name == file.name}
+        regions = (each for each in placed.regions if file.tree.position(each.first)[0] not in apart)
+        return replace(placed, regions=tuple(regions)) if apart else placed
 
     def _wanted_of(self, file: File, placed: Placement) -> Placement:
         """The evaluation forwards that are not to be left alone."""

@@ -69,6 +69,7 @@ _EXACT = "let its inputs be float32 (.float()) where autocast is switched off"
 _IN_FLOAT32 = f"{_EXACT}, or use --dtype bf16"
 _BEFORE_IT_ROUNDS = "let the sigmoid or softmax that gives it see float32 (.float()), or the loss see logits"
 _BEHIND = "let what comes out of the region be float32 (.float())"
+_AS_TRAINED = "evaluate without autocast what is trained without it"
 _BY_A_RUN = "let amp-verify compare a run of it with one of the original"
 _IN_IT = (
     "look in it for BCELoss, which autocast refuses, and for sums, powers and logarithms of what autocast computes in "
@@ -76,6 +77,7 @@ _IN_IT = (
     "its own, which are to be outside of the region"
 )
 _FOR_TOLD = _IN_ANY_CASE | {
+    Trouble.APART: _AS_TRAINED,
     Trouble.BEHIND: _BEHIND,
     Trouble.CLIPPED: UNSCALE_FIRST,
     Trouble.ROUNDED: _EXACT,
@@ -98,6 +100,7 @@ class WorseNumerics:
         masked: the lines that have to be planned again with masks that float16 can hold.
         in_float32: what is to be float32 in each result instead.
         at_first: what of that does not follow from something else that is low: with it, the rest may be float32.
+        evaluated_apart: the lines whose evaluation has to be planned again in float32, as the training is.
         apart: the steps that have to be left for the others in their files to move.
     """
 
@@ -107,6 +110,7 @@ class WorseNumerics:
     masked: frozenset[tuple[str, int]] = frozenset()
     in_float32: Mapping[str, InFloat32] = field(default_factory=dict)
     at_first: Mapping[str, InFloat32] = field(default_factory=dict)
+    evaluated_apart: frozenset[tuple[str, int]] = frozenset()
     apart: tuple[Withdrawn, ...] = ()
 
 
@@ -147,6 +151,7 @@ def worse_numerics(
     told: dict[Finding, None] = {}
     uncached: set[str] = set()
     masked: set[tuple[str, int]] = set()
+    evaluated_apart: set[tuple[str, int]] = set()
     in_float32: defaultdict[str, InFloat32] = defaultdict(InFloat32)
     at_first: defaultdict[str, InFloat32] = defaultdict(InFloat32)
     apart: list[Withdrawn] = []
@@ -182,13 +187,16 @@ def worse_numerics(
             # seen gradients at the end of `amp.scale_loss`, and skips the step.
             found = [e for e in found if e.trouble not in (Trouble.UNREAD, Trouble.MENDED)]
             found = [replace(e, is_sure=e.is_sure and e.trouble is not Trouble.UNSEEN) for e in found]
-        filled = {each for each in _masks(found, changed) if each not in settings.masked}
+        filled = {each for each in _lines(found, Trouble.MASK, changed) if each not in settings.masked}
+        evaluated = {each for each in _lines(found, Trouble.APART, changed) if each not in settings.evaluated_apart}
+        evaluated = {each for each in evaluated if each[0] == name}  # what else runs it may train it in low precision
         found = [harm for harm in found if harm.is_told and (harm.trouble is not Trouble.ON_CPU or is_for_gpu)]
         sure = [harm for harm in found if harm.is_sure]
         if any(harm.trouble is Trouble.CACHE for harm in sure) and name not in settings.uncached:
             uncached |= {name, *(harm.site.file for harm in sure if harm.site.file in changed)}
-        elif filled:
+        elif filled or evaluated:
             masked |= filled
+            evaluated_apart |= evaluated
         elif sure:
             where = _at(sure[0], changed)
             trouble = sure[0].trouble
@@ -220,6 +228,7 @@ def worse_numerics(
         frozenset(masked),
         in_float32,
         at_first,
+        frozenset(evaluated_apart),
         tuple(apart),
     )
 
@@ -294,10 +303,10 @@ def _left(step: Finding, why: str, hint: str) -> Finding:
     return replace(step, code=STEP_LEFT.code, kind=Kind.LEFT, message=f"{LEFT_AS_IT_WAS}{why}", hint=hint)
 
 
-def _masks(found: Iterable[Harm], changed: Mapping[str, FilePlan]) -> Iterator[tuple[str, int]]:
-    """The lines of the originals that fill something low with too large a number."""
+def _lines(found: Iterable[Harm], trouble: Trouble, changed: Mapping[str, FilePlan]) -> Iterator[tuple[str, int]]:
+    """The lines of the originals with a kind of trouble."""
     for harm in found:
-        if harm.trouble is Trouble.MASK:
+        if harm.trouble is trouble:
             yield harm.site.file, _line_before(changed.get(harm.site.file), harm.site.line)
 
 

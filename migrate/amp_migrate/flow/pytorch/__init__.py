@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -93,6 +94,8 @@ class PyTorch:
         entered: what was on where a context was entered by hand.
         opened: the regions of the GPU's autocast that may be on, and whether gradients may be recorded, may not be.
         working: the regions in which something is, or may be, computed in low precision.
+        lowered: the leaves that a gradient comes to through what a region has computed in low precision.
+        weighing: by region, the leaves that it casts to low precision.
         moments: what means and products are made of.
         guards: what is kept from singular points in vain.
         called: the full names of what was called of other packages, by place.
@@ -110,6 +113,8 @@ class PyTorch:
         self.opened: dict[Site, int] = {}
         self.working: set[Site] = set()
         self.halved: set[Atom] = set()
+        self.lowered: set[Atom] = set()
+        self.weighing: defaultdict[Site, set[Atom]] = defaultdict(set)
         self.asking_gradients: set[ast.AST] = set()
         self.cleared: dict[ast.AST, tuple[str, frozenset[Atom]]] = {}
         self.moments = variances.Moments()

@@ -451,9 +451,10 @@ def unknown_result(
         precision |= whole.precision & LOW
         regions |= whole.regions
     flows = (FLOWS if is_module else FLOWS | CUT) if frame.now.context.gradients & ON else CUT
-    own = (
-        frozenset({Part(each, "*") for each in callee if isinstance(each, (Opaque, Obj))}) if flows & FLOWS else NOTHING
-    )
+    weights = frozenset({Part(each, "*") for each in callee if isinstance(each, (Opaque, Obj))})
+    own = weights if flows & FLOWS else NOTHING
+    for region in autocast.regions if is_module and autocast.may_be_on else ():
+        frame.analysis.pytorch.weighing[region] |= weights
     if autocast.may_be_on and flows & FLOWS and any(map(_is_handed_in, callee)):
         frame.analysis.event(frame, Act.GIVEN, node)
     reach = own | (NOTHING.union(*(each.reach | each.leaf for each in given)) if flows & FLOWS else NOTHING)

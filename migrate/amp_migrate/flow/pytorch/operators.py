@@ -325,6 +325,8 @@ def halved(frame: Frame, tensors: Sequence[Tensor], reach: Leaves, autocast: Aut
     made = 0 if autocast is None or not autocast.may_be_on else autocast.dtype
     if made & F16:
         frame.analysis.pytorch.halved |= reach
+    if made & LOW:
+        frame.analysis.pytorch.lowered |= reach
     tags = HALVED if made == F16 else PERHAPS_HALVED if made & F16 else 0
     for each in tensors:
         tags |= each.tags & WAY_OF_GRADIENT if each.flows & FLOWS else 0
@@ -515,6 +517,9 @@ def _watch(
 ) -> None:
     analysis = frame.analysis
     low = [each for each in tensors if each.may_be_low]
+    for region in autocast.regions if treatment == table.LOW and autocast.may_be_on else ():
+        for each in tensors:
+            analysis.pytorch.weighing[region] |= each.leaf
     if treatment == table.LOW and autocast.may_be_on and autocast.cache & ON:
         for each in tensors:
             for leaf in each.leaf:
