@@ -285,9 +285,22 @@ class Questions:
         """
         pytorch = self.analysis.pytorch
         training = {site for site, mode in pytorch.opened.items() if mode & ON}
-        if pytorch.working & training or any(code.has(each) for each in training for code in self.analysis.given_up):
+        if any(code.has(each) for each in training for code in self.analysis.given_up):
             return []
-        return [Fault(site, IDLE) for site in sorted(training)]
+        is_idle = not pytorch.working & training or self._trains_nothing_low
+        return [Fault(site, IDLE) for site in sorted(training)] if is_idle else []
+
+    @property
+    def _trains_nothing_low(self) -> bool:
+        """Whether it is known what all losses come to that go backward, with low precision on the way to none of it."""
+        losses = [list(_tensors(each)) for each in self.events(Act.BACKWARD)]
+        trained = frozenset(leaf for of_one in losses for each in of_one for leaf in each.reach | each.leaf)
+        is_known = all(isinstance(each, Part) and isinstance(each.owner, Obj) for each in trained)
+        is_seen = bool(losses) and all(of_one and all(each.reach for each in of_one) for of_one in losses)
+        lowered = {
+            each for each in self.analysis.pytorch.lowered if isinstance(each, Part) and isinstance(each.owner, Obj)
+        }
+        return is_known and is_seen and overlap(frozenset(lowered), trained) is False
 
     def evaluating_apart(self) -> list[Fault]:
         """The regions without gradients for what is seen to be trained, and in no region; at their first statements.

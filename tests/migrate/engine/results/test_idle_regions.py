@@ -152,3 +152,53 @@ def test_a_network_that_switches_autocast_off_is_seen_from_the_script_that_makes
     found = migrate([tmp_path], Settings()).findings
     (said,) = [each for each in found if each.path.endswith("trainer.py") and each.code in ("AMP501", "AMP590")]
     assert said.message.startswith("left as it was: nothing that is trained") is (not others)
+
+
+OPTIMIZING = """\
+import torch
+import torch.nn.functional as F
+from gsplat import rasterization
+
+
+def get_points(view):
+    from depths import create_model
+
+    model = create_model(device="cuda")
+    model.eval()
+    found = model.infer(view)
+    depth = found["depth"].cpu().numpy()
+    return depth.reshape(-1, 3)
+
+
+def optimize(positions, targets, views):
+    means = torch.tensor(positions, device="cuda", requires_grad=True)
+    colors = torch.zeros(3, device="cuda", requires_grad=True)
+    optimizer = torch.optim.Adam([{"params": [means]}, {"params": [colors], "lr": 0.1}])
+    for target, view in zip(targets, views):
+        images, _ = rasterization(means=means, colors=torch.exp(colors), views=view)
+        image = images[0]
+        loss = LOSS
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def main(view, targets, views):
+    positions = get_points(view)
+    optimize(positions, targets, views)
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "is_left"),
+    [
+        ("F.l1_loss(image, target)", True),
+        ("F.l1_loss(image, target) + 0.1 * (1 - means.exp()).mean()", True),
+        ("F.l1_loss(F.conv2d(image, kernel), target)", False),
+        ("F.l1_loss(means @ means.T, target)", False),
+    ],
+)
+def test_what_gives_a_start_is_no_part_of_what_is_trained(tmp_path: Path, loss: str, is_left: bool) -> None:
+    (tmp_path / "train.py").write_text(OPTIMIZING.replace("LOSS", loss))
+    told = [each.message for each in migrate([tmp_path], Settings()).findings]
+    assert any("nothing that is trained computes in half precision" in each for each in told) is is_left
