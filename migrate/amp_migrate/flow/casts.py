@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from amp_migrate.flow.analysis import Analysis
-from amp_migrate.flow.domain.atoms import NEVER, External, Obj, Opaque, Part, Value, tensor_of
+from amp_migrate.flow.domain.atoms import NEVER, Class, External, Obj, Opaque, Part, Value, tensor_of
 from amp_migrate.flow.domain.contexts import OFF
 from amp_migrate.flow.domain.tensor import F32, F64, LOW, Tensor
 from amp_migrate.flow.events import A_ROUGH_INVERSE, A_ROUNDED_PROBABILITY, A_RUNNING_BUFFER, Act, Event
@@ -203,7 +203,7 @@ class Casts:
         if isinstance(statement, ast.AugAssign) and self._may_be_low(statement.target):
             return None
         named = list(self._named_in(statement.value))
-        if not all(map(self._only_computes, ast.walk(statement.value))):
+        if not all(self._only_computes(each, is_refused=each is loss) for each in ast.walk(statement.value)):
             return None
         # What a refused loss gets is a tensor, be it known or not, and what is not low needs no cast.
         given = [] if loss is None else list(self._operands(loss))
@@ -212,7 +212,7 @@ class Casts:
         low = dict.fromkeys(FloatCast(site_of(file, each)) for each in named if self._may_be_low(each))
         return Island(site_of(file, statement.value), tuple(low))
 
-    def _only_computes(self, node: ast.AST) -> bool:
+    def _only_computes(self, node: ast.AST, *, is_refused: bool = False) -> bool:
         if not isinstance(node, ast.Call):
             return not isinstance(node, _RUNS_CODE)
         if self._analysis.callees.get(node) or any(each.arg in ("out", "inplace", None) for each in node.keywords):
@@ -222,8 +222,11 @@ class Casts:
         made = self._value(node)  # `nn.BCELoss()(p, y)` makes the module whose operator it is
         count = len(node.args) + len(node.keywords)
         fitting = (each for each in self._value(node.func) if not isinstance(each, Obj) or takes(each.external, count))
-        names = [_operator(each) for each in (made if _are_modules(made) else fitting)]
-        return bool(names) and all(
+        known = [
+            each for each in (made if _are_modules(made) else fitting) if not (is_refused and _is_of_project(each))
+        ]
+        names = [_operator(each) for each in known]
+        return (is_refused or bool(names)) and all(
             each in _OF_NUMBERS or (each in table.RESULT and each not in table.WEIGHTED) for each in names
         )
 
@@ -442,6 +445,11 @@ def _operator(atom: object) -> str:
         is_plain = atom.external.startswith("torch.nn.") and atom.external.endswith(("Loss", ".Sigmoid"))
         return table.LAYERS.get(atom.external.rpartition(".")[2], "") if is_plain else ""
     return operator_name(atom.name) if isinstance(atom, External) else ""
+
+
+def _is_of_project(atom: object) -> bool:
+    """Whether something is an object of a class of the project: where it runs none of its code, it runs PyTorch's."""
+    return isinstance(atom, Obj) and isinstance(atom.made_of, Class)
 
 
 def _are_modules(value: Value) -> bool:

@@ -242,6 +242,23 @@ def test_a_loss_that_autocast_refuses_or_may_refuse(made: str, message: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("bases", "body", "is_kept"),
+    [
+        ("nn.BCELoss", "pass", True),
+        ("nn.BCELoss, Named", "pass", True),
+        ("Named, nn.BCELoss", "def __init__(self):\n        super().__init__(reduction='sum')", True),
+        ("nn.BCELoss", "def forward(self, p, y):\n        return super().forward(p, y) + len(p)", False),
+        ("nn.BCELoss", "def forward(self, p, y):\n        return self.head(p).mean()", False),
+    ],
+)
+def test_a_class_of_the_project_that_is_a_refused_loss(bases: str, body: str, is_kept: bool) -> None:
+    own = f"class Named:\n    name = 'bce'\n\n\nclass Own({bases}):\n    {body}\n\n\n"
+    text = PROBABILITIES.replace("MADE", "Own()").replace("COMPUTED", "criterion(out, target.cuda())")
+    after = migrate_text(text.replace("model =", f"{own}model =", 1), Settings()).after
+    assert (f"        {OFF}\n            loss = criterion(out" in after) is is_kept
+
+
+@pytest.mark.parametrize(
     "made",
     [
         "Weighted()",
