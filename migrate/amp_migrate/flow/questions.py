@@ -300,7 +300,8 @@ class Questions:
         lowered = {
             each for each in self.analysis.pytorch.lowered if isinstance(each, Part) and isinstance(each.owner, Obj)
         }
-        return is_known and is_seen and overlap(frozenset(lowered), trained) is False
+        is_followed = not (self.analysis.given_up or self.analysis.not_followed)
+        return is_followed and is_known and is_seen and overlap(frozenset(lowered), trained) is False
 
     def evaluating_apart(self) -> list[Fault]:
         """The regions without gradients for what is seen to be trained, and in no region; at their first statements.
