@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeGuard
 
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import (
@@ -45,7 +46,8 @@ from amp_migrate.flow.domain.machine import (
 from amp_migrate.flow.domain.tensor import ANY_UNIT, BF16, CPU, HALVED, OF_OVERFLOW, PERHAPS_HALVED, PURE, Tensor
 from amp_migrate.flow.events import WHERE_NOT_FINITE, Act, Event, Reached
 from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, is_one, overlap, stage, standalone_leaves
-from amp_migrate.flow.source import FUNCTIONS, Site, site_of
+from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
+from amp_migrate.implications import Facts, implied
 from amp_migrate.tables.torch_names import CLIPPING
 
 # The first PyTorch whose cache of weights' casts knows whether a gradient was wanted (run on 2.6 and on 2.15).
@@ -137,6 +139,7 @@ class Questions:
         self.analysis = analysis
         self._nodes: dict[str, dict[Site, ast.AST]] = {}
         self._parents: dict[str, dict[ast.AST, ast.AST]] = {}
+        self._switches: dict[tuple[Obj, Code], frozenset[tuple[str, bool]]] = {}
 
     # Values
 
@@ -422,6 +425,7 @@ class Questions:
                         if (optimizer is None or optimizer in each[2])
                         and (scaler is None or scaler in each[3])
                         and _may_be(each[0], scaler, each[3])
+                        and not self._is_off(scaler or _grad(each[0], optimizer).scaler, event.code, each[1])
                     ]
                     wrong = [each for each in reached if is_wrong(each[0], scaler, optimizer)]
                     if wrong:
@@ -437,6 +441,30 @@ class Questions:
                         is_seen = any(self.is_known(each, scaler, optimizer) for each in ways)
                         why = _ways(wrong) or (self._other_losses(optimizer) if what is NO_GRADIENTS else "")
                         yield Fault(event.site, what, is_always, why, is_seen)
+
+    def _is_off(self, scaler: object, code: Code, facts: Facts) -> bool:
+        """Whether what tests have come to says that a scaler is switched off, which is made in the same function."""
+        if not facts or not isinstance(scaler, Obj):
+            return False
+        if (scaler, code) not in self._switches:
+            self._switches[scaler, code] = frozenset((text, not on) for text, on, _ in self._switched_on(scaler, code))
+        return any((text, outcome) in self._switches[scaler, code] for text, outcome, _ in facts)
+
+    def _switched_on(self, scaler: Obj, code: Code) -> Facts:
+        """What holds where a scaler is switched on, in the words of the function that makes it."""
+        call = self.node_at(scaler.site) if code.has(scaler.site) else None
+        if not isinstance(call, ast.Call) or any(each.has(scaler.site) for each in code.inner):
+            return frozenset()
+        line = call.lineno
+        switch = next((each.value for each in call.keywords if each.arg == "enabled"), None)
+        while isinstance(switch, ast.Name) and len(code.stores(switch.id)) == 1:
+            definition = next((each for each in ast.walk(code.node) if _defines(each, switch.id)), None)
+            if definition is None or definition.lineno >= line:
+                break
+            line, switch = definition.lineno, definition.value
+        facts = frozenset() if switch is None else implied(switch, True)
+        names = {name for _, _, names in facts for name in names}
+        return frozenset() if any(each > line for name in names for each in code.stores(name)) else facts
 
     def _other_losses(self, optimizer: Atom | None) -> str:
         """What a loss may be computed from where it is of no parameter of an optimizer, as the text has it."""
@@ -458,6 +486,11 @@ class Questions:
         by = scaler or grad.scaler
         is_single = optimizer is not None and is_one(optimizer) and optimizer not in self.analysis.plural
         return self.is_on(by) and is_single and not grad.guessed and not machine.get(GUESSED)
+
+
+def _defines(node: ast.AST, name: str) -> TypeGuard[ast.Assign]:
+    """Whether a statement gives a name its value, and nothing else."""
+    return isinstance(node, ast.Assign) and len(node.targets) == 1 and ast.unparse(node.targets[0]) == name
 
 
 def _is_scale(node: ast.expr) -> bool:

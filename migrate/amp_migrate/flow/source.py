@@ -111,11 +111,21 @@ class Code:
     @cached_property
     def bound_again(self) -> frozenset[str]:
         """The names, and those of attributes, that are given a value in more than one place of it."""
-        count: Counter[str] = Counter(each.arg for each in self.parameters)
+        names = {*self._stores, *(each.arg for each in self.parameters)}
+        own = Counter(each.arg for each in self.parameters)
+        return frozenset(name for name in names if own[name] + len(self.stores(name)) > 1)
+
+    def stores(self, name: str) -> list[int]:
+        """The lines in which a name, or an attribute of that name, is given a value in it."""
+        return self._stores.get(name, [])
+
+    @cached_property
+    def _stores(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
         for each in ast.walk(self.node):
             if isinstance(each, (ast.Name, ast.Attribute)) and isinstance(each.ctx, ast.Store):
-                count[each.id if isinstance(each, ast.Name) else each.attr] += 1
-        return frozenset(name for name, times in count.items() if times > 1)
+                found.setdefault(each.id if isinstance(each, ast.Name) else each.attr, []).append(each.lineno)
+        return found
 
     @cached_property
     def parameters(self) -> tuple[ast.arg, ...]:

@@ -786,3 +786,39 @@ def test_norm_of_gradients_that_is_divided_by_the_scale_is_a_true_one(norm: str,
     line = text[: text.index("print")].count("\n")
     assert why in wrong(told, text.format(""))[line]
     assert line not in wrong(told, text.format(" / scaler.get_scale()"))
+
+
+SWITCHED = """
+    import sys
+    args = sys.argv
+    {made}
+    for x in data:
+        opt.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16, enabled=args.fp16):
+            loss = model(x).pow(2).mean()
+        scaler.scale(loss).backward()
+        if {test}:
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(opt)
+        scaler.update()
+"""
+MADE = 'scaler = torch.amp.GradScaler("cuda", enabled=args.fp16)'
+
+
+@pytest.mark.parametrize(
+    ("made", "test", "is_wrong"),
+    [
+        (MADE, "args.fp16", True),
+        (MADE, "not args.fp16", False),
+        (f"on = args.cuda and args.fp16\n    {MADE.replace('args.fp16', 'on')}", "not args.fp16", False),
+        (f"on = args.cuda or args.fp16\n    {MADE.replace('args.fp16', 'on')}", "not args.fp16", True),
+        (f"{MADE}\n    args.fp16 = input()", "not args.fp16", True),
+        (f"on = args.fp16\n    on = input()\n    {MADE.replace('args.fp16', 'on')}", "not args.fp16", True),
+        (f"def make(args):\n        return {MADE[9:]}\n    scaler = make(input())", "not args.fp16", True),
+    ],
+)
+def test_scaler_that_is_off_where_a_test_says_so(made: str, test: str, is_wrong: bool, told: Tell) -> None:
+    head = "\n".join(SETUP.splitlines()[:3]) + "\ndata = [torch.randn(8, 4)]\n"
+    text = head + dedent(SWITCHED).format(made=dedent(made.replace("\n    ", "\n")), test=test)
+    found = {what for each in wrong(told, text).values() for what in each}
+    assert any(each.startswith("gradients are clipped while they are scaled") for each in found) is is_wrong

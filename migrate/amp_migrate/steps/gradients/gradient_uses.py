@@ -96,6 +96,8 @@ def gradient_uses(
         for step in after:
             wanted.setdefault(step, []).append(statement)
     found: list[GradientUse | ScaledUse] = []
+    kept: list[tuple[list[Statement], tuple[str, str] | None]] = []
+    unscaled: set[Statement] = set()
     for step, statements in wanted.items():
         # Between two backward() calls they cannot be unscaled yet; whether that matters shows in the result.
         early = [each for each in statements if _goes_backward(tree, each, step.statement, backwards)]
@@ -105,7 +107,11 @@ def gradient_uses(
         problem = next((use for use in uses if not isinstance(use, GradientUse)), None)
         if problem is None:
             found += [use for use in uses if isinstance(use, GradientUse)]
-        for statement in early if problem is None else statements:
+            unscaled.update(late)
+        kept.append((early if problem is None else statements, problem))
+    for statements, problem in kept:
+        # Where one optimizer's are unscaled, a scaled limit is wrong for these; whether it is for others is seen later.
+        for statement in (each for each in statements if each not in unscaled):
             clip = _scaled_clip(file, statement)
             if clip is None and problem is not None:
                 clip = _scaled_norm(file, roles, statement)

@@ -482,6 +482,32 @@ def test_norm_of_every_micro_batch_is_divided_by_the_scale(norm: str, migrate: C
     assert f"    {norm} {clip} / scaler.get_scale()\n" in after
 
 
+def test_limit_stays_where_the_gradients_of_one_optimizer_are_unscaled(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          head = nn.Linear(2, 2)
+          other = torch.optim.SGD(head.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          held = [*model.parameters()]
+          for x, y in loader:
+              model.zero_grad()
+              head.zero_grad()
+        ~     loss = nn.functional.mse_loss(head(model(x)), y)
+        ~     loss.backward()
+        +     scaler.unscale_(optimizer)
+              nn.utils.clip_grad_norm_(held, 1.0)
+        -     optimizer.step()
+        +     scaler.step(optimizer)
+              if args.other:
+        -         other.step()
+        +         scaler.step(other)
+        +     scaler.update()
+        """
+    )
+
+
 MEASURED = """
     import elsewhere
 
