@@ -58,6 +58,13 @@ def import_source(node: cst.ImportFrom) -> str:
     return "." * len(node.relative) + (dotted(node.module) or "")
 
 
+def packages_of(node: cst.CSTNode) -> set[str]:
+    """The packages that an import names, without what is in them; none of any other node."""
+    if isinstance(node, cst.Import):
+        return {(dotted(alias.name) or "").partition(".")[0] for alias in node.names}
+    return {import_source(node).partition(".")[0]} if isinstance(node, cst.ImportFrom) else set()
+
+
 def module_and_name(full: str) -> tuple[str, str]:
     """The module and the last name of an imported full name: `.` and `x` for the `.x` of `from . import x`."""
     name = full.rpartition(".")[2]

@@ -187,6 +187,14 @@ def nested_statements(block: Block) -> Iterator[Statement]:
                 yield from nested_statements(inner)
 
 
+def parts_of(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What has to be so for a test to be true."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        yield from (*parts_of(test.left), *parts_of(test.right))
+    else:
+        yield test
+
+
 def header(statement: Statement) -> tuple[cst.CSTNode, ...]:
     """What a statement evaluates by itself: all of a simple one, the head of a compound one without its blocks."""
     if is_kind(type(statement), cst.BaseSmallStatement):

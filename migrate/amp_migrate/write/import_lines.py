@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
-from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.bindings import dotted, packages_of
 from amp_migrate.plan.code import Definition, Need, plain
 from amp_migrate.plan.edit import After, Before, Change, Edit, Imported, NewLine, Reimport
 from amp_migrate.trees import build
@@ -50,7 +50,8 @@ def lines_for(tree: Tree, needs: Mapping[Need, str]) -> Iterator[Edit]:
             yield _at_top(tree, imports, line, rule)
             continue
         line = NewLine(plain(f"import {need.name}"))
-        beside = next(filter(_brings_torch, imports), None) if need.name == "torch" else next(iter(own), None)
+        near = [each for each in imports if "torch" in packages_of(each)] if need.name == "torch" else own
+        beside = next(iter(near), None)
         yield _at_top(tree, imports, line, rule) if beside is None else Edit(tree, beside, Before((line,)), rule)
 
 
@@ -61,9 +62,3 @@ def _at_top(tree: Tree, imports: Sequence[Statement], line: NewLine, rule: str) 
     has_docstring = isinstance(first, cst.Expr) and isinstance(first.value, cst.SimpleString)
     change: Change = After((line,)) if has_docstring else Before((line,))
     return Edit(tree, first, change, rule)
-
-
-def _brings_torch(statement: Statement) -> bool:
-    if isinstance(statement, cst.Import):
-        return any((dotted(alias.name) or "").partition(".")[0] == "torch" for alias in statement.names)
-    return isinstance(statement, cst.ImportFrom) and (dotted(statement.module) or "").partition(".")[0] == "torch"

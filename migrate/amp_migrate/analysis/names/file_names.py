@@ -13,7 +13,7 @@ from typing import cast
 
 import libcst as cst
 
-from amp_migrate.analysis.bindings import Binding, BindingKind, dotted, import_source
+from amp_migrate.analysis.bindings import Binding, BindingKind, dotted, packages_of
 from amp_migrate.analysis.names.elsewhere import Elsewhere, Nowhere
 from amp_migrate.analysis.names.scopes import Scopes
 from amp_migrate.analysis.names.versions import outcome
@@ -221,21 +221,13 @@ class Names:
             self._is_there(self._full_of(other)) and guard.body in self.tree.ancestors(other.node) for other in bindings
         ):
             return False
-        return (has_torch or binding.imported.startswith("torch.")) and not any(
-            self._imports_something_else(each) for each in walk(guard.body)
-        )
+        others = (packages_of(each) - {"torch"} for each in walk(guard.body))  # what may be missing beside torch
+        return (has_torch or binding.imported.startswith("torch.")) and not any(others)
 
     def _is_there(self, full: str) -> bool:
         """Whether the PyTorch that the file is read for has something of torch's AMP packages."""
         is_amp = f"{full}.".startswith(_AMP_PACKAGES)
         return is_amp and (full not in FORMS or bool(forms(full, self.target_torch)))
-
-    @staticmethod
-    def _imports_something_else(node: cst.CSTNode) -> bool:
-        """Whether a node imports what may be missing although torch is there."""
-        if isinstance(node, cst.Import):
-            return any((dotted(alias.name) or "").partition(".")[0] != "torch" for alias in node.names)
-        return isinstance(node, cst.ImportFrom) and import_source(node).partition(".")[0] != "torch"
 
     def _full_of(self, binding: Binding) -> str:
         """The full name of what a binding brings by itself: an import, or `autocast = torch.cuda.amp.autocast`."""

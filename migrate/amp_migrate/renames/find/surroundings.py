@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -11,7 +11,7 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names.versions import outcome
 from amp_migrate.renames.rename import Rename
-from amp_migrate.trees.nodes import compared_with_none, walk
+from amp_migrate.trees.nodes import compared_with_none, parts_of, walk
 from amp_migrate.trees.tree import Tree
 
 _VERSION_WORDS = ("version", "hasattr", "torch_greater", "torch_1", "torch_2", "_available")
@@ -89,20 +89,12 @@ def is_provided_for(file: File, node: cst.CSTNode, rename: Rename) -> bool:
 
 def _chooses(file: File, test: cst.BaseExpression, others: Sequence[cst.CSTNode | None], rename: Rename) -> bool:
     """Whether a test decides between PyTorch versions, by what it asks for or by what its other sides use."""
-    code = " ".join(file.tree.code(part).lower() for part in _undecided(file, test))
+    undecided = (each for each in parts_of(test) if outcome(file.names, each, file.names.target_torch) is not True)
+    code = " ".join(file.tree.code(part).lower() for part in undecided)
     without_devices = _DEVICE.sub("", code)
     if any(word in without_devices for word in _VERSION_WORDS):
         return True
     return without_devices == code and any(each is not None and _names(file, each, rename.new) for each in others)
-
-
-def _undecided(file: File, test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """The parts of a test that may be false on the PyTorch that the file is read for."""
-    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
-        yield from _undecided(file, test.left)
-        yield from _undecided(file, test.right)
-    elif outcome(file.names, test, file.names.target_torch) is not True:
-        yield test
 
 
 def _names(file: File, part: cst.CSTNode, full: str) -> bool:

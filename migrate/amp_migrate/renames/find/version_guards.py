@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_migrate.analysis.bindings import dotted, import_source, local_name
+from amp_migrate.analysis.bindings import dotted, import_source, local_name, packages_of
 from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
@@ -132,9 +132,7 @@ def _is_asked(file: File, test: cst.BaseExpression) -> bool:
 
 def _imports_apex(part: cst.CSTNode) -> bool:
     """Whether a side brings what code that never runs either goes on to ask for."""
-    sources = [import_source(each) for each in find(part, cst.ImportFrom)]
-    sources += [dotted(alias.name) or "" for each in find(part, cst.Import) for alias in each.names]
-    return any(each.partition(".")[0] == "apex" for each in sources)
+    return any("apex" in packages_of(each) for each in walk(part))
 
 
 def _by_import(file: File, guard: cst.Try, old: Collection[cst.CSTNode]) -> VersionFold | None:

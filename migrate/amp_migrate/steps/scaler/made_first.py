@@ -26,6 +26,7 @@ from amp_migrate.trees.nodes import (
     header,
     is_constant,
     method_of,
+    parts_of,
     statements,
     walk_own,
 )
@@ -241,12 +242,11 @@ def _reads(parts: Iterable[cst.CSTNode]) -> Iterator[_Read]:
 
 def _asked(test: cst.BaseExpression) -> Iterator[_Read]:
     """What is not None where a test is true."""
-    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
-        yield from (*_asked(test.left), *_asked(test.right))
-    elif isinstance(test, (cst.Name, cst.Attribute)):
-        yield _Read(test, True)
-    elif isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, cst.IsNot):
-        yield _Read(test.left, is_constant(test.comparisons[0].comparator, "None"))
+    for part in parts_of(test):
+        if isinstance(part, (cst.Name, cst.Attribute)):
+            yield _Read(part, True)
+        elif isinstance(part, cst.Comparison) and isinstance(part.comparisons[0].operator, cst.IsNot):
+            yield _Read(part.left, is_constant(part.comparisons[0].comparator, "None"))
 
 
 def _may_jump(statement: Statement) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File, object_bindings
-from amp_migrate.trees.nodes import find, last_word
+from amp_migrate.trees.nodes import find, last_word, parts_of
 
 # What PyTorch, its launchers, and those that wrap them call the number of a process, and the test for the first one.
 _RANK = re.compile(r"(^|_)rank$|^(slurm_procid|get_rank|process_index)$", re.IGNORECASE)
@@ -24,20 +23,11 @@ def is_in_one_process(file: File, node: cst.CSTNode) -> bool:
         if (
             isinstance(around, cst.If)
             and around.body is child
-            and any(_asks_for_first(file, e) for e in _all(around.test))
+            and any(_asks_for_first(file, e) for e in parts_of(around.test))
         ):
             return True
         child = around
     return False
-
-
-def _all(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """What has to hold for a test to hold."""
-    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
-        yield from _all(test.left)
-        yield from _all(test.right)
-    else:
-        yield test
 
 
 def _asks_for_first(file: File, test: cst.BaseExpression) -> bool:

@@ -12,7 +12,7 @@ from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.plan.code import source
 from amp_migrate.steps.statements.amp_signs import GRAD_SCALER
-from amp_migrate.trees.nodes import Block, Statement, block_of, find, is_constant, statements
+from amp_migrate.trees.nodes import Block, Statement, block_of, find, is_constant, parts_of, statements
 
 _COMPARED = {cst.Equal: "==", cst.In: "in", cst.Is: "is"}
 _NEGATED = {cst.NotEqual: "==", cst.NotIn: "in", cst.IsNot: "is"}
@@ -39,14 +39,6 @@ class Condition:
     def negated(self) -> Condition:
         """That the part is otherwise."""
         return Condition(self.code, not self.holds, self.node)
-
-
-def parts_of(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """What has to be so for a test to be true."""
-    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
-        yield from (*parts_of(test.left), *parts_of(test.right))
-    else:
-        yield test
 
 
 def conditions(file: File, node: cst.CSTNode) -> frozenset[Condition]:

@@ -15,9 +15,8 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.project import Project
 from amp_migrate.steps.apex.beside.choice import Choice, goes_natively
-from amp_migrate.steps.apex.beside.conditions import parts_of
 from amp_migrate.steps.apex.initialize.branches import branch_of
-from amp_migrate.trees.nodes import Statement, block_of, is_constant, nested_statements
+from amp_migrate.trees.nodes import Statement, block_of, is_constant, nested_statements, parts_of
 
 
 def find_flag(project: Project, file: File, statement: Statement) -> Choice | None:

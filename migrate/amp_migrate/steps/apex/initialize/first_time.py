@@ -18,13 +18,12 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.plan.code import source
 from amp_migrate.plan.move import Refusal
-from amp_migrate.steps.apex.beside.conditions import parts_of
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.initialize.switch import is_visible
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.tables.apex_names import USE_SHIM
 from amp_migrate.trees import build
-from amp_migrate.trees.nodes import Statement, block_of, method_of
+from amp_migrate.trees.nodes import Statement, block_of, method_of, parts_of
 
 _OPERATORS: dict[type[ast.cmpop], Callable[[object, object], bool]] = {
     ast.Eq: operator.eq,
