@@ -16,7 +16,7 @@ from typing import NamedTuple
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import NEVER, Class, External, Obj, Opaque, Part, Value, tensor_of
 from amp_migrate.flow.domain.contexts import OFF
-from amp_migrate.flow.domain.tensor import F32, F64, LOW, Tensor
+from amp_migrate.flow.domain.tensor import F32, F64, LOW, OTHER, Tensor
 from amp_migrate.flow.events import A_ROUGH_INVERSE, A_ROUNDED_PROBABILITY, A_RUNNING_BUFFER, Act, Event
 from amp_migrate.flow.pytorch.functions import operator_name
 from amp_migrate.flow.pytorch.modules import SOME_LAYER, takes
@@ -88,8 +88,8 @@ class Casts:
             return tuple(cast for call in making if call for cast in self._of_low(call, self._codes[call], event))
         if event.act is Act.INDEX_STORE:
             return tuple(self._stored(event))
-        if event.act is Act.OVERFLOW and _is_in_place(event.node):  # who else has it is to see what it becomes
-            return ()
+        if event.act is Act.OVERFLOW:
+            return tuple(self._filled(event))
         if event.act is Act.MISMATCH and not (self._is_left(event) or self._changes_more_precise(event)):
             return ()
         if event.act is Act.FOREIGN and not _is_outside(event):
@@ -104,6 +104,16 @@ class Casts:
         assert event.tensor is not None
         casts = (self._outward(each, code, event) for each in self._operands(node) if self._is_from(each, event.tensor))
         yield from dict.fromkeys(cast for of_one in casts for cast in of_one)
+
+    def _filled(self, event: Event) -> Iterator[FloatCast]:
+        """What a number goes into, where that stands: another caller brings another number."""
+        if _is_in_place(event.node):  # who else has it is to see what it becomes
+            return
+        for each in self._operands(event.node):
+            tensor = tensor_of(self._value(each))
+            # It is filled with a large number: what nobody knows of it is floating, too.
+            if tensor is not None and self._is_low(each) and not tensor.precision & ~(LOW | F32 | OTHER):
+                yield FloatCast(site_of(event.code.file, self._inward(each)))
 
     def _like_what_changes(self, event: Event) -> Iterator[FloatCast]:
         """The operands of what changes in place, in its precision: whatever they are, they have to agree with it."""

@@ -130,8 +130,7 @@ def test_scores_that_cannot_be_masked_otherwise_leave_the_step(tmp_path: Path) -
     assert {(each.code, each.kind) for each in outcome.findings} == {("AMP590", Kind.LEFT)}
     unwanted = IN_A_HELPER.format(masked="scores.masked_fill(mask, -1e9)") + STEP
     after = migrate_text(unwanted, Settings(ignore=("AMP626",))).after
-    assert ".float(), mask) @ x" in after
-    assert "scores.masked_fill(mask, -1e9)" in after
+    assert "scores.float().masked_fill(mask, -1e9)" in after
 
 
 @pytest.mark.parametrize("given", ["-1e9", "LEAST", "number=-1e9"])
@@ -140,8 +139,13 @@ def test_scores_are_float32_for_a_number_that_a_parameter_brings(given: str) -> 
     fill = "    def fill(self, scores, mask, number):\n        return scores.masked_fill(mask, number)\n"
     plan = migrate_text(f"LEAST = -1e9\n{model}\n{fill}{STEP}", Settings())
     assert {(each.code, each.kind) for each in plan.findings} == {("AMP501", Kind.MIGRATED)}
-    assert "self.weights((self.query(x) @ x.transpose(1, 2)).float(), mask)" in plan.after
+    assert "scores.float().masked_fill(mask, number)" in plan.after
     assert migrate_text(plan.after, Settings()).after == plan.after
+    others = f"{fill}\n    def part(self, elsewhere, mask):\n        return self.fill(elsewhere.read(), mask, 0)\n"
+    assert (
+        "scores.float().masked_fill(mask, number)"
+        in migrate_text(f"LEAST = -1e9\n{model}\n{others}{STEP}", Settings()).after
+    )
     in_place = fill.replace("masked_fill(", "masked_fill_(")
     assert migrate_text(f"LEAST = -1e9\n{model}\n{in_place}{STEP}", Settings()).findings[0].kind is Kind.LEFT
 
