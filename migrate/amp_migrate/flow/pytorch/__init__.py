@@ -95,6 +95,7 @@ class PyTorch:
         opened: the regions of the GPU's autocast that may be on, and whether gradients may be recorded, may not be.
         working: the regions in which something is, or may be, computed in low precision.
         lowered: the leaves that a gradient comes to through what a region has computed in low precision.
+        born_inside: where operators have run in regions.
         weighing: by region, the leaves that it casts to low precision.
         moments: what means and products are made of.
         guards: what is kept from singular points in vain.
@@ -114,6 +115,7 @@ class PyTorch:
         self.working: set[Site] = set()
         self.halved: set[Atom] = set()
         self.lowered: set[Atom] = set()
+        self.born_inside: set[Site] = set()
         self.weighing: defaultdict[Site, set[Atom]] = defaultdict(set)
         self.asking_gradients: set[ast.AST] = set()
         self.cleared: dict[ast.AST, tuple[str, frozenset[Atom]]] = {}
@@ -281,7 +283,7 @@ class PyTorch:
         old_one = known[0]
         ranges.follow(frame, name, (old, by), old_one.precision, node, is_switched=bool(old_one.tags & SWITCHED))
         if isinstance(node, ast.AugAssign):
-            ranges.summed_up(frame, name, old_one, node.value, node)
+            ranges.summed_up(frame, name, old_one, [each for each in by if isinstance(each, Tensor)], node.value, node)
         names = ("precision", "leaf", "rank", "reads", "units")
         kept = {
             name: getattr(old_one, name) for name in (*names, *(("flows", "reach", "surely") if old_one.leaf else ()))

@@ -168,8 +168,10 @@ def operate(
         precision = tensors[0].precision
     _watch(frame, name, treatment, tensors, operands, autocast, node, args, kind)
     ranges.scaled_up(frame, name, operands, precision, node)
+    if autocast.may_be_on:
+        analysis.pytorch.born_inside.add(frame.site(node))
     for each in tensors if isinstance(node, ast.BinOp) else tensors[:1] if in_place else ():
-        ranges.summed_up(frame, name, each, node, node)
+        ranges.summed_up(frame, name, each, tensors, node, node)
     variances.follow(frame, name, operands, precision, node)
     result = _facts(frame, name, kind, tensors, operands, precision, autocast, treatment, node, args)
     is_asked = treatment == table.LOW and autocast.asked and autocast.may_be_on

@@ -82,18 +82,23 @@ def scaled_up(frame: Frame, name: str, operands: Sequence[Value], precision: int
         frame.analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=A_LARGE_NUMBER, is_sure=is_sure)
 
 
-def summed_up(frame: Frame, name: str, old: Tensor, made_at: ast.AST, node: ast.AST) -> None:
+def summed_up(frame: Frame, name: str, old: Tensor, added: Sequence[Tensor], made_at: ast.AST, node: ast.AST) -> None:
     """Note where something low grows outside of all regions by what stands in the same place in every round.
+
+    What only may be low is meant where it comes out of a region as it is: with something else that nobody knows, which
+    is float32 in a program that was, it is float32.
 
     Args:
         old: what it was.
+        added: what comes to it.
         made_at: the expression whose result it is behind each round.
         node: where this happens.
     """
     is_outside = frame.now.context.cuda.on == OFF and not frame.now.context.in_gradient
     if name in _SUMS and is_outside and old.may_be_low and old.regions and frame.site(made_at) in old.born:
         is_sure = _is_low(old, old.precision)
-        frame.analysis.event(frame, Act.RISK, node, tensor=old, why=A_LONG_SUM, is_sure=is_sure)
+        if is_sure or any(each.born & frame.analysis.pytorch.born_inside for each in added):
+            frame.analysis.event(frame, Act.RISK, node, tensor=old, why=A_LONG_SUM, is_sure=is_sure)
 
 
 def _is_low(tensor: Tensor, precision: int) -> bool:

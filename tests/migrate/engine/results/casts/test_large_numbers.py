@@ -191,3 +191,20 @@ def test_what_may_be_low_is_told_of(migrate: Check, use: str) -> None:
     told = [each for each in plan.findings if each.code == "AMP504"]
     assert [each.message.partition(":")[0] for each in told] == ["may overflow, or round, in half precision"]
     assert ".float()" not in plan.after
+
+
+def test_a_sum_of_differences_from_what_nobody_knows_is_not_told_of(migrate: Check) -> None:
+    plan = migrate(
+        """
+        from nets import other
+        MODEL
+        EPOCH
+        size = 0
+        with torch.no_grad():
+            for x in samples:
+                out = model(x)
+                size += (out - other(x)).square().mean()
+        """
+    )
+    assert "scaler.scale(loss)" in plan.after
+    assert [each for each in plan.findings if each.code == "AMP504"] == []
