@@ -822,3 +822,15 @@ def test_scaler_that_is_off_where_a_test_says_so(made: str, test: str, is_wrong:
     text = head + dedent(SWITCHED).format(made=dedent(made.replace("\n    ", "\n")), test=test)
     found = {what for each in wrong(told, text).values() for what in each}
     assert any(each.startswith("gradients are clipped while they are scaled") for each in found) is is_wrong
+
+
+@pytest.mark.parametrize("name", ["amp_shim.parallel.LARC", "horovod.torch.DistributedOptimizer"])
+def test_optimizer_in_one_of_a_library_that_steps_it_is_the_same(name: str, told: Tell) -> None:
+    package, _, last = name.rpartition(".")
+    held = f"from {package} import {last}\n{SETUP.replace('scaler =', f'opt = {last}(opt)' + chr(10) + 'scaler =')}"
+    text = (
+        f"{held}    scaler.scale(loss).backward()\n{{}}    nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+        "    scaler.step(opt)\n    scaler.update()\n"
+    )
+    assert wrong(told, text.format("    scaler.unscale_(opt)\n")) == {}
+    assert wrong(told, text.format(""))

@@ -78,7 +78,10 @@ _SAME_OBJECT = frozenset(
         "torch.nn.utils.weight_norm torch.nn.utils.spectral_norm torch.nn.utils.parametrizations.spectral_norm "
         "torch.nn.utils.parametrizations.weight_norm apex.parallel.convert_syncbn_model tqdm.tqdm tqdm.auto.tqdm "
         "tqdm.trange "
-        "torch.jit.ignore torch.cuda.amp.autocast_mode._cast"
+        "torch.jit.ignore torch.cuda.amp.autocast_mode._cast "
+        # What steps the optimizer that it gets, and shows its parameters as its own.
+        "apex.parallel.LARC apex.parallel.LARC.LARC amp_shim.parallel.LARC amp_shim.parallel.larc.LARC "
+        "horovod.torch.DistributedOptimizer"
     ).split()
 )
 _READY = frozenset(("torch.cuda.is_available", "torch.backends.cudnn.is_available", "torch.cuda.is_bf16_supported"))
@@ -138,7 +141,7 @@ def call(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         # What autocast is for is there: it switches itself off where it is not.
         return const(True)
     if name in _SAME_OBJECT or name.startswith("tqdm."):
-        return args.get(0, "") or UNKNOWN
+        return args.get(0, "optimizer") or UNKNOWN
     if modules.is_module_name(name) or (name == modules.SOME_LAYER and not args.positional):
         return modules.make(frame, name, args, node)
     if name.startswith("torch."):
