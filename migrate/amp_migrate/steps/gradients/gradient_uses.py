@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Collection
 
 import libcst as cst
@@ -37,6 +38,7 @@ from amp_migrate.trees.tree import Tree
 _DEPTH = 2  # calls that are followed to where gradients are read
 _CLIP_NAME = re.compile(r"clip_?(master_)?grad", re.IGNORECASE)
 _CLIPS = GRADIENT_FUNCTIONS - MEASURING  # what changes gradients
+_KNOWN_PACKAGES = sys.stdlib_module_names | {"torch", "apex"}  # Apex's functions have rules of their own
 _NOT_ALWAYS = (
     "gradients are read where the optimizer does not always step, so they cannot be unscaled there",
     "read or clip gradients only on the iterations that step, directly before optimizer.step()",
@@ -78,6 +80,10 @@ def gradient_uses(
         for s in nested_statements(body)
         if s not in dead and s not in own and order[s] > starts[0] and not _is_apart(tree, s, backwards)
         if uses_gradients(file, roles, s)
+        or (
+            _is_before_step(tree, s, backwards, steps)
+            and any(_gives_away_parameters(file, roles, p) for p in header(s))
+        )
     ]
     if len({dotted(step.optimizer) for step in steps}) == 1:
         using = [each for each in using if not _is_cleared(tree, each, body, backwards)]
@@ -122,6 +128,17 @@ def gradient_uses(
             elif clip is None and any(_clips(file, roles, part) for part in header(statement)):
                 return Refusal(file, statement, *_NOT_YET)
     return tuple(sorted(found, key=lambda use: order[use.before]))
+
+
+def _is_before_step(tree: Tree, statement: Statement, backwards: list[Backward], steps: list[OptimizerStep]) -> bool:
+    """Whether a statement stands between a loss that goes backward and a step on its gradients."""
+    return any(
+        tree.order[statement] < tree.order[step.statement]
+        and not any(
+            tree.order[statement] < tree.order[each.statement] < tree.order[step.statement] for each in backwards
+        )
+        for step in steps
+    )
 
 
 def _is_apart(tree: Tree, statement: Statement, backwards: list[Backward]) -> bool:
@@ -336,6 +353,26 @@ def _reads_gradients(file: File, roles: Roles, part: cst.CSTNode, depth: int = 0
                 return True
             function = _called(file, roles, node) if depth < _DEPTH else None
             if function is not None and _reads_gradients(function.file, roles, function.node.body, depth + 1):
+                return True
+    return False
+
+
+def _gives_away_parameters(file: File, roles: Roles, part: cst.CSTNode, depth: int = 0) -> bool:
+    """Whether a library that nobody follows gets parameters: it may clip their gradients, by whatever name.
+
+    To unscale them before it does no harm where it does not.
+    """
+    for call in find(part, cst.Call):
+        package = file.names.callee(call).partition(".")[0]
+        function = _called(file, roles, call) if depth < _DEPTH else None
+        if function is not None:
+            if _gives_away_parameters(function.file, roles, function.node.body, depth + 1):
+                return True
+        elif package and package not in _KNOWN_PACKAGES:
+            given = [each.value for each in call.args]
+            if any(isinstance(each, cst.Call) and _names_parameters(each) for each in given):
+                return True
+            if any(roles.is_module(file, each) for each in given):
                 return True
     return False
 

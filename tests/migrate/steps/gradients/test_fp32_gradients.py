@@ -44,6 +44,40 @@ STEP = """
         ),
         pytest.param(
             """
+              from otherwhere.training import rescale
+              for x, y in loader:
+            ~     loss = nn.functional.mse_loss(model(x), y)
+            ~     loss.backward()
+            +     scaler.unscale_(optimizer)
+                  rescale(model, 1.0)
+            """,
+            id="before a library that gets the model",
+        ),
+        pytest.param(
+            """
+              from otherwhere import training
+              for x, y in loader:
+            ~     loss = nn.functional.mse_loss(model(x), y)
+            ~     loss.backward()
+            +     scaler.unscale_(optimizer)
+                  training.rescale(model.parameters(), 1.0)
+            """,
+            id="before a library that gets parameters",
+        ),
+        pytest.param(
+            """
+              import copy
+              from otherwhere import logs
+              for x, y in loader:
+            ~     loss = nn.functional.mse_loss(model(x), y)
+            ~     loss.backward()
+                  kept = copy.deepcopy(model), nn.utils.parameters_to_vector(model.parameters())
+                  logs.write(loss.item())
+            """,
+            id="not before what is known, nor what gets none",
+        ),
+        pytest.param(
+            """
               for x, y in loader:
             ~     loss = nn.functional.mse_loss(model(x), y)
             ~     loss.backward()
