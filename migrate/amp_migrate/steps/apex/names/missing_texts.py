@@ -13,7 +13,7 @@ from amp_migrate.trees.nodes import find
 from amp_migrate.write.editor import Editor
 
 _PACKAGE = "amp-migrate[shim]"
-_APEX = re.compile(r"(?:nvidia(?:'s|/| )*)?\bapex\b(?:\.amp\b)?", re.IGNORECASE)
+_APEX = re.compile(r"(?<![\w-])(?:nvidia(?:'s|/|-| )*)?\bapex(?:\.amp)?\b(?!-\w)", re.IGNORECASE)
 _ADDRESS = re.compile(
     r"(?:,?(?: please)? (?:from|at|see|via|visit|(?:refer|go) to):?)? ?[(<]?https?://[^\s'\"]*apex[\w/#-]*(?:\.git)?[)>]?",
     re.IGNORECASE,
@@ -30,7 +30,8 @@ def write_texts(editor: Editor) -> Iterator[Edit]:
     for node, text in _texts(editor.file):
         plain = _ADDRESS.sub("", text)
         is_of_more = _OF_APEX.search(plain) or _OF_MORE.search(plain)
-        if _APEX.search(plain) and _IS_MISSING.search(plain) and not is_of_more:
+        is_command = "apex" in _APEX.sub("", plain).lower()  # `tool install-apex`, which stays what it is
+        if _APEX.search(plain) and _IS_MISSING.search(plain) and not (is_of_more or is_command):
             yield from _rewritten(editor, node, _APEX.sub(_PACKAGE, plain))
 
 

@@ -58,6 +58,7 @@ def test_text_names_what_is_lacked(migrate: Check, before: str, after: str) -> N
     "text",
     [
         'print("install apex with --cuda_ext")',
+        'print("Apex is missing: run `tool install-nvidia-apex`")',
         'print("apex.optimizers.FusedLAMB is not available")',
         'print("Neither apex nor native AMP is available. " "Install apex or upgrade to PyTorch 1.6")',
         'raise ImportError("install apex, or PyTorch 1.6")',
