@@ -212,7 +212,7 @@ class StepMigration:
     def _reach(self, file: File, optimizers: list[cst.BaseExpression]) -> Route | Refusal:
         """The way of a scaler to the optimizers of a step, where nothing speaks against one."""
         route = self._traveller.reach(file, optimizers)
-        homes = () if isinstance(route, Refusal) else {creation.file for creation in route.creations}
+        homes = [] if isinstance(route, Refusal) else dict.fromkeys(creation.file for creation in route.creations)
         refused = self._cast_by_apex(route) or next(filter(None, map(self._obstacle, homes)), None)
         return route if refused is None else refused
 
