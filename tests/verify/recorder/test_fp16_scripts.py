@@ -37,3 +37,10 @@ def test_amp_off_leaves_float32(record: Record) -> None:
     assert trace.backwards[0].scale == 1.0
     assert [step.skipped for step in trace.steps] == [False, False, False]
     assert {scale.value for scale in trace.scales} == {1.0}
+
+
+@pytest.mark.torch
+def test_what_it_zeroes_is_counted_and_what_it_says_of_itself_is_not_printed_with_amp_off(record: Record) -> None:
+    result = record(TRAIN, amp_off=True)
+    assert [step.zeroed for step in result.trace.steps] == [1, 1, 1]
+    assert (result.folder / "stdout.log").read_text(encoding="utf-8") == ""

@@ -245,3 +245,11 @@ def test_a_model_whose_graph_is_traced_can_be_rounded(record: Record) -> None:
     for orders in ({"oracle": 1}, {"census": True, "places": True}, OFF):
         result = record(text, **orders)
         assert result.ended_well, result.complaint
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("make", ["record", "record_fresh"])
+def test_a_script_that_has_ended_is_among_what_was_loaded(make: str, request: pytest.FixtureRequest) -> None:
+    """Python takes `__file__` from it before the recorder's last words, where no fork runs it."""
+    recorded = request.getfixturevalue(make)(PLAIN, program=True)
+    assert [Path(file).name for name, file, _ in recorded.trace.code if name == "__main__"] == ["script.py"]

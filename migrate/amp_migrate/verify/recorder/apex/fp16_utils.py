@@ -23,7 +23,7 @@ def switch_off() -> None:
 
         @functools.wraps(make)
         def unscaled(self: Any, init_optimizer: Any, *args: Any, **kwargs: Any) -> None:
-            make(self, init_optimizer)
+            make(self, init_optimizer, verbose=False)  # what it says of itself is no part of the program
 
         module.FP16_Optimizer.__init__ = unscaled
         for name in _MAKE_HALF:
@@ -57,6 +57,7 @@ def follow(progress: Progress, steps: StepRecorder) -> None:
             steps.end(infs=1.0)
             return result
 
+        steps.count_zeroing(wrapper)  # it zeroes by itself, and is no optimizer of PyTorch's
         wrapper.backward, wrapper.step = functools.wraps(wrapper.backward)(backward), recorded
 
     once_after_import(_MODULES, "FP16_Optimizer", on_module)

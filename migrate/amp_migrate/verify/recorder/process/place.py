@@ -16,6 +16,8 @@ class UsersCode:
     def __init__(self, shim: str) -> None:
         self._others = (shim, _RECORDER, sys.base_prefix + os.sep, f"{os.sep}site-packages{os.sep}", "<frozen")
         self._known: dict[str, bool] = {}  # every frame above an operation is asked for its file
+        # Python takes it from a script that has ended, which is when it is asked for what was loaded.
+        self._script = getattr(sys.modules.get("__main__"), "__file__", None)
 
     def holds(self, file: str) -> bool:
         """Whether a file, as a code object names it, is the user's."""
@@ -28,7 +30,7 @@ class UsersCode:
         """The user's modules that are loaded, the script among them: each one's name, file and a hash of its text."""
         found = []
         for name, module in sorted(sys.modules.items()):
-            file = getattr(module, "__file__", None)
+            file = getattr(module, "__file__", self._script if name == "__main__" else None)
             if isinstance(file, str) and file.endswith(".py") and self.holds(file) and os.path.isfile(file):
                 with open(file, "rb") as text:
                     digest = hashlib.blake2b(text.read(), digest_size=8).hexdigest()

@@ -35,9 +35,10 @@ class StepRecorder:
         register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: self._before_step(optimizer))
         register_optimizer_step_post_hook(lambda optimizer, args, kwargs: self._after_step(optimizer))
         for kind in (torch.optim.Optimizer, torch.nn.Module):
-            self._count_zeroing(kind)
+            self.count_zeroing(kind)
 
-    def _count_zeroing(self, kind: Any) -> None:
+    def count_zeroing(self, kind: Any) -> None:
+        """Count the calls of `zero_grad()` of a class."""
         zero_grad = kind.zero_grad
         progress = self._progress
 
