@@ -90,9 +90,10 @@ class Casts:
             return tuple(self._stored(event))
         if event.act is Act.OVERFLOW:
             return tuple(self._filled(event))
-        if event.act is Act.MISMATCH and not (self._is_left(event) or self._changes_more_precise(event)):
+        mends = self._is_left(event) or _is_kernel(event) or self._changes_more_precise(event)
+        if event.act is Act.MISMATCH and not mends:
             return ()
-        if event.act is Act.FOREIGN and not _is_outside(event):
+        if event.act is Act.FOREIGN and not (_is_outside(event) or _is_kernel(event)):
             return ()
         found = tuple(self._of_low(event.node, event.code, event))
         if not found and event.act is Act.MISMATCH and not self._is_left(event):
@@ -471,6 +472,12 @@ def _is_outside(event: Event) -> bool:
     """Whether something happens where nothing is cast: outside of regions, and of autograd's own functions."""
     context = event.context
     return context is not None and context.cuda.on == OFF and not context.in_gradient
+
+
+def _is_kernel(event: Event) -> bool:
+    """Whether code that is not read is called in a function of autograd's own, which is written for such a kernel."""
+    context = event.context
+    return context is not None and context.in_gradient and event.why not in table.RESULT
 
 
 def _is_in_place(node: ast.AST) -> bool:

@@ -1120,29 +1120,46 @@ for x in loader:
 """
 
 
-def test_a_compiled_kernel_gets_no_tensors_of_two_dtypes() -> None:
-    text = KERNEL.format(bias="bias")
+@pytest.mark.parametrize("bias", ["bias", "bias.to(x.dtype)"])
+def test_a_compiled_kernel_computes_in_float32_as_it_did(bias: str) -> None:
+    plan = migrate_text(KERNEL.format(bias=bias), Settings())
+    assert "BiasAct.apply(nn.functional.linear(x, self.weight).float(), self.bias)" in plan.after
+    assert "autocast(" in plan.after
+    cast = '    @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)\n'
+    text = KERNEL.format(bias=bias).replace("    def forward(ctx", f"{cast}    def forward(ctx")
+    moved = migrate_text(text, Settings()).after
+    assert "autocast(" in moved
+    assert ".float()" not in moved
+
+
+def test_what_a_kernel_makes_of_its_operands_for_itself_is_float32_as_they_are() -> None:
+    text = KERNEL.format(bias="bias, x.new_empty(0)")
     plan = migrate_text(text, Settings())
-    assert plan.after == text
-    assert "operands differ in precision: compiled.bias_act (line 11)" in plan.findings[0].message
-    assert "autocast(" in migrate_text(KERNEL.format(bias="bias.to(x.dtype)"), Settings()).after
+    assert "fused.bias_act(x, bias, x.new_empty(0).float())" in plan.after
 
 
-@pytest.mark.parametrize("linear", ["nn.functional.linear(x, self.weight)", "x"])
-def test_a_kernel_behind_a_network_that_nobody_reads_is_given_no_float32_beside_it(linear: str) -> None:
+@pytest.mark.parametrize(
+    ("linear", "applied", "model"),
+    [
+        (
+            "nn.functional.linear(x, self.weight)",
+            "nn.functional.linear(x, self.weight).float()",
+            "model(encoder(x.cuda()))",
+        ),
+        ("x", "x", "model(encoder(x.cuda()).float())"),
+    ],
+)
+def test_a_kernel_behind_a_network_that_nobody_reads_is_given_float32(linear: str, applied: str, model: str) -> None:
     text = KERNEL.format(bias="bias").replace("model(x.cuda())", "model(encoder(x.cuda()))")
     text = text.replace("nn.functional.linear(x, self.weight)", linear)
     text = text.replace("model = Layer", "encoder = torchvision.models.resnet18().cuda()\nmodel = Layer")
-    text = "import torchvision\n" + text
-    (found,) = migrate_text(text, Settings()).findings
-    assert "operands differ in precision: compiled.bias_act (line 12)" in found.message
-    cast = '    @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)\n'
-    moved = migrate_text(text.replace("    def forward(ctx", f"{cast}    def forward(ctx"), Settings())
-    assert "autocast(" in moved.after
+    after = migrate_text("import torchvision\n" + text, Settings()).after
+    assert f"BiasAct.apply({applied}, self.bias)" in after
+    assert f"loss = {model}.square().mean()" in after
 
 
-@pytest.mark.parametrize(("package", "is_left"), [("", True), ("import os\n", True), ("from torch import *\n", False)])
-def test_a_kernel_that_a_package_has_and_nobody_has_built(tmp_path: Path, package: str, is_left: bool) -> None:
+@pytest.mark.parametrize(("package", "is_known"), [("", True), ("import os\n", True), ("from torch import *\n", False)])
+def test_a_kernel_that_a_package_has_and_nobody_has_built(tmp_path: Path, package: str, is_known: bool) -> None:
     text = KERNEL.format(bias="bias")
     ops, rest = text.index("class BiasAct"), text.index("class Layer")
     (tmp_path / "ops").mkdir()
@@ -1151,8 +1168,8 @@ def test_a_kernel_that_a_package_has_and_nobody_has_built(tmp_path: Path, packag
     head = "import torch\nfrom ops.act import BiasAct\nfrom torch import nn\n\n\n"
     (tmp_path / "train.py").write_text(head + text[rest:])
     outcome = migrate([tmp_path], Settings())
-    left = [each.message for each in outcome.findings if each.kind is Kind.LEFT]
-    assert ["operands differ in precision: fused.bias_act (ops/act.py:9)" in each for each in left] == [True] * is_left
+    (plan,) = (each for each in outcome.changed if each.source.path.name == "train.py")
+    assert ("BiasAct.apply(nn.functional.linear(x, self.weight).float(), self.bias)" in plan.after) == is_known
 
 
 WITHOUT_TERMS = """\
