@@ -50,8 +50,8 @@ from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
 from amp_migrate.implications import Facts, implied
 from amp_migrate.tables.torch_names import CLIPPING
 
-# The first PyTorch whose cache of weights' casts knows whether a gradient was wanted (run on 2.6 and on 2.15).
-CACHE_MENDED = (2, 15)
+# The first PyTorch whose cache of weights' casts knows whether a gradient was wanted (run on 2.6, 2.9 to 2.11, 2.14).
+CACHE_MENDED = (2, 11)
 # What is wrong wherever it happens, whatever the scaler is in.
 WRONG_BY_ITSELF = {
     Act.WEIGHT_CAST: "a weight's cast was kept without a gradient, and serves where one is wanted",

@@ -36,6 +36,7 @@ AUTOCAST: dict[str, str] = {
         conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d prelu
         scaled_dot_product_attention lstm gru rnn_tanh lstm_cell gru_cell rnn_tanh_cell
         linalg.matmul multi_head_attention_forward matrix_power linalg.matrix_power affine_grid
+        cov corrcoef pinverse linalg.pinv
         """,
     ),
     **_each(
@@ -54,7 +55,9 @@ AUTOCAST: dict[str, str] = {
     ),
     **_each(
         FLOAT_UNLESS_SAID,
-        "sum prod cumsum cumprod softmax log_softmax norm linalg.vector_norm linalg.matrix_norm linalg.norm",
+        """
+        sum prod cumsum cumprod trace softmax log_softmax norm linalg.vector_norm linalg.matrix_norm linalg.norm
+        """,
     ),
     **_each(
         WIDEST,
@@ -269,8 +272,8 @@ NO_HALF_KERNEL = frozenset(
     (
         "inverse linalg.inv pinverse linalg.pinv linalg.solve cholesky linalg.cholesky svd linalg.svd linalg.svdvals "
         "linalg.eigh linalg.eigvalsh linalg.eig linalg.eigvals qr linalg.qr lu linalg.lu det linalg.det logdet slogdet "
-        "linalg.slogdet cholesky_solve cholesky_inverse linalg.solve_triangular linalg.lstsq lstsq matrix_exp "
-        "linalg.matrix_exp symeig geqrf ormqr linalg.householder_product histc bincount_weights lu_solve"
+        "linalg.slogdet cholesky_solve cholesky_inverse linalg.solve_triangular linalg.lstsq lstsq "
+        "symeig geqrf ormqr linalg.householder_product histc bincount_weights lu_solve"
     ).split()
 )
 # Autocast casts a sparse matrix for its product, and CUDA has none of those in half precision: pytorch issue 41069.

@@ -105,10 +105,13 @@ def test_a_gpu_without_tensor_cores_is_named(device: str, capability: list[int],
 
 def test_float32_that_uses_tf32_already_lowers_what_can_be_expected() -> None:
     on = {**GPU, "tf32_convolutions": True}
-    state, evidence, action = found(changed(environment=on), "TF32")
+    convolutions = (Product("conv2d", "float16", (64, 64), 900),)
+    state, evidence, action = found(changed(environment=on, products=convolutions), "TF32")
     assert (state, evidence) == ("limits", "float32 convolutions already use TF32")
     assert "about 2 times" in action
-    assert found(changed(environment={**on, "capability": [7, 0]}), "TF32")[0] == "fine"
+    assert found(changed(environment=on), "TF32")[0] == "fine", "PyTorch's default, in a script that has none"
+    old = changed(environment={**on, "capability": [7, 0]}, products=convolutions)
+    assert found(old, "TF32")[0] == "fine"
 
 
 def test_the_ceiling_is_amdahls() -> None:
@@ -242,3 +245,15 @@ def test_a_tenth_of_the_operations_may_have_odd_sizes(flops: int, state: str) ->
 @pytest.mark.parametrize(("products", "state"), [(30_000.0, "fine"), (29_000.0, "limits")])
 def test_a_gain_of_less_than_three_tenths_is_not_worth_it(products: float, state: str) -> None:
     assert found(with_kernels(products=products), "ceiling")[0] == state
+
+
+@pytest.mark.torch
+def test_what_stands_on_the_cpu_beside_a_gpu_is_read_without_waiting() -> None:
+    import torch
+    from amp_migrate.verify.recorder.measure.anatomy import _Looking
+
+    for on_gpu, counted in ((True, {}), (False, {"numpy": 1, "item": 1})):
+        with _Looking(on_gpu) as looking:
+            torch.ones(3).numpy()
+            torch.ones(()).item()
+        assert dict(looking.reads) == counted

@@ -62,7 +62,7 @@ _FOR_LEFT = _IN_ANY_CASE | {
     Trouble.UNSCALED: SCALE_IT,
 }
 _UNCACHED = (
-    "one weight is used under no_grad and with gradients: cache_enabled=False, for before PyTorch 2.15 the cast that "
+    "one weight is used under no_grad and with gradients: cache_enabled=False, for before PyTorch 2.11 the cast that "
     "is kept has no gradient"
 )
 _EXACT = "let its inputs be float32 (.float()) where autocast is switched off"

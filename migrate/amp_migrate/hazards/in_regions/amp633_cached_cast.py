@@ -55,7 +55,7 @@ RULE = Rule(
         """
     ),
     why=(
-        "Autocast keeps the cast of a weight until the outermost region ends. Before PyTorch 2.15, a cast that was "
+        "Autocast keeps the cast of a weight until the outermost region ends. Before PyTorch 2.11, a cast that was "
         "made under `no_grad` is kept like any other: what is computed with it afterwards has no gradient for the "
         "weight, silently, and the optimizer leaves that weight as it is. With `cache_enabled=False` each use casts "
         "anew, and so it is where the two uses are in two regions. It is told of scripts that have a scaler."

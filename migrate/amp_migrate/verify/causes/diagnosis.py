@@ -40,8 +40,11 @@ def _precision(measured: Measured) -> Diagnosis:
 def _tf32(measured: Measured) -> Diagnosis:
     if not measured.on_gpu:
         return Diagnosis("TF32", Found.UNKNOWN, "whether float32 runs on matrix units cannot be told without a GPU")
-    kinds = ("convolutions", measured.environment["tf32_convolutions"]), ("products", measured.environment["tf32"])
-    used = [kind for kind, on in kinds if on]
+    settings = {"convolutions": "tf32_convolutions", "products": "tf32"}
+    computed = {
+        "convolutions" if each.operation.startswith("conv") else "products" for each in measured.anatomy.products
+    }
+    used = [kind for kind, setting in settings.items() if kind in computed and measured.environment[setting]]
     if not used or measured.capability < TF32_CAPABILITY:
         return Diagnosis("TF32", Found.FINE, "float32 does not run on matrix units")
     action = f"expect about {HALF_OVER_TF32:g} times from them, not {HALF_OVER_FLOAT:g}"

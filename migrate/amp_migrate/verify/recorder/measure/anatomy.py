@@ -42,8 +42,9 @@ _products: Any = _Products  # torch's modes carry no annotations
 
 
 class _Looking(TorchFunctionMode):
-    def __init__(self) -> None:
+    def __init__(self, on_gpu: bool) -> None:
         super().__init__()
+        self._on_gpu = on_gpu
         self.products: Counter[tuple[str, str, tuple[int, ...]]] = Counter()
         self.reads: Counter[str] = Counter()
         self.weight_casts = self.other_casts = self.cast_bytes = 0
@@ -51,7 +52,7 @@ class _Looking(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
-        if name in _READS:
+        if name in _READS and self._waits(args):
             self.reads[name] += 1
         if not torch.is_grad_enabled():
             return func(*args, **kwargs)
@@ -66,6 +67,10 @@ class _Looking(TorchFunctionMode):
         if first.dtype in _HALVES and (products.flops or name in _CASTS):
             self._count_casts(tree_leaves((args, kwargs)))
         return result
+
+    def _waits(self, args: Any) -> bool:
+        """Whether a GPU has to have computed what is read; of a stand-in's tensors all may have been on one."""
+        return not self._on_gpu or any(isinstance(each, torch.Tensor) and each.is_cuda for each in args[:1])
 
     def _count_casts(self, values: list[Any]) -> None:
         for value in values:
@@ -82,7 +87,7 @@ _looking: Any = _Looking
 
 def look(progress: Progress) -> FirstSteps:
     """Look from now on, and write an `anatomy` event."""
-    mode = _looking()
+    mode = _looking(progress.device == "cuda")
 
     def write() -> None:
         progress.writer.put(

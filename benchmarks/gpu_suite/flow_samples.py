@@ -1,11 +1,62 @@
-"""Calls of PyTorch's operators, to compare what the table says with what PyTorch does.
+"""Calls of PyTorch's operators, and what PyTorch gives for each: to be held against the table of the flow analysis.
 
 In scope: `a`, `b` (4, 4); `v` (4,); `s` a scalar; `i` indices (4,); `m` booleans (4, 4); `n` (2, 3, 8, 8); `k` a kernel
-(3, 3, 3, 3); `q` (2, 4, 4); `p` in (0, 1). The floating ones have the precisions that a test gives them: `a`, `n`, `q`,
-`v` and `p` the first, `b`, `k` and `s` the second.
+(3, 3, 3, 3); `q` (2, 4, 4); `p` in (0, 1). The floating ones have the precisions that are asked for: `a`, `n`, `q`, `v`
+and `p` the first, `b`, `k` and `s` the second.
 """
 
 from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+MADE = """
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def run():
+    a = torch.rand(4, 4, device="cuda", dtype={0})
+    b = torch.rand(4, 4, device="cuda", dtype={1})
+    q = torch.rand(2, 4, 4, device="cuda", dtype={0})
+    v = torch.rand(4, device="cuda", dtype={0})
+    s = torch.rand((), device="cuda", dtype={1})
+    i = torch.zeros(4, device="cuda", dtype=torch.int64)
+    m = torch.zeros(4, 4, device="cuda", dtype=torch.bool)
+    n = torch.rand(2, 3, 8, 8, device="cuda", dtype={0})
+    k = torch.rand(3, 3, 3, 3, device="cuda", dtype={1})
+    p = torch.rand(4, 4, device="cuda", dtype={0})
+"""
+PAIRS = [
+    ("torch.float32", "torch.float32"),
+    ("torch.float16", "torch.float16"),
+    ("torch.float32", "torch.float16"),
+    ("torch.float16", "torch.float32"),
+]
+NAME = {
+    torch.float16: "float16",
+    torch.bfloat16: "bfloat16",
+    torch.float32: "float32",
+    torch.float64: "float64",
+    torch.bool: "bool",
+}
+# What fake tensors compute by parts, where the kernel calls a product.
+BY_PARTS = (
+    "F.affine_grid(a[None, :2, :3], [1, 3, 4, 4], align_corners=True)",
+    "torch.cov(a)",
+    "torch.corrcoef(a)",
+    "torch.linalg.pinv(a.float())",
+)
+# What neither fake tensors nor the CPU show (seen on an H200): a sum that is cast, and a product.
+ONLY_ON_A_GPU = ("a.trace()", "torch.pinverse(a.float())")
 
 UNARY_METHODS = (
     "abs ceil floor round trunc sign neg exp log log2 log10 log1p expm1 sqrt rsqrt reciprocal sin cos tan sinh "
@@ -142,3 +193,59 @@ SAMPLES: tuple[str, ...] = (
     *(f"F.{name}(a, b)" for name in LOSSES),
     *(each.strip() for each in _OTHERS.split(";")),
 )
+
+
+def seen(on: bool, pair: tuple[str, str], *, samples: Sequence[str] = SAMPLES, device: str = "fake") -> list[str]:
+    """The dtype that each sample gives, the first of several tensors', "" where it gives none or raises.
+
+    Args:
+        on: within CUDA's autocast, in float16.
+        pair: the precisions of the operands.
+        samples: the calls.
+        device: "cuda", or "fake": in a region on fake tensors that say they are on a GPU, else on the CPU's own.
+    """
+    scope: dict[str, object] = {"torch": torch, "F": F, "nn": nn}
+    found: list[str] = []
+    fresh = MADE.format(*pair).split("def run():")[1].replace("\n    ", "\n")
+    calls = list(samples)
+    if device == "fake" and not on:
+        fresh = fresh.replace('"cuda"', '"cpu"')
+        calls = [each.replace("'cuda'", "'cpu'").replace(".cuda()", "") for each in calls]
+    fakes: AbstractContextManager[object] = FakeTensorMode() if device == "fake" and on else nullcontext()
+    logging.disable(logging.CRITICAL)
+    try:
+        with fakes, torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exec(fresh, scope)
+            for sample in calls:
+                try:
+                    with _autocast(on):
+                        found.append(name_of(eval(sample, scope)))
+                except Exception:
+                    found.append("")
+                if "_(" in sample:  # it may have changed them
+                    exec(fresh, scope)
+            return found
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+@contextmanager
+def _autocast(on: bool) -> Iterator[None]:
+    # `torch.autocast("cuda")` switches itself off where there is no GPU; the switches below it do not.
+    torch.set_autocast_enabled("cuda", on)
+    torch.set_autocast_dtype("cuda", torch.float16)
+    try:
+        yield
+    finally:
+        torch.set_autocast_enabled("cuda", False)
+        torch.clear_autocast_cache()
+
+
+def name_of(result: object) -> str:
+    """The dtype of a result, "int" for those of integers; of several results the first one's, "" of no tensor."""
+    while isinstance(result, (tuple, list)):
+        result = result[0]
+    if isinstance(result, torch.Tensor):
+        return NAME.get(result.dtype, "int" if not result.dtype.is_floating_point else str(result.dtype))
+    return ""
