@@ -3,8 +3,9 @@
     python benchmarks/verify.py
 
 A round makes a step without the recorder, two with it and another without it, and takes the ratio, so that a busy or
-warming machine weighs on both sides. Times are processor time of one thread. The recorder is the one
-that runs in a script on a GPU machine: no CPU stands in for anything here, and the CPU computes in float32.
+warming machine weighs on both sides. Times are processor time of one thread, and on a GPU those until it has done its
+part. The recorder is the one that runs in a script on a GPU machine: no CPU stands in for anything here, and the CPU
+computes in float32.
 """
 
 from __future__ import annotations
@@ -105,19 +106,21 @@ def stamp(progress: Progress) -> None:
 
 
 class Training:
-    """A small transformer that goes through a loss scaler and a clipping call."""
+    """A small transformer that goes through a loss scaler and a clipping call, on a GPU in float16."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, device: str) -> None:
         torch.manual_seed(0)
+        self._device = device
         layer = nn.TransformerEncoderLayer(96, 4, 384, dropout=0.0, batch_first=True)
-        self._model = nn.Sequential(nn.TransformerEncoder(layer, 4), nn.Linear(96, 10))
+        self._model = nn.Sequential(nn.TransformerEncoder(layer, 4), nn.Linear(96, 10)).to(device)
         self._optimizer = torch.optim.AdamW(self._model.parameters())
-        self._scaler = torch.amp.GradScaler("cpu")
-        self._x, self._y = torch.randn(width, 16, 96), torch.randint(0, 10, (width, 16))
+        self._scaler = torch.amp.GradScaler(device)
+        self._x, self._y = torch.randn(width, 16, 96).to(device), torch.randint(0, 10, (width, 16)).to(device)
 
     def step(self) -> None:
         self._optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(self._model(self._x).flatten(0, 1), self._y.flatten())
+        with torch.autocast(self._device, dtype=torch.float16, enabled=self._device == "cuda"):
+            loss = nn.functional.cross_entropy(self._model(self._x).flatten(0, 1), self._y.flatten())
         self._scaler.scale(loss).backward()
         self._scaler.unscale_(self._optimizer)
         nn.utils.clip_grad_norm_(self._model.parameters(), 1.0)
@@ -125,18 +128,24 @@ class Training:
         self._scaler.update()
 
     def seconds(self) -> float:
-        """Processor seconds of a step."""
+        """Processor seconds of a step; on a GPU seconds until it has done its part."""
+        if self._device == "cuda":
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            self.step()
+            torch.cuda.synchronize()
+            return time.perf_counter() - start
         start = time.process_time()
         self.step()
         return time.process_time() - start
 
 
-def measure(name: str, install: Callable[[Progress], None], rounds: int, width: int) -> Ratio:
+def measure(name: str, install: Callable[[Progress], None], rounds: int, width: int, device: str) -> Ratio:
     """The ratio of one recorder for one and the same step of a run, again and again."""
-    training = Training(width)
+    training = Training(width, device)
     with tempfile.TemporaryDirectory(prefix="amp-benchmark-") as folder:
         spec = RecorderSpec(trace=folder, parent=os.getpid(), shim="", steps=0)
-        progress = Progress(spec, Writer(folder), "cpu")
+        progress = Progress(spec, Writer(folder), device)
         patches = Patches(lambda: install(progress))
         for turn in (patches.off, patches.on):
             turn()
@@ -162,20 +171,21 @@ def measure(name: str, install: Callable[[Progress], None], rounds: int, width: 
 def main() -> None:
     """Measure, print, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="default: %(default)s")
     parser.add_argument("--rounds", type=int, default=200, help="at least 2 (default: %(default)s)")
     parser.add_argument("--width", type=int, default=8, help="batch size, for a step of 20 ms (default: %(default)s)")
-    parser.add_argument("--output", type=Path, help="default: results/verify-cpu.json beside this file")
+    parser.add_argument("--output", type=Path, help="default: results/verify-DEVICE.json beside this file")
     options = parser.parse_args()
     torch.set_num_threads(1)
     ratios = []
     recorders = (("judged, first steps", judge_first), ("judged, later", judge), ("timed", stamp))
     for name, install in recorders:
-        each = measure(name, install, options.rounds, options.width)
+        each = measure(name, install, options.rounds, options.width, options.device)
         ratios.append(each)
         spread = f"{each.quartiles[0]:.4f} to {each.quartiles[1]:.4f}"
         took = f"{name}: {each.milliseconds:.2f} ms, {each.ratio:.4f} times the step alone"
         print(f"{took} ({spread}), mean {each.mean:.4f}")
-    output = options.output or RESULTS / "verify-cpu.json"
+    output = options.output or RESULTS / f"verify-{options.device}.json"
     where = {name: value for name, value in machine().items() if name in ("date", "processors", "load", "python")}
     result = {"machine": {**where, "torch": torch.__version__}, "ratios": [asdict(each) for each in ratios]}
     output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")

@@ -1,6 +1,7 @@
-"""Puts the scripts of github.com/pytorch/examples through `amp-verify run`, in float16 and in bfloat16, on the CPU.
+"""Puts the scripts of github.com/pytorch/examples through `amp-verify run`, in float16 and in bfloat16.
 
     python benchmarks/verify_examples.py ~/src/examples
+    python benchmarks/verify_examples.py ~/src/examples --device cuda --at-once 4 --output gpu.json
 
 The scripts run as they are, on a copy of the checkout, with arguments that make them small, and against what
 amp-migrate writes of them. Pictures are made up, nothing is downloaded; what cannot run so is listed with the reason.
@@ -17,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -100,15 +102,16 @@ NOT_RUN = {
 }
 
 
-def verified(checkout: Path, example: Example, dtype: str, folder: Path) -> Verified:
-    """Verify one script in one dtype."""
+def verified(checkout: Path, example: Example, dtype: str, device: str, folder: Path) -> Verified:
+    """Verify one script in one dtype; what it needs beside itself goes into a folder."""
     script = checkout / example.script
     if example.prepare is not None:
         example.prepare(script.parent)
-    report = folder / "found.json"
-    report.unlink(missing_ok=True)
-    command = [sys.executable, "-c", VERIFY, "run", script.name, "--dtype", dtype, "--device", "cpu"]
+    folder.mkdir(parents=True, exist_ok=True)
+    report = folder / f"{dtype}.json"
+    command = [sys.executable, "-c", VERIFY, "run", script.name, "--dtype", dtype, "--device", device]
     command += ["--synthetic-data", "--json", str(report), "--cache", str(folder / "cache")]
+    command += ["--timing-runs", "0"] if device == "cuda" else []  # others run beside it
     if example.launch:
         command += ["--launch", example.launch]
     began = time.monotonic()
@@ -132,30 +135,44 @@ def main() -> None:
     parser.add_argument(
         "--only", default="", help="scripts whose path or arguments contain this; others keep their result"
     )
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="default: %(default)s")
+    parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=DTYPES, help="default: both")
+    parser.add_argument("--at-once", type=int, default=1, help="scripts at a time (default: %(default)s)")
+    parser.add_argument("--commit", help="of a checkout without its history")
     parser.add_argument("--output", type=Path, default=RESULTS / "verify_examples.json", help="default: %(default)s")
     options = parser.parse_args()
+    commit = options.commit or _commit(options.checkout)
     known = (
         json.loads(options.output.read_text(encoding="utf-8"))["verified"]
         if options.only and options.output.exists()
         else []
     )
     results = {(each["script"], each["arguments"], each["dtype"]): each for each in known}
-    with tempfile.TemporaryDirectory(prefix="amp-examples-") as name:
-        copy = Path(name) / "examples"
-        shutil.copytree(options.checkout, copy, ignore=shutil.ignore_patterns(".git"))
-        for example in EXAMPLES:
-            if options.only not in f"{example.script} {example.arguments}":
-                continue
-            for dtype in DTYPES:
-                found = verified(copy, example, dtype, Path(name))
-                results[found.script, found.arguments, dtype] = asdict(found)
-                print(f"{found.seconds:6.1f} s  {found.script} {dtype}: {found.verdict}: {found.sentence}", flush=True)
-                _write(options.output, options.checkout, [results[key] for key in sorted(results)])
+    wanted = [each for each in EXAMPLES if options.only in f"{each.script} {each.arguments}"]
+    with tempfile.TemporaryDirectory(prefix="amp-examples-") as name, ThreadPoolExecutor(options.at_once) as pool:
+
+        def verify(number: int) -> list[Verified]:
+            # Each in a copy of its own: they write beside themselves. The dtypes share the original's runs.
+            copy, folder = Path(name) / f"examples{number}", Path(name) / f"runs{number}"
+            shutil.copytree(options.checkout, copy, ignore=shutil.ignore_patterns(".git"))
+            return [verified(copy, wanted[number], dtype, options.device, folder) for dtype in options.dtypes]
+
+        for done in as_completed([pool.submit(verify, number) for number in range(len(wanted))]):
+            for found in done.result():
+                results[found.script, found.arguments, found.dtype] = asdict(found)
+                print(
+                    f"{found.seconds:6.1f} s  {found.script} {found.dtype}: {found.verdict}: {found.sentence}",
+                    flush=True,
+                )
+            _write(options.output, commit, [results[key] for key in sorted(results)])
 
 
-def _write(output: Path, checkout: Path, found: list[dict[str, object]]) -> None:
+def _commit(checkout: Path) -> str:
     command = ["git", "-C", str(checkout), "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _write(output: Path, commit: str, found: list[dict[str, object]]) -> None:
     result = {"machine": machine(), "commit": commit, "verified": found, "not_run": NOT_RUN}
     output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 

@@ -1,25 +1,33 @@
-"""Runs the parts one after the other, each within what is left of the time."""
+"""Runs the parts, each within what is left of the time: first what may share the GPU, then what is timed."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gpu_suite.record import CUT_SHORT, DONE, NO_TIME, Record
 
 RESULTS = Path(__file__).parents[1] / "results/gpu"
-# Seconds that a part may take at most, in the order of the parts: what is quick and tells most comes first. And what a
-# part needs to be worth starting.
-LIMITS = {"operators": 40, "tests": 75, "training": 240, "shim": 75, "fixtures": 540, "doctor": 300}
-LEAST = {"operators": 15, "tests": 20, "training": 60, "shim": 55, "fixtures": 45, "doctor": 60}
+# Seconds that a part may take at most. Those of the first line share the GPU and the processors, because no time is
+# measured in them; the others follow one by one, what tells most first.
+TOGETHER = {"operators": 60, "table": 60, "tests": 150, "accuracy": 200, "programs": 200, "examples": 250}
+ALONE = {"training": 185, "doctor": 90, "shim": 50, "recording": 35, "tune": 150}
+# What a part needs to be worth starting.
+LEAST = {"operators": 15, "table": 15, "tests": 20, "accuracy": 45, "programs": 45, "examples": 60}
+LEAST |= {"training": 60, "shim": 40, "recording": 15, "doctor": 40, "tune": 60}
+LIMITS = {**TOGETHER, **ALONE}
 
 
 def run_part(command: Sequence[str], seconds: float) -> str:
@@ -46,27 +54,46 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def run_all(names: Sequence[str], folder: Path, budget: float, mode: Sequence[str]) -> bool:
-    """Run the parts and say how each ended; returns whether none failed."""
-    end = time.monotonic() + budget
-    fine = True
-    for name in names:
-        record = Record(folder / f"{name}.json")
-        left = end - time.monotonic()
-        if left < LEAST[name] and not mode:
+@dataclass(frozen=True)
+class Suite:
+    """Where the results go, and until when there is time.
+
+    Attributes:
+        end: on the monotonic clock.
+        rehearsal: the device of a rehearsal; empty where it counts.
+        changes: of the sizes.
+    """
+
+    folder: Path
+    end: float
+    rehearsal: str = ""
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+    def run(self, names: Sequence[str]) -> bool:
+        """Run the parts and say how each ended; returns whether none failed."""
+        together = [name for name in names if name in TOGETHER]
+        with ThreadPoolExecutor(max(1, len(together))) as pool:
+            fine = list(pool.map(self.run_one, together))
+        return all([*fine, *(self.run_one(name) for name in names if name in ALONE)])
+
+    def run_one(self, name: str) -> bool:
+        """Run a part, or say that there is no time; returns whether it did not fail."""
+        record = Record(self.folder / f"{name}.json")
+        left = self.end - time.monotonic()
+        if left < LEAST[name] and not self.rehearsal:
             # What an earlier run has measured is worth more than the word that this one has not.
             if not record.path.exists():
                 record.write(part=name, status=NO_TIME)
             print(f"{name}: {NO_TIME}", flush=True)
-            continue
+            return True
         record.clear()
         began = time.monotonic()
-        command = [sys.executable, "-m", "gpu_suite.part", name, str(record.path), *mode]
+        asked = json.dumps({"rehearsal": self.rehearsal, "changes": self.changes})
+        command = [sys.executable, "-m", "gpu_suite.part", name, str(record.path), asked]
         status = run_part(command, min(left, LIMITS[name]))
         record.write(part=name, status=status, seconds=round(time.monotonic() - began, 1))
         print(f"{name}: {status}, {time.monotonic() - began:.0f} s", flush=True)
-        fine = fine and not status.startswith("failed")
-    return fine
+        return not status.startswith("failed")
 
 
 def main() -> int:
@@ -75,15 +102,23 @@ def main() -> int:
     parser.add_argument("--parts", nargs="+", choices=LIMITS, default=list(LIMITS), help="default: all, in this order")
     parser.add_argument("--budget", type=float, default=560, metavar="SECONDS", help="for all (default: %(default)s)")
     parser.add_argument("--output", type=Path, metavar="DIR", help="where the JSON goes (default: results/gpu)")
-    parser.add_argument("--rehearse", action="store_true", help="tiny, on the CPU, into --output; nothing is measured")
+    parser.add_argument("--programs", nargs="+", default=[], metavar="DIR", help="folders with further train.py")
+    parser.add_argument("--examples", metavar="DIR", help="a checkout of github.com/pytorch/examples")
+    parser.add_argument("--examples-commit", metavar="HASH", help="of a checkout without its history")
+    where = "in small, into --output, by default on the CPU"
+    parser.add_argument("--rehearse", nargs="?", const="cpu", choices=["cpu", "cuda"], help=where)
     options = parser.parse_args()
     if options.rehearse:
         if options.output is None or options.output.resolve() == RESULTS.resolve():
             parser.error("--rehearse needs an --output of its own: a rehearsal is no result")
     elif not _has_gpu():
         parser.error("no CUDA device here; --rehearse runs everything on the CPU")
-    mode = ["--rehearse"] if options.rehearse else []
-    return 0 if run_all(options.parts, options.output or RESULTS, options.budget, mode) else 1
+    changes: dict[str, Any] = {"more_programs": [str(Path(folder).resolve()) for folder in options.programs]}
+    if options.examples:
+        changes["examples"] = str(Path(options.examples).resolve())
+        changes["examples_options"] = ["--commit", options.examples_commit] if options.examples_commit else []
+    suite = Suite(options.output or RESULTS, time.monotonic() + options.budget, options.rehearse or "", changes)
+    return 0 if suite.run(options.parts) else 1
 
 
 def _has_gpu() -> bool:

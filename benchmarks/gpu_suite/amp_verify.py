@@ -23,11 +23,14 @@ class Told:
     document: dict[str, Any] | None
 
 
-def amp_verify(command: str, script: Path, options: Sequence[str], arguments: Sequence[str]) -> Told:
-    """Run `amp-verify COMMAND SCRIPT OPTIONS --json ... -- ARGUMENTS` in a folder of its own."""
+def amp_verify(
+    command: str, script: Path, options: Sequence[str], arguments: Sequence[str], *, migrated: Path | None = None
+) -> Told:
+    """Run `amp-verify COMMAND SCRIPT [MIGRATED] OPTIONS --json ... -- ARGUMENTS` in a folder of its own."""
     with tempfile.TemporaryDirectory() as name:
         output = Path(name) / "told.json"
-        words = [command, str(script), *options, "--json", str(output), "--", *arguments]
+        scripts = [str(path) for path in (script, migrated) if path is not None]
+        words = [command, *scripts, *options, "--json", str(output), "--", *arguments]
         done = subprocess.run([*_COMMAND, *words], cwd=name, capture_output=True, text=True, check=False)
         document = json.loads(output.read_text(encoding="utf-8")) if output.exists() else None
     return Told(done.returncode, (done.stderr.strip().splitlines() or [""])[-1], document)

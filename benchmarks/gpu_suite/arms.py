@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 SCRIPTS = Path(__file__).parent / "scripts"
+_ENDINGS = {"by_hand": "_amp.py", "apex": "_apex.py"}
 Main = Callable[[Sequence[str]], dict[str, Any]]
 
 
@@ -20,7 +21,7 @@ class Arm:
 
     Attributes:
         name: its row in the tables.
-        source: "plain", "fp16", "bf16" or "by_hand".
+        source: "plain", "fp16", "bf16", "by_hand" or "apex", which runs on the shim.
         options: of the script.
         scripts: the scripts that have these options; none for all.
     """
@@ -32,13 +33,15 @@ class Arm:
 
 
 PLAIN, BY_HAND = "float32", "hand-written float16"
-MIGRATED = "migrated float16"
+MIGRATED, MIGRATED_BF16 = "migrated float16", "migrated bfloat16"
 ARMS = (
     Arm(PLAIN, "plain"),
     Arm("TF32", "plain", ("--tf32",)),
     Arm(MIGRATED, "fp16"),
-    Arm("migrated bfloat16", "bf16"),
+    Arm(MIGRATED_BF16, "bf16"),
     Arm(BY_HAND, "by_hand"),
+    Arm("shim, O1", "apex", ("--opt-level", "O1")),
+    Arm("shim, O2", "apex", ("--opt-level", "O2")),
 )
 # What may keep a migrated script from being faster: measured, not assumed.
 VARIANTS = (
@@ -54,7 +57,7 @@ def sources(folder: Path) -> Mapping[str, Path]:
     Raises:
         RuntimeError: `amp-migrate` left a training as it was.
     """
-    found = {"plain": SCRIPTS, "by_hand": SCRIPTS / "by_hand"}
+    found = {"plain": SCRIPTS, "by_hand": SCRIPTS / "by_hand", "apex": SCRIPTS / "apex"}
     plain = sorted(map(str, SCRIPTS.glob("*.py")))
     for dtype in ("fp16", "bf16"):
         found[dtype] = folder / dtype
@@ -67,7 +70,7 @@ def sources(folder: Path) -> Mapping[str, Path]:
 
 def main_of(arm: Arm, script: str, found: Mapping[str, Path]) -> Main:
     """The `main` of a script: it takes the words of a command line and returns what was measured."""
-    name = script.replace(".py", "_amp.py") if arm.source == "by_hand" else script
+    name = script.replace(".py", _ENDINGS.get(arm.source, ".py"))
     if str(SCRIPTS) not in sys.path:
         sys.path.append(str(SCRIPTS))  # for what the scripts share
     spec = importlib.util.spec_from_file_location(f"{arm.source}_{Path(name).stem}", found[arm.source] / name)

@@ -10,7 +10,7 @@ from gpu_suite.figures import Figure
 
 _WIDTH, _ROW, _LEFT, _RIGHT = 720, 20, 170, 60
 # Of the Okabe-Ito palette, which is told apart without colour vision too.
-_PALETTE = ("#999999", "#0072b2", "#56b4e9", "#e69f00")
+_PALETTE = ("#999999", "#0072b2", "#56b4e9", "#e69f00", "#009e73", "#cc79a7")
 _COLOURS = dict(zip([arm.name for arm in ARMS if arm.name != PLAIN], _PALETTE, strict=True))
 
 

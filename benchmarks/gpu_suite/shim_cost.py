@@ -19,6 +19,6 @@ def run(sizes: Sizes, save: Callable[[Any], None]) -> None:
     """Step times of the shim's ways to train, as ratios to the native loop's."""
     with tempfile.TemporaryDirectory() as name:
         output = Path(name) / "shim.json"
-        command = [sys.executable, str(SCRIPT), *sizes.shim_options, "--output", str(output)]
+        command = [sys.executable, str(SCRIPT), "--device", sizes.device, *sizes.shim_options, "--output", str(output)]
         subprocess.run(command, check=True)
         save(json.loads(output.read_text(encoding="utf-8"))["ratios"])

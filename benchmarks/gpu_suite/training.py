@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from amp_shim import amp
+from amp_shim.amp.state import AmpState
 
 from gpu_suite.arms import ARMS, VARIANTS, Arm, Main, main_of, sources
 from gpu_suite.sizes import Sizes, Workload
@@ -24,31 +26,34 @@ def run(sizes: Sizes, save: Callable[[Any], None]) -> None:
     with tempfile.TemporaryDirectory() as name:
         found = sources(Path(name))
         for workload, arm, seed in trainings(sizes):
-            outcome = _measured(main_of(arm, workload.script, found), workload, arm, seed, sizes.device)
+            outcome = measured(main_of(arm, workload.script, found), workload, arm, seed, sizes.device)
             rows.append({"workload": workload.name, "arm": arm.name, "seed": seed, **outcome})
             save(rows)
 
 
 def trainings(sizes: Sizes) -> Iterator[tuple[Workload, Arm, int]]:
-    """What is trained, in this order; the variants once each, at the end."""
+    """What is trained, in this order; the variants once each, behind the first seed."""
     for seed in range(sizes.seeds):
         for workload in sizes.workloads:
             for arm in ARMS if seed % 2 == 0 else reversed(ARMS):
                 yield workload, arm, seed
-    if sizes.variants:
-        for workload in sizes.workloads:
+        for workload in sizes.workloads if sizes.variants and seed == 0 else ():
             for arm in VARIANTS:
                 if not arm.scripts or workload.script in arm.scripts:
-                    yield workload, arm, 0
+                    yield workload, arm, seed
 
 
-def _measured(main: Main, workload: Workload, arm: Arm, seed: int, device: str) -> dict[str, Any]:
+def measured(main: Main, workload: Workload, arm: Arm, seed: int, device: str) -> dict[str, Any]:
+    """What a training says of itself, or its error; it leaves nothing on the device, and no cast in the process."""
     words = [*workload.options, *arm.options, "--seed", str(seed), "--device", device]
     try:
         return main(words)
     except (RuntimeError, ValueError) as error:  # out of memory, or a kernel that this GPU has not
         return {"error": f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"}
     finally:
+        if amp._amp_state.handle is not None:
+            amp._amp_state.handle._deactivate()
+        vars(amp._amp_state).update(vars(AmpState()))
         gc.collect()
         if device == "cuda":
             torch.cuda.empty_cache()

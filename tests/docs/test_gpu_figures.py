@@ -98,26 +98,72 @@ def test_one_seed_says_nothing_about_noise() -> None:
 
 def test_a_page_of_measurements_has_every_part() -> None:
     agrees = {"operator": "mm", "region": "float16", "given": "half", "device": "float16", "stand_in": "float16"}
+    speed = {"ratio": 1.5}
+    wrong = {"region": True, "given": "float32 and float32", "said": "torch.cov(a): float16, said float32"}
     results = {
         "training": part(rows(GOOD), status="cut short: time"),
-        "doctor": part({WORKLOAD: ["host: busy for 40%", "reads: 3 per step"]}),
-        "fixtures": part({"fp32_gan": {"verdict": "PASS", "speed": None, "memory": {"ratio": 0.5}}}),
+        "accuracy": part(rows(GOOD)),
+        "programs": part(
+            {
+                "fp32_gan": {"verdict": "PASS", "sentence": "fine", "checks": []},
+                "bce": {"verdict": "FAIL", "sentence": "no | good (log: x)", "checks": []},
+            },
+            note="Seen once.",
+        ),
+        "examples": part(
+            {
+                "commit": "abc",
+                "verified": [{"script": "vae/main.py", "arguments": "", "verdict": "PASS", "sentence": "fine"}],
+            }
+        ),
         "operators": part({"operators": 1, "cases": [agrees, {**agrees, "device": "float32"}]}),
+        "table": part(
+            {
+                "samples": 2,
+                "calls": 16,
+                "wrong": [
+                    {"region": True, "given": "float32 and float32", "said": "torch.cov(a): float16, said float32"}
+                ],
+                "kernels": ["torch.matrix_exp(a)"],
+            }
+        ),
         "shim": part([{"workload": "GPT", "arm": "O1", "milliseconds": 1.0, "ratio": 1.01, "quartiles": [1.0, 1.02]}]),
+        "recording": part([{"recorder": "timed", "milliseconds": 1.0, "ratio": 1.02, "quartiles": [1.0, 1.03]}]),
+        "doctor": part({"launch": {"limits": {"host": "busy for 40%", "reads": "3 per step"}}}),
+        "tune": part(
+            {
+                "compute": {
+                    "ways": [
+                        {"name": "fused", "speed": speed, "failure": ""},
+                        {"name": "compile", "speed": None, "failure": "no compiler"},
+                    ]
+                }
+            }
+        ),
         "tests": part({"passed": 3, "skipped": 0, "failed": [{"test": "test_x", "message": "no"}]}),
     }
     pages = TABLE["generated"](results)
     page, readme = pages[ROOT / "docs/gpu.md"], pages[ROOT / "README.md"]
     for line in (
         "2030-01-01, A GPU, driver 1, torch 2.11; cut short: time.",
-        f"| {WORKLOAD} | host: busy for 40%; reads: 3 per step |",
-        "| fp32_gan | PASS |  |  | 0.50 |",
+        "| migrated float16 | 0.960 ± 0.050 | -0.0100 ± 0.0000 | 3 |",
+        "| fp32_gan | PASS |  |",
+        "| bce | FAIL | no   good |",
+        "Seen once.",
+        "| vae/main.py |  | PASS |  |",
         "1 operators, 2 calls, 1 disagreements.",
         "| mm | float16 | half | float32 | float16 |",
+        "| inside | float32 and float32 | `torch.cov(a): float16, said float32` |",
+        "- `torch.matrix_exp(a)` has a kernel",
         "| GPT | O1 | 1.00 | 1.010 | 1.000 to 1.020 |",
+        "| timed | 1.00 | 1.020 | 1.000 to 1.030 |",
+        "| launch | yes | host: busy for 40%; reads: 3 per step |",
+        "| compute | fused | 1.50 |",
+        "| compute | compile | no compiler |",
         "- test_x: no",
     ):
         assert line in page.splitlines()
     assert "not measured yet" not in page.lower()
     assert f"| {WORKLOAD} | 11.0 ± 2.5 | 4.40 ± 0.99 | 2.50 ± 0.00 |" in readme
+    assert "trained to its end with 5 seeds: accuracy 0.970 ± 0.050 in float32, 0.960 ± 0.050 migrated." in readme
     assert pages[ROOT / "docs/gpu-training.svg"].count("2.50x") == 2

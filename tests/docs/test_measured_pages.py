@@ -143,9 +143,9 @@ def test_an_example_is_verified_with_its_data_and_arguments(tmp_path: Path, monk
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     example = names["Example"]("net/main.py", "--steps 8", prepare=lambda folder: (folder / "data.txt").touch())
-    found = names["verified"](tmp_path, example, "bf16", scratch)
+    found = names["verified"](tmp_path, example, "bf16", "cpu", scratch)
     assert (found.verdict, found.dtype, found.arguments) == ("PASS", "bf16", "--steps 8")
-    missing = names["verified"](tmp_path, names["Example"]("net/other.py"), "fp16", scratch)
+    missing = names["verified"](tmp_path, names["Example"]("net/other.py"), "fp16", "cpu", scratch)
     assert missing.verdict == ""
     assert "other.py" in missing.sentence
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import torch
 from gpu_suite import __main__ as suite
-from gpu_suite.arms import ARMS, BY_HAND, VARIANTS, sources
+from gpu_suite.arms import ARMS, BY_HAND, MIGRATED, MIGRATED_BF16, PLAIN, VARIANTS, sources
+from gpu_suite.bounds import told_apart
 from gpu_suite.gpu_tests import counted
 from gpu_suite.operators import disagreements
 from gpu_suite.record import CUT_SHORT, DONE, NO_TIME, Record
@@ -69,27 +70,64 @@ def test_the_shim_s_cost_is_rehearsed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_fixtures_are_rehearsed(tmp_path: Path) -> None:
-    found = rehearsed("fixtures", tmp_path)
-    assert [told["verdict"] for told in found.values()] == ["PASS"]
+def test_the_table_of_the_flow_analysis_is_rehearsed(tmp_path: Path) -> None:
+    found = rehearsed("table", tmp_path)
+    assert (found["calls"], found["wrong"]) == (8 * found["samples"], [])
 
 
 @pytest.mark.slow
-def test_the_doctor_is_rehearsed(tmp_path: Path) -> None:
+def test_programs_are_rehearsed_and_what_is_wrong_by_hand_does_not_pass(tmp_path: Path) -> None:
+    found = rehearsed("programs", tmp_path)
+    verdicts = {name: told["verdict"] for name, told in found.items()}
+    assert verdicts == {"cuda_amp_linear": "PASS", "bce": "PASS", "bce, by hand and wrong": "MIGRATED_FAILED"}
+    assert str(ROOT) not in json.dumps(found)
+
+
+@pytest.mark.slow
+def test_examples_are_left_out_without_a_checkout(tmp_path: Path) -> None:
+    assert rehearsed("examples", tmp_path) == {"commit": None, "verified": []}
+
+
+@pytest.mark.slow
+def test_whole_trainings_are_rehearsed(tmp_path: Path) -> None:
+    rows = rehearsed("accuracy", tmp_path)
+    assert [row["arm"] for row in rows] == [PLAIN, MIGRATED, MIGRATED_BF16]
+    assert len({row["accuracy"] for row in rows}) == 1
+
+
+@pytest.mark.slow
+def test_the_doctor_is_rehearsed_and_takes_no_script_for_another(tmp_path: Path) -> None:
     found = rehearsed("doctor", tmp_path)
-    assert tuple(found) == REHEARSAL.diagnosed
-    (causes,) = found.values()
-    # So small a model is hardly matrix products: that much is certain.
-    assert any(told.startswith("ceiling: ") for told in causes)
+    assert tuple(found) == REHEARSAL.bounds
+    assert told_apart(found) == {"compute": True}
+    assert told_apart({"input": {"limits": {"host": ""}}, "launch": {"limits": {"host": ""}}}) == {
+        "input": False,
+        "launch": True,
+    }
+
+
+@pytest.mark.slow
+def test_ways_to_be_faster_are_rehearsed(tmp_path: Path) -> None:
+    found = rehearsed("tune", tmp_path)
+    assert [way["name"] for way in found["compute"]["ways"]] == ["channels_last", "fused"]
+
+
+@pytest.mark.slow
+def test_the_cost_of_recording_is_rehearsed(tmp_path: Path) -> None:
+    assert [each["recorder"] for each in rehearsed("recording", tmp_path)] == [
+        "judged, first steps",
+        "judged, later",
+        "timed",
+    ]
 
 
 def test_what_is_migrated_is_what_amp_migrate_writes(tmp_path: Path) -> None:
     found = sources(tmp_path)
-    for script in ("resnet.py", "gpt.py"):
+    for script in ("resnet.py", "gpt.py", "lstm.py", "dcgan.py", "bound.py"):
         texts = {name: (found[name] / script).read_text() for name in ("plain", "fp16", "bf16")}
         assert "autocast" not in texts["plain"]
         assert "dtype=torch.float16" in texts["fp16"]
-        assert "scaler.step(optimizer)" in texts["fp16"]
+        assert "scaler.step(optimizer" in texts["fp16"]
         assert "dtype=torch.bfloat16" in texts["bf16"]
         assert "scaler" not in texts["bf16"]
     assert BY_HAND in {arm.name for arm in ARMS}
@@ -129,15 +167,27 @@ def test_a_part_that_fails_says_why() -> None:
 
 def test_a_part_that_fails_is_told_and_the_others_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite, "run_part", lambda command, seconds: "failed: x" if "shim" in command else DONE)
-    assert not suite.run_all(["shim", "tests"], tmp_path, 600, [])
+    assert not suite.Suite(tmp_path, time.monotonic() + 600).run(["shim", "tests", "recording"])
     assert Record(tmp_path / "shim.json").read()["status"] == "failed: x"
-    assert Record(tmp_path / "tests.json").read()["status"] == DONE
+    assert [Record(tmp_path / f"{name}.json").read()["status"] for name in ("tests", "recording")] == [DONE, DONE]
+
+
+def test_what_shares_the_gpu_runs_before_what_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    def run(command: list[str], seconds: float) -> str:
+        order.append(command[3])
+        return DONE
+
+    monkeypatch.setattr(suite, "run_part", run)
+    assert suite.Suite(tmp_path, time.monotonic() + 600).run(["training", "operators", "shim", "tests"])
+    assert (set(order[:2]), order[2:]) == ({"operators", "tests"}, ["training", "shim"])
 
 
 def test_a_part_without_time_is_written_so_and_takes_the_place_of_no_measurement(tmp_path: Path) -> None:
     measured = Record(tmp_path / "shim.json")
     measured.write(part="shim", status=DONE, result=[1])
-    assert suite.run_all(["shim", "tests"], tmp_path, 1, [])
+    assert suite.Suite(tmp_path, time.monotonic() + 1).run(["shim", "tests"])
     assert measured.read() == {"part": "shim", "status": DONE, "result": [1]}
     assert Record(tmp_path / "tests.json").read() == {"part": "tests", "status": NO_TIME}
 

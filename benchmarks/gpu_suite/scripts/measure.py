@@ -1,4 +1,4 @@
-"""What both training scripts and their hand-written counterparts share: options, the data, and a clock."""
+"""What the training scripts and their hand-written counterparts share: options, the data, and a clock."""
 
 import argparse
 import statistics
@@ -19,6 +19,7 @@ def options(description):
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tf32", action="store_true", help="matrix products of float32 in TensorFloat-32")
     parser.add_argument("--fused", action="store_true", help="the optimizer's fused kernels")
+    parser.add_argument("--opt-level", default="O1", help="of Apex, where it is used")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     return parser
 

@@ -28,7 +28,7 @@ def build(args):
     return model.to(memory_format=torch.channels_last) if args.channels_last else model
 
 
-def train(model, batches, criterion, optimizer, args):
+def train(model, batches, criterion, optimizer, scheduler, args):
     model.train()
     for images, labels in batches:
         if args.channels_last:
@@ -37,6 +37,7 @@ def train(model, batches, criterion, optimizer, args):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        scheduler.step()
     return loss.item()
 
 
@@ -53,9 +54,10 @@ def main(words=None):
     model = build(args)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9, fused=args.fused)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.steps)
     clock = measure.Clock(args.device)
     batches = clock.steps(measure.picture_batches(images, labels, args))
-    loss = train(model, batches, criterion, optimizer, args)
+    loss = train(model, batches, criterion, optimizer, scheduler, args)
     found = clock.report()
     test = measure.enlarged(test_images, args.size)
     return {**found, "loss": loss, "accuracy": accuracy(model, test, test_labels)}

@@ -7,7 +7,7 @@ import measure
 from resnet import accuracy, build, parse
 
 
-def train(model, batches, criterion, optimizer, scaler, args):
+def train(model, batches, criterion, optimizer, scheduler, scaler, args):
     model.train()
     for images, labels in batches:
         if args.channels_last:
@@ -19,6 +19,7 @@ def train(model, batches, criterion, optimizer, scaler, args):
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
+        scheduler.step()
     return loss.item()
 
 
@@ -29,10 +30,11 @@ def main(words=None):
     model = build(args)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9, fused=args.fused)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.steps)
     scaler = torch.amp.GradScaler("cuda")
     clock = measure.Clock(args.device)
     batches = clock.steps(measure.picture_batches(images, labels, args))
-    loss = train(model, batches, criterion, optimizer, scaler, args)
+    loss = train(model, batches, criterion, optimizer, scheduler, scaler, args)
     found = clock.report()
     with torch.autocast("cuda", dtype=torch.float16):
         return {**found, "loss": loss, "accuracy": accuracy(model, measure.enlarged(test_images, args.size), test_labels)}
