@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 from collections.abc import Mapping
@@ -140,6 +142,7 @@ def _serve() -> None:
         raise click.UsageError("--language-server needs pygls: pip install 'amp-migrate[lsp]'")
     from amp_migrate.command.language_server import make_server
 
+    gc.enable()
     make_server(project_settings).start_io()
 
 
@@ -218,7 +221,13 @@ def project_settings(path: Path, *words: str) -> Settings:
 
 
 def main() -> None:
-    """The command, with its exit code; what interrupts it is the caller's to tell."""
+    """The command, with its exit code; what interrupts it is the caller's to tell.
+
+    What it leaves behind is looked at between the parts of a project, and goes with the process: to look for garbage
+    in the trees of a large project, and to take it apart at the end, took a fifth of the time.
+    """
+    gc.disable()
+    atexit.register(gc.freeze)
     for stream in (sys.stdout, sys.stderr):
         # A file name that the terminal's encoding does not have must not end the run.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

@@ -339,6 +339,30 @@ def test_the_parser_is_imported_only_where_there_is_something_to_migrate(text: s
     assert result.stdout.endswith(f"{slow}\n")
 
 
+COLLECTIONS = """
+import gc
+from amp_migrate.cli import main
+from amp_migrate.engine.parts import in_parts
+
+in_parts.PART_BYTES = 1
+seen = []
+gc.callbacks.append(lambda phase, info: seen.append(info["generation"]) if phase == "start" else None)
+try:
+    main()
+finally:
+    print(seen)
+"""
+
+
+@pytest.mark.parametrize(("files", "collections"), [(1, []), (3, [1, 1])])
+def test_garbage_is_looked_for_between_the_parts_of_a_project_alone(files: int, collections: list[int]) -> None:
+    for number in range(files):
+        Path(f"{number}.py").write_text(OLD)
+    result = in_a_process(".", "--workers", "1", code=COLLECTIONS)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[-1] == str(collections)
+
+
 def test_usage_errors_of_the_script_have_no_traceback() -> None:
     result = in_a_process("--nonsense")
     assert (result.returncode, "Traceback" in result.stderr) == (2, False)

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from amp_migrate.analysis.components import Components
 from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.outcome import FilePlan, Outcome, Part
-from amp_migrate.engine.parts.garbage import collected_later
+from amp_migrate.engine.parts.garbage import collect, collected_later
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding
 from amp_migrate.settings import Dtype, Settings
@@ -108,6 +108,8 @@ def _outcomes(
     for part in parts:
         yield part, migrate_workspace(workspace.focused(part), settings, parsed)
         forget_oldest(parsed)
+        if part is not parts[-1]:
+            collect()
 
 
 def _joined(parts: Sequence[Part], outcomes: dict[Part, Outcome]) -> list[Part]:

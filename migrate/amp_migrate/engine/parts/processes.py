@@ -17,6 +17,7 @@ from amp_migrate.engine.migrate import migrate_workspace
 from amp_migrate.engine.outcome import Outcome, Part
 from amp_migrate.engine.parsed_files import Parsed, forget_oldest
 from amp_migrate.engine.parts import work
+from amp_migrate.engine.parts.garbage import collect
 from amp_migrate.engine.parts.work import Work
 from amp_migrate.engine.problems import refused
 from amp_migrate.engine.source import display_name
@@ -75,6 +76,7 @@ def _end_with_the_parent() -> None:
 
 def _work(part: Part) -> tuple[Outcome, Mapping[Work, int]]:
     workspace, settings = _given
+    collect()
     before = work.done()
     outcome = migrate_workspace(workspace.focused(part), settings, _parsed)
     forget_oldest(_parsed)
