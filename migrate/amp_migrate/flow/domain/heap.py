@@ -40,8 +40,9 @@ class Heap:
 
     def read(self, owner: Atom, name: str, reader: Any) -> Value:
         """What a cell may hold; nothing at all where nobody has stored anything."""
-        self._readers[owner, name][reader] = None
-        return self._cells.get((owner, name), NEVER)
+        cell = (owner, name)
+        self._readers[cell][reader] = None
+        return self._cells.get(cell, NEVER)
 
     def has(self, owner: Atom, name: str) -> bool:
         """Whether something has been stored so far; to be asked about what is stored once."""

@@ -28,10 +28,10 @@ class Interned(type):
         cls._arity = init.__code__.co_argcount - 1 if init else 0
 
     def __call__(cls, *args: Any) -> Any:
-        missing = cls._arity - len(args)
-        if missing:
-            args += cls._defaults[-missing:]
         found = cls._made.get(args)
+        if found is None and (missing := cls._arity - len(args)):
+            args += cls._defaults[-missing:]
+            found = cls._made.get(args)
         if found is None:
             if _RUN.is_on:
                 number = _FIRST_OF_A_RUN + len(_RUN.made)

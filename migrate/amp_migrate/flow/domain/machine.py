@@ -8,7 +8,7 @@ and what the tests on the way came to. Worlds are kept apart, and merged only wh
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from amp_migrate.flow.domain.interned import Numbered, remembered
@@ -102,7 +102,11 @@ class Machine(Numbered):
 
     def but(self, changes: Mapping[Key, Any]) -> Machine:
         """This state with some keys changed; None as a value makes a key unknown."""
-        return self._changed(tuple(changes.items()))
+        known = self._known
+        for key, value in changes.items():
+            if known.get(key) is not value:
+                return self._changed(tuple(changes.items()))
+        return self
 
     @remembered(100_000)
     def _changed(self, changes: tuple[tuple[Key, Any], ...]) -> Machine:
@@ -111,7 +115,8 @@ class Machine(Numbered):
 
     def difference(self, other: Machine) -> dict[Key, Any]:
         """What has to be changed in this state to come to another one."""
-        return dict.fromkeys(self.keys - other.keys) | dict(other.items - self.items)
+        # Of dictionaries, sets take the hashes that are there; of their views, they ask for each anew.
+        return dict.fromkeys(set(self._known).difference(other._known)) | dict(other.items - self.items)
 
     @remembered(100_000)
     def only(self, keys: frozenset[Key]) -> Machine:
@@ -136,6 +141,11 @@ class Machine(Numbered):
     def subjects(self) -> frozenset[Any]:
         """The optimizers, scalers and tensors that something is known of."""
         return frozenset(each for key in self._known for each in key[1:2])
+
+    @remembered(100_000)
+    def made(self) -> frozenset[Any]:
+        """The optimizers that were made on the way."""
+        return frozenset(key[1] for key, value in self._known.items() if key[0] == "made" and value is True)
 
     def gradients(self) -> dict[Any, Grad]:
         """What is in the gradients of each optimizer, and of each tensor with a gradient of its own."""
@@ -187,6 +197,12 @@ def merged(worlds: Iterable[World]) -> Worlds:
     )
 
 
+@remembered(10_000)
+def made_on_some_way(worlds: Worlds) -> frozenset[Any]:
+    """The optimizers that were made on one of some ways."""
+    return frozenset().union(*(each.made() for each in {world.now for world in worlds}))
+
+
 def one_way(worlds: Iterable[World]) -> Worlds:
     """The ways from each entry as one, on which only that is known which is known on all of them."""
     by_entry: dict[Machine, list[Machine]] = defaultdict(list)
@@ -198,7 +214,7 @@ def one_way(worlds: Iterable[World]) -> Worlds:
 def common(states: Sequence[Machine]) -> Machine:
     """What is known in all of some states; what differs is lost."""
     found = Machine(states[0].items.intersection(*(each.items for each in states[1:])))
-    return found.losing(set().union(*(each.keys for each in states)) - found.keys)
+    return found.losing(set().union(*(each._known for each in states)).difference(found._known))
 
 
 class Ways:
@@ -229,18 +245,31 @@ class Ways:
 
 
 def changed(worlds: Worlds, change: Callable[[Machine], Iterable[Machine]]) -> Worlds:
-    """The worlds after something that may leave one of several states behind."""
-    return merged(World(each.entry, each.facts, state) for each in worlds for state in change(each.now))
+    """The worlds after something that may leave one of several states behind, which are asked for once for each."""
+    states: dict[Machine, list[Machine]] = {}
+
+    def after(now: Machine) -> Iterator[Machine]:
+        known = states.get(now)
+        if known is not None:
+            yield from known
+            return
+        found = []
+        for state in change(now):
+            found.append(state)
+            yield state
+        states[now] = found
+
+    return merged(World(each.entry, each.facts, state) for each in worlds for state in after(each.now))
 
 
 def assuming(worlds: Worlds, facts: Facts) -> Worlds:
     """The worlds in which some facts may hold, and which know it now."""
     opposite = {(text, not outcome) for text, outcome, _ in facts}
-    return merged(
-        World(each.entry, each.facts | facts, each.now)
-        for each in worlds
-        if not any((text, outcome) in opposite for text, outcome, _ in each.facts)
-    )
+    both: dict[Facts, Facts | None] = {}  # many ways know the same
+    for known in {each.facts for each in worlds}:
+        is_excluded = any((text, outcome) in opposite for text, outcome, _ in known)
+        both[known] = None if is_excluded else known | facts
+    return merged(World(each.entry, known, each.now) for each in worlds if (known := both[each.facts]) is not None)
 
 
 def assuming_all(worlds: Worlds, facts: Facts) -> Worlds:

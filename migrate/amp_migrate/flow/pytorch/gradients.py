@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
 from amp_migrate.flow.domain import machine as states
@@ -55,6 +55,7 @@ from amp_migrate.flow.domain.machine import (
     changed,
     grad_key,
     made_key,
+    made_on_some_way,
     merged,
 )
 from amp_migrate.flow.domain.tensor import (
@@ -313,8 +314,9 @@ def there(worlds: Worlds, optimizers: Sequence[Atom]) -> Callable[[Machine], lis
 
     Where one of two branches makes it, the other's is not; what is made on none of the ways, somebody else has made.
     """
-    seen = {each for each in optimizers if any(world.now.get(made_key(each)) is True for world in worlds)}
-    return lambda machine: [each for each in optimizers if each not in seen or machine.get(made_key(each))]
+    made = made_on_some_way(worlds)
+    keys = [(each, made_key(each) if each in made else None) for each in optimizers]
+    return lambda machine: [each for each, key in keys if key is None or machine.get(key)]
 
 
 def new_leaf(frame: Frame, leaf: Atom) -> None:
@@ -362,20 +364,26 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
     event.scaler = join(event.scaler, frozenset(each.scaler for each in kinds if each.scaler is not None))
     for site in NOTHING.union(*(each.unread for each in tensors)):
         analysis.event(frame, Act.UNREAD_LOSS, node, site=site, why=analysis.pytorch.called[site])
-    registry = frame.analysis.pytorch.registry
+    are_told_apart = functools.cache(lambda atom: _are_told_apart(frame.analysis.pytorch.registry, atom, reach, surely))
 
-    def change(machine: Machine, targets: Mapping[Atom, bool | None], is_any: bool) -> Iterable[Machine]:
+    def change_of(targets: Mapping[Atom, bool | None], is_any: bool) -> Callable[[Machine], Iterator[Machine]]:
         is_apart = sum(not answer for answer in targets.values()) <= _MOST_UNSURE
-        for kind in kinds:
-            options = []
-            for atom, answer in targets.items():
-                old = machine.grad(atom) or UNKNOWN_GRAD
-                new = _accumulated(old, kind.but(guessed=is_any or not answer))
-                # Of a loss that is computed from these parameters on some ways, there are ways with no gradient.
-                kept = old.but(guessed=old.guessed or not _are_told_apart(registry, atom, reach, surely))
-                options.append([new] if answer or new is kept else [new, kept] if is_apart else [LOST_GRAD])
-            for chosen in product(*options):
-                yield machine.but(dict(zip(map(grad_key, targets), chosen, strict=True)))
+        keys = [grad_key(each) for each in targets]
+
+        @functools.cache
+        def options(kind: Grad, atom: Atom, old: Grad) -> list[Grad]:
+            new = _accumulated(old, kind.but(guessed=is_any or not targets[atom]))
+            # Of a loss that is computed from these parameters on some ways, there are ways with no gradient.
+            kept = old.but(guessed=old.guessed or not are_told_apart(atom))
+            return [new] if targets[atom] or new is kept else [new, kept] if is_apart else [LOST_GRAD]
+
+        def change(machine: Machine) -> Iterator[Machine]:
+            for kind in kinds:
+                grads = [options(kind, atom, machine.grad(atom) or UNKNOWN_GRAD) for atom in targets]
+                for chosen in product(*grads):
+                    yield machine.but(dict(zip(keys, chosen, strict=True)))
+
+        return change
 
     worlds: list[World] = []
     frame.task.touched.add(AGAIN)
@@ -383,9 +391,7 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
         targets, is_any = _targets(frame, *leaves)
         is_any |= len(kinds) > 1
         frame.task.touched.update(map(grad_key, targets))
-        worlds += changed(
-            assuming_all(frame.now.worlds, facts), functools.partial(change, targets=targets, is_any=is_any)
-        )
+        worlds += changed(assuming_all(frame.now.worlds, facts), change_of(targets, is_any))
     frame.now.worlds = merged(worlds)
     _clear_graph(frame)
 
@@ -1071,6 +1077,7 @@ def handed_on(frame: Frame, value: Value, node: ast.AST) -> None:
     def change(machine: Machine) -> Iterable[Machine]:
         yield machine.but({key: UNKNOWN_GRAD if key[0] == "grad" else None for key in concerned(machine)})
 
+    @functools.cache
     def concerned(machine: Machine) -> set[Key]:
         known = machine.gradients()
         return {key for key in machine.keys if key[0] != "made" and any(each in key for each in gone)} | {
