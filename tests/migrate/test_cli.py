@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -337,6 +338,27 @@ def test_the_parser_is_imported_only_where_there_is_something_to_migrate(text: s
     result = in_a_process(".", code=SLOW_MODULES)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.endswith(f"{slow}\n")
+
+
+IMPORTED = """
+import sys
+from amp_migrate.cli import main
+try:
+    main()
+finally:
+    print(sorted(sys.modules))
+"""
+# For writing, for other forms of the report, for several processes, for patterns of files.
+UNUSED = {"asyncio", "ctypes", "hashlib", "multiprocessing", "pathspec", "pygls", "rich", "secrets", "torch"}
+
+
+def test_a_run_on_one_file_that_writes_nothing_imports_nothing_that_it_does_not_use() -> None:
+    Path("a.py").write_text("import torch\n\nscaler = torch.cuda.amp.GradScaler()\n")
+    result = in_a_process("--check", "a.py", code=IMPORTED)
+    assert (result.returncode, result.stderr) == (1, "")
+    imported = set(ast.literal_eval(result.stdout.splitlines()[-1]))
+    assert imported & UNUSED == set()
+    assert imported & {f"amp_migrate.report.forms.{each}" for each in ("json_report", "sarif", "github")} == set()
 
 
 COLLECTIONS = """

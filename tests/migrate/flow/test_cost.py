@@ -406,3 +406,40 @@ plain = twice(model, torch.ones(4, 4, device="cuda"))
         if isinstance(target, ast.Name) and target.id in ("low", "plain")
     }
     assert found == {"low": [True], "plain": [False]}
+
+
+def test_what_a_loss_reaches_is_asked_once_however_many_ways_lead_to_its_backward(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: Counter[str] = Counter()
+    told_apart, accumulated = gradients._are_told_apart, gradients._accumulated
+
+    def telling_apart(*given: Any) -> bool:
+        asked["told apart"] += 1
+        return told_apart(*given)
+
+    def accumulating(*given: Any) -> Any:
+        asked["accumulated"] += 1
+        return accumulated(*given)
+
+    monkeypatch.setattr(gradients, "_are_told_apart", telling_apart)
+    monkeypatch.setattr(gradients, "_accumulated", accumulating)
+
+    def work(tests: int) -> Counter[str]:
+        asked.clear()
+        made = "".join(
+            f"net{n} = nn.Linear(4, 4).cuda()\nopt{n} = optim.SGD(net{n}.parameters(), lr=0.1)\n" for n in range(2)
+        )
+        tested = "".join(
+            f"    if flags[{n}]:\n        opt{n % 2}.zero_grad()\n    if other[{n}]:\n        opt{n % 2}.step()\n"
+            for n in range(tests)
+        )
+        loss = "    loss = net0(x.cuda()).mean()\n    if args.both:\n        loss = loss + net1(x.cuda()).mean()\n"
+        step = "    scaler.scale(loss).backward()\n    scaler.step(opt0)\n    scaler.update()\n"
+        text = f"{HEAD}{made}scaler = torch.amp.GradScaler('cuda')\nfor x in loader:\n{loss}{tested}{step}"
+        counted({"a.py": text}, ["a.py"])
+        return Counter(asked)
+
+    asked_about = work(4)
+    assert 0 < asked_about["told apart"] <= 24  # of two optimizers, in each round; once it was 456
+    assert asked_about["accumulated"] <= 120

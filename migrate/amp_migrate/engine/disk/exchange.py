@@ -6,7 +6,6 @@ is exchanged can be looked at afterwards, and goes back without a byte of new sp
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import sys
@@ -30,9 +29,9 @@ def exchange(folder: Folder, one: str, other: str) -> None:
     call = _system_call()
     if call is not None and folder.descriptor >= 0:
         at = folder.descriptor
-        if call(at, os.fsencode(one), at, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        number = call(at, os.fsencode(one), at, os.fsencode(other), _RENAME_EXCHANGE)
+        if number == 0:
             return
-        number = ctypes.get_errno()
         if number not in _UNABLE:
             raise OSError(number, os.strerror(number), other)
     _in_steps(folder, one, other)
@@ -62,11 +61,13 @@ def _in_steps(folder: Folder, one: str, other: str) -> None:
 
 @cache
 def _system_call() -> Callable[[int, bytes, int, bytes, int], int] | None:
+    """The call of the system, which gives the number of what went wrong, or 0; None where it has none."""
+    import ctypes  # most runs write nothing, and take a hundredth of their time to load it
+
     name = {"linux": "renameat2", "darwin": "renameatx_np"}.get(sys.platform)
     function = None if name is None else getattr(ctypes.CDLL(None, use_errno=True), name, None)
     if function is None:
         return None
     function.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
     function.restype = ctypes.c_int
-    call: Callable[[int, bytes, int, bytes, int], int] = function
-    return call
+    return lambda *given: 0 if function(*given) == 0 else ctypes.get_errno()

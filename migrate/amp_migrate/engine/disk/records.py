@@ -9,7 +9,6 @@ stands for the folder that all files of the run are in.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import os
@@ -231,6 +230,8 @@ def kept_records(*, wait: bool = True) -> Iterator[Records | None]:
 
 def digest(data: bytes) -> str:
     """The SHA-256 of bytes, as hexadecimal digits."""
+    import hashlib  # most runs write nothing, and a part of it is OpenSSL
+
     return hashlib.sha256(data).hexdigest()
 
 

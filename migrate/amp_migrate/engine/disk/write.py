@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -189,7 +189,7 @@ def temporary_name(token: str, index: int) -> str:
 
 def new_token() -> str:
     """What the temporary files of a run have in their names, and no other file."""
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()
 
 
 def _exchange(folder: Folder, swap: Swap, expected: bytes) -> None:

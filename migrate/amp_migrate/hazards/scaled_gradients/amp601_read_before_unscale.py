@@ -151,7 +151,7 @@ def _is_without_scale(script: Script, course: Course, event: Event) -> bool:
     if start is None:
         return False
     tests = steady(script.flowing.tests(course.file, event.statement), start)
-    ways = [way for each in backwards for way in script.chains.to(each, start)]
+    ways = [way for each in backwards for way in script.flowing.chains.to(each, start)]
     return bool(ways) and all(exclude(tests, way) for way in ways)
 
 

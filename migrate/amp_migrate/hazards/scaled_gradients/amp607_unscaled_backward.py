@@ -160,7 +160,7 @@ def _beside(script: Script) -> Iterator[Hazard]:
         tests = steady(tests_of(divides), divides.code)
         for optimizer in _kept(divides, TRUE):
             own = [each for each in backwards if optimizer in each.optimizer]
-            ways = {each: [*script.chains.to(each, divides.code)] for each in own}
+            ways = {each: [*script.flowing.chains.to(each, divides.code)] for each in own}
             # The tests under which the scaler divides are those under which it scales: no other switch decides of it.
             is_switch = any(tests <= way for each in own if each.scaler & divides.scaler for way in ways[each])
             for plain in (each for each in own if each.units == PURE and is_switch):
@@ -193,7 +193,7 @@ def _not_cleared(script: Script) -> Iterator[Hazard]:
         is_spared &= bool(own) or (is_read and step.optimizer <= made)
         node = script.flowing.interpreted.node_at(script.file, step.site)
         scaled = (each for each in questions.events(flow.Act.BACKWARD) if each.scaler & step.scaler)
-        is_spared &= not any(True for each in handing_on for _ in script.chains.to(each, step.code))
+        is_spared &= not any(True for each in handing_on for _ in script.flowing.chains.to(each, step.code))
         if node is not None and is_spared and any(_adds_to_spent(each, step) for each in scaled):
             what = script.file.tree.quote(node)
             message = f"nothing clears the gradients of {what}, and those of the next scaled loss are added to them"

@@ -15,7 +15,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.library import Library
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.casts import Casts
-from amp_migrate.flow.chains import in_all
+from amp_migrate.flow.chains import CallChains, in_all
 from amp_migrate.flow.domain.atoms import NEVER, Atom, Value, one
 from amp_migrate.flow.domain.machine import Facts, Machine
 from amp_migrate.flow.events import Act, Event
@@ -75,6 +75,11 @@ class Flowing:
     def questions(self) -> Questions:
         """Everything else that may be asked."""
         return self.interpreted.questions
+
+    @cached_property
+    def chains(self) -> CallChains:
+        """The tests on the ways through the program, from call to call."""
+        return CallChains(self.questions.analysis)
 
     @cached_property
     def casts(self) -> Casts:

@@ -12,7 +12,6 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.imported import imported_names
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.flow.chains import CallChains
 from amp_migrate.hazards.seen import autocast_regions
 from amp_migrate.hazards.seen.autocast_regions import AutocastRegion
 from amp_migrate.hazards.seen.course import Course, courses
@@ -54,11 +53,6 @@ class Script:
     def courses(self) -> tuple[Course, ...]:
         """How each function uses each scaler."""
         return tuple(courses(self.file, self.flowing)) if _SCALES.search(self.file.tree.text) else ()
-
-    @cached_property
-    def chains(self) -> CallChains:
-        """The tests on the ways through it, from call to call."""
-        return CallChains(self.flowing.questions.analysis)
 
     @cached_property
     def regions(self) -> dict[cst.CSTNode, AutocastRegion]:

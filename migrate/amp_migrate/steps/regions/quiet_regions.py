@@ -81,8 +81,9 @@ class _Placer:
         self._close(span)
 
     def _is_forward(self, statement: Statement) -> bool:
-        is_quiet = self.finder.calls_module(statement) and self.is_quiet(statement)
-        return is_quiet and not _only_sets(self.finder, statement) and not self.finder.may_train(statement)
+        # Most statements are not quiet; whether something runs a module may take other files to know.
+        runs = self.is_quiet(statement) and self.finder.calls_module(statement)
+        return runs and not _only_sets(self.finder, statement) and not self.finder.may_train(statement)
 
     def _close(self, span: _Span | None) -> None:
         if span is not None:
