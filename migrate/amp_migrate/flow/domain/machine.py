@@ -265,11 +265,9 @@ def changed(worlds: Worlds, change: Callable[[Machine], Iterable[Machine]]) -> W
 def assuming(worlds: Worlds, facts: Facts) -> Worlds:
     """The worlds in which some facts may hold, and which know it now."""
     opposite = {(text, not outcome) for text, outcome, _ in facts}
-    both: dict[Facts, Facts | None] = {}  # many ways know the same
-    for known in {each.facts for each in worlds}:
-        is_excluded = any((text, outcome) in opposite for text, outcome, _ in known)
-        both[known] = None if is_excluded else known | facts
-    return merged(World(each.entry, known, each.now) for each in worlds if (known := both[each.facts]) is not None)
+    known = {each.facts for each in worlds}  # many ways know the same
+    both = {each: each | facts for each in known if not any((text, so) in opposite for text, so, _ in each)}
+    return merged(World(each.entry, both[each.facts], each.now) for each in worlds if each.facts in both)
 
 
 def assuming_all(worlds: Worlds, facts: Facts) -> Worlds:
