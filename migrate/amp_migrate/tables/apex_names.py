@@ -26,6 +26,8 @@ SHIM = "amp_shim"
 USE_SHIM = "it runs on amp_shim, which keeps Apex's meaning"
 # What follows for one that the shim cannot serve as a whole.
 AN_OLD_APEX = "it needs an Apex that still has this FP16_Optimizer"
+# What follows for one whose own native AMP runs wherever Apex is not installed.
+NATIVE_TODAY = "where Apex is not installed it trains with native AMP of its own, as it does today"
 # Modules of Apex that the shim has under another name.
 SHIM_MODULES = {
     "amp_C": "amp_shim.multi_tensor_apply.amp_c",

@@ -159,3 +159,18 @@ def test_what_raises_where_apex_is_missing_need_not_be_the_same_behind_it(wrong:
     assert "where apex is not installed" in wrong(before.replace(handled, quiet), after.replace(handled, quiet))
     changed = ("for x in batches:", "args.fp16 = bool(batches)\n    for x in batches:")
     assert "where apex is not installed" in wrong(before.replace(*changed), after.replace(*changed))
+
+
+def test_what_only_an_untaken_branch_imports_may_be_renamed(wrong: Check) -> None:
+    before = """
+    import torch
+    try:
+        from apex import amp
+    except ImportError:
+        from torch.cuda.amp import GradScaler
+    def make():
+        return GradScaler()
+    """
+    after = before.replace("torch.cuda.amp", "torch.amp").replace("GradScaler()", 'GradScaler("cuda")')
+    assert wrong(before, after) == ""
+    assert wrong(before, after.replace("return ", "return not ")) != ""

@@ -228,3 +228,80 @@ def test_a_flag_that_is_set_beside_native_amp_is_never_set(wrong: Check) -> None
         "    if use_apex:\n        model", "    use_apex = use_apex or args.old\n    if use_apex:\n        model"
     )
     assert "another program" in wrong(given, ALWAYS)
+
+
+INSTALLED = """
+import torch
+try:
+    from apex import amp
+    KIND = "apex"
+except ImportError:
+    print("no Apex")
+    from torch.cuda import amp
+    KIND = "torch"
+def main(model, optimizer, loader):
+    if KIND == "apex":
+        model, optimizer = amp.initialize(model, optimizer)
+    else:
+        scaler = amp.GradScaler()
+    run(model, optimizer, loader)
+"""
+FALLEN_BACK = """
+import torch
+from torch import amp
+KIND = "torch"
+def main(model, optimizer, loader):
+    scaler = amp.GradScaler("cuda")
+    run(model, optimizer, loader)
+"""
+
+
+def test_what_runs_where_the_import_of_apex_fails(wrong: Check) -> None:
+    assert wrong(INSTALLED, FALLEN_BACK) == ""
+    flag = {'KIND = "apex"': "FOUND = 1", 'KIND = "torch"': "FOUND = 0", 'if KIND == "apex"': "if FOUND"}
+    texts = [INSTALLED, FALLEN_BACK]
+    for old, new in flag.items():
+        texts = [each.replace(old, new) for each in texts]
+    assert wrong(*texts) == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    from apex import amp\n", "    from apex import amp\n    import horovod\n"),
+        ("    from torch.cuda import amp\n", "    from torch.cuda import amp\n    tell()\n    raise\n"),
+        ('    KIND = "apex"\n', '    KIND = "apex"\n    LEVEL = choose()\n'),
+    ],
+)
+def test_a_guard_that_does_more_has_not_fallen_back(old: str, new: str, wrong: Check) -> None:
+    assert wrong(INSTALLED.replace(old, new), FALLEN_BACK) != ""
+
+
+NONE = """
+import torch
+try:
+    from apex import amp
+except ImportError:
+    amp = None
+def main(model, optimizer, loader):
+    if amp is None:
+        scaler = torch.amp.GradScaler("cuda")
+    else:
+        model, optimizer = amp.initialize(model, optimizer)
+    run(model, optimizer, loader)
+"""
+NOT_ASKED = """
+import torch
+def main(model, optimizer, loader):
+    scaler = torch.amp.GradScaler("cuda")
+    run(model, optimizer, loader)
+"""
+
+
+def test_apex_that_is_none(wrong: Check) -> None:
+    assert wrong(NONE, NOT_ASKED) == ""
+    assert wrong(NONE.replace("amp is None", "amp == None"), NOT_ASKED) == ""
+    told = NONE.replace("    else:", "        tell()\n    else:\n        say()")
+    assert wrong(told, NOT_ASKED.replace("    run", "    tell()\n    run")) == ""
+    assert "another program" in wrong(told, NOT_ASKED)
+    assert "another program" in wrong(NONE.replace("    amp = None", "    amp = make()"), NOT_ASKED)

@@ -129,6 +129,11 @@ class Program:
             file.choices = tuple(fold.choices)
             file.needs = set(map(_label, fold.needs))
             file.scopes = Scopes(tree, name, text)
+            # What is there everywhere, and only branches import that are not taken, code says that never runs here.
+            for word, fulls in scopes.module.imports.items():
+                if word not in file.scopes.module.names and all(each.startswith("torch.") for each in fulls):
+                    file.scopes.module.names.add(word)
+                    file.scopes.module.imports[word] = fulls
         for node, scope in file.scopes.statements:
             if isinstance(node, (ast.Import, ast.ImportFrom)) and self._is_missing(node):
                 file.needs.add(_label(scope))

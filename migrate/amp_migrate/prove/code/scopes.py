@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from amp_migrate.tables.apex_names import AMP, API
+from amp_migrate.tables.signatures import FORMS
+
 Definition: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef"
 Function: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -70,13 +73,20 @@ class Scope:
 
 
 def imported_name(node: ast.expr, scope: Scope) -> str:
-    """The full name of what an expression names, by the imports of its scope; empty where it is no import's."""
-    if isinstance(node, ast.Attribute):
-        base = imported_name(node.value, scope)
-        return f"{base}.{node.attr}" if base else ""
-    at = scope.find(node.id) if isinstance(node, ast.Name) else None
-    found = at.imports.get(node.id, set()) if at is not None and isinstance(node, ast.Name) else set()
+    """The full name of what an expression names, by the imports of its scope; empty where it is no import's.
+
+    Where `amp` is Apex's or PyTorch's, as was found, it is that which has what is asked of it.
+    """
+    found = _imported_names(node, scope)
     return next(iter(found)) if len(found) == 1 else ""
+
+
+def _imported_names(node: ast.expr, scope: Scope) -> set[str]:
+    if isinstance(node, ast.Attribute):
+        found = {f"{base}.{node.attr}" for base in _imported_names(node.value, scope)}
+        return found if len(found) < 2 else found & {*FORMS, *(f"{AMP}.{each}" for each in API)}
+    at = scope.find(node.id) if isinstance(node, ast.Name) else None
+    return at.imports.get(node.id, set()) if at is not None and isinstance(node, ast.Name) else set()
 
 
 class Scopes:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from amp_migrate.prove.code.public_names import AUTOCAST, SCALERS, public
-from amp_migrate.prove.code.scopes import DEFINITIONS, Scope, Scopes, heads, imported_name, parameters
+from amp_migrate.prove.code.scopes import DEFINITIONS, Scope, Scopes, heads, imported_name, last_word, parameters
 
 ON = True  # what a flag is where it is set
 OFF = False
@@ -25,6 +25,11 @@ class Question:
     key: _Key
     value: object
     code: str
+
+    def is_chosen_by(self, value: object) -> bool:
+        """Whether it is so once a constant is given to what it asks for."""
+        is_flag = self.value is ON or self.value is OFF
+        return bool(value) is self.value if is_flag else value == self.value
 
 
 @dataclass(frozen=True)
@@ -163,7 +168,7 @@ class Chooser:
 
     def _atoms(self, test: ast.expr, scope: Scope) -> Iterator[Question]:
         """What has to be so for a test to be true."""
-        for each in map(flag_of, parts_of(test)):
+        for each in (flag_of(part, scope) for part in parts_of(test)):
             if (flag := self.flag(each, scope)) is not None:
                 if not self._is_fixed(each, scope):
                     yield flag
@@ -234,9 +239,13 @@ class Chooser:
             for each in ast.iter_child_nodes(node):
                 yield from self._under(each, inner, is_meant, known, asks_enabled)
             return
-        parts = [self._said(flag_of(each), scope) for each in parts_of(node.test) if not self._is_fixed(each, scope)]
+        parts = [
+            self._said(flag_of(each, scope), scope) for each in parts_of(node.test) if not self._is_fixed(each, scope)
+        ]
         any_of = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.Or) else []
-        failed = [f"not ({self._said(flag_of(each), scope)})" for each in any_of] or [f"not ({' and '.join(parts)})"]
+        failed = [f"not ({self._said(flag_of(each, scope), scope)})" for each in any_of] or [
+            f"not ({' and '.join(parts)})"
+        ]
         for block, conditions in ((node.body, parts), (node.orelse, failed)):
             for each in block if isinstance(block, list) else [block]:
                 yield from self._under(each, inner, is_meant, (*known, *conditions), asks_enabled)
@@ -302,21 +311,31 @@ def _constant(node: ast.expr, scope: Scope) -> object:
     return _Member(ast.unparse(node)) if is_named else True
 
 
-def flag_of(test: ast.expr) -> ast.expr:
+def flag_of(test: ast.expr, scope: Scope) -> ast.expr:
     """What a test asks to be set, `flag` of `flag is True`; any other test as it is."""
-    asked = compared_with_truth(test)
+    asked = compared_with_truth(test, scope)
     return asked[0] if asked is not None and asked[1] else test
 
 
-def compared_with_truth(test: ast.expr) -> tuple[ast.expr, bool] | None:
-    """What a test compares with True or False, and what that has to be; None for any other test."""
+def compared_with_truth(test: ast.expr, scope: Scope) -> tuple[ast.expr, bool] | None:
+    """What a test compares with True or False, and what that has to be; None for any other test.
+
+    What is Apex or None is true where it is not None.
+    """
     other = test.comparators[0] if isinstance(test, ast.Compare) and len(test.ops) == 1 else None
-    if not isinstance(test, ast.Compare) or not isinstance(other, ast.Constant) or not isinstance(other.value, bool):
+    if not isinstance(test, ast.Compare) or not isinstance(other, ast.Constant):
+        return None
+    if not (isinstance(other.value, bool) or (other.value is None and _is_apex_or_none(test.left, scope))):
         return None
     is_negated = isinstance(test.ops[0], (ast.IsNot, ast.NotEq))
     if not is_negated and not isinstance(test.ops[0], (ast.Is, ast.Eq)):
         return None
-    return test.left, other.value is not is_negated
+    return test.left, bool(other.value) is not is_negated
+
+
+def _is_apex_or_none(node: ast.expr, scope: Scope) -> bool:
+    at = scope.find(node.id) if isinstance(node, ast.Name) else None
+    return imported_name(node, scope) == "apex.amp" and at is not None and last_word(node) not in at.assigned
 
 
 def parts_of(test: ast.expr) -> Iterator[ast.expr]:

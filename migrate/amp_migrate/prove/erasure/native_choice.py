@@ -127,21 +127,19 @@ class _Chosen:
             elif isinstance(node, ast.If) and node in self._always:
                 edits += [(node.test, node.test, "True"), (node.orelse[0], node.orelse[-1], "pass")]
             elif isinstance(node, ast.Try) and self._asks_for_apex(node, scope):
-                edits.append((node, node, "; ".join(map(ast.unparse, node.handlers[0].body))))
+                edits.append((node, node, _instead(node)))
         return _edited(self._chooser.text, edits)
 
     def _asks_for_apex(self, node: ast.Try, scope: Scope) -> bool:
-        """Whether a `try` sets a flag that chooses Apex, where its import succeeds, and names another import else."""
-        handlers = [each.body for each in node.handlers]
-        if len(handlers) != 1 or node.orelse or node.finalbody or not all(map(_is_plain, handlers[0])):
+        """Whether a `try` chooses Apex, where its import succeeds, and does nothing else."""
+        tried = [*node.body, *node.orelse]
+        if len(node.handlers) != 1 or node.finalbody or not all(map(_is_for_apex, tried)):
             return False
-        flags = {each.key for each in self._choices if each.value is ON}
-        given = [(target, each.value) for each in node.body if isinstance(each, ast.Assign) for target in each.targets]
+        given = [(target, each.value) for each in tried if isinstance(each, ast.Assign) for target in each.targets]
         return any(
             isinstance(value, ast.Constant)
-            and value.value is True
-            and (flag := self._chooser.flag(target, scope))
-            and flag.key in flags
+            and (flag := self._chooser.flag(target, scope)) is not None
+            and any(each.key == flag.key and each.is_chosen_by(value.value) for each in self._choices)
             for target, value in given
         )
 
@@ -168,7 +166,7 @@ class _Chosen:
 
     def _answer(self, node: ast.expr, scope: Scope) -> str | None:
         """A question as it is where native AMP is chosen; None where it stays what it is."""
-        compared = compared_with_truth(node)
+        compared = compared_with_truth(node, scope)
         if compared is not None and (inner := self._answer(compared[0], scope)) in ("True", "False"):
             return str(inner == str(compared[1]))
         if isinstance(node, ast.Compare) and (asked := self._chooser.asked(node, scope)) is not None:
@@ -222,8 +220,21 @@ def _conditions(apex: Question, native: Question | None) -> Iterator[str]:
         yield native.code
 
 
-def _is_plain(statement: ast.stmt) -> bool:
-    return isinstance(statement, (ast.Import, ast.ImportFrom, ast.Assign, ast.Pass))
+def _is_for_apex(statement: ast.stmt) -> bool:
+    """Whether a statement imports something of Apex, or says that it is there: sets a flag, prints."""
+    if isinstance(statement, ast.ImportFrom):
+        return (statement.module or "").partition(".")[0] == "apex"
+    if isinstance(statement, ast.Import):
+        return all(each.name.partition(".")[0] == "apex" for each in statement.names)
+    is_plain = isinstance(statement, ast.Assign) and not any(isinstance(e, ast.Call) for e in ast.walk(statement))
+    return is_plain or isinstance(statement, (ast.Expr, ast.Pass))
+
+
+def _instead(node: ast.Try) -> str:
+    """What runs where the import of a `try` fails, as code, but for what it says of that."""
+    kept = [each for each in node.handlers[0].body if not isinstance(each, ast.Expr)]
+    lines = "\n".join(map(ast.unparse, kept or [ast.Pass()])).split("\n")
+    return f"\n{' ' * node.col_offset}".join(lines)
 
 
 def _edited(text: str, edits: list[tuple[ast.AST, ast.AST, str]]) -> str:
@@ -241,7 +252,7 @@ def _edited(text: str, edits: list[tuple[ast.AST, ast.AST, str]]) -> str:
     whole, at, found = b"".join(lines), 0, []
     for begin, end, new in sorted(spans, key=lambda each: (each[0], -each[1])):
         if begin >= at:  # else it stands in code that another edit has taken
-            line_ends = b"\n" * whole[begin:end].count(b"\n")
+            line_ends = b"\n" * (whole[begin:end].count(b"\n") - new.count("\n"))
             is_code = begin in statements
             new_code = new.encode() + line_ends if is_code else b"(" + new.encode() + line_ends + b")"
             found += [whole[at:begin], new_code if line_ends else new.encode()]

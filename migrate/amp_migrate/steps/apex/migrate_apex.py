@@ -29,6 +29,7 @@ from amp_migrate.plan.move import Move, Refusal
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Apex, Dtype
 from amp_migrate.steps.apex.beside.read_beside import Beside, read_beside
+from amp_migrate.steps.apex.beside.without_apex import is_native_without_apex
 from amp_migrate.steps.apex.initialize.first_time import made_with_object
 from amp_migrate.steps.apex.initialize.in_helper import lifted
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
@@ -63,7 +64,7 @@ from amp_migrate.steps.scaler.made_first import make_first
 from amp_migrate.steps.statements.bodies import bodies
 from amp_migrate.steps.told_beside import told_beside
 from amp_migrate.steps.write.write_route import write_arguments
-from amp_migrate.tables.apex_names import AN_OLD_APEX, SHIM_SINCE, USE_SHIM
+from amp_migrate.tables.apex_names import AN_OLD_APEX, NATIVE_TODAY, SHIM_SINCE, USE_SHIM
 from amp_migrate.trees.nodes import Statement, last_word, nested_statements
 from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
@@ -84,7 +85,7 @@ class ApexMigration:
         self._unwanted: set[File] = set()
         self._native: set[File] = set()
         self._on_shim: set[File] = set()
-        self._left: set[File] = set()  # what no shim has, either: it runs with an Apex that has all of it
+        self._left: set[File] = set()  # what runs with an Apex that has all of it, or without one
         self._has_shim = settings.target_torch >= SHIM_SINCE and settings.apex is not Apex.NATIVE
 
     def _is_wanted(self, script: Files) -> bool:
@@ -155,12 +156,14 @@ class ApexMigration:
         if self.settings.apex is not Apex.SHIM:
             native = (*native, *_carried_along(files, native))
         needs_apex = any(map(has_later_wrapper, files))
-        has_shim = self._has_shim and not needs_apex
+        # The shim would put Apex's branches into force where the native ones run by now.
+        runs_natively = self.settings.apex is not Apex.SHIM and is_native_without_apex(files)
+        has_shim = self._has_shim and not needs_apex and not runs_natively
         if has_shim:
             self._on_shim.update(files)
         elif self._has_shim:
             self._left.update(files)
-        instead = AN_OLD_APEX if needs_apex else ""
+        instead = AN_OLD_APEX if needs_apex else NATIVE_TODAY if runs_natively else ""
         return Move((), tuple(_told_of_shim(native, has_shim=has_shim, instead=instead)))
 
     def _to_native(self, script: ApexScript) -> Move | tuple[Refusal, ...]:
@@ -331,7 +334,8 @@ def _carried_along(files: Files, refusals: Sequence[Refusal]) -> Iterator[Refusa
 def _told_of_shim(refusals: Iterable[Refusal], *, has_shim: bool, instead: str = "") -> Iterator[Finding]:
     """What is said of scripts that are not native; `instead`: what follows where the shim does not serve them."""
     kind = Kind.NOTE if has_shim else Kind.LEFT
-    outcome = "kept on amp_shim instead of native AMP" if has_shim else "left on Apex"
+    outcome = "left as it was" if instead == NATIVE_TODAY else "left on Apex"
+    outcome = "kept on amp_shim instead of native AMP" if has_shim else outcome
     for each in dict.fromkeys(refusals):
         hint = each.hint if has_shim or each.hint != USE_SHIM else instead
         yield Finding.at(each.file.tree, each.node, APEX_ON_SHIM.code, kind, f"{outcome}: {each.reason}", hint)

@@ -101,7 +101,7 @@ class Asked:
             both = [self._answer(file, each) for each in (node.left, node.right)]
             decides = isinstance(node.operator, cst.Or)
             return decides if decides in both else None if None in both else not decides
-        if (compared := compared_with_truth(node)) is not None:
+        if (compared := compared_with_truth(file, node)) is not None:
             inner = self._answer(file, compared[0])
             return None if inner is None else inner is compared[1]
         if self._is_flag:
@@ -148,8 +148,9 @@ class Asked:
             return None if function is None else self._parameters(file, flag).get(function)
         if "." in flag:
             return flag if flag.partition(".")[0] == file.tree.code(node).partition(".")[0] else None
-        is_seen = isinstance(node, cst.Name) and file.scopes.of(node).find(flag) is not None
-        return flag if is_seen else None
+        bound = file.scopes.of(node).lookup(flag)
+        is_set = isinstance(node, cst.Name) or all(file.tree.order[e.node] < file.tree.order[node] for e in bound)
+        return flag if bound and is_set else None
 
     def widened(self, file: File, node: cst.Name | cst.Attribute) -> tuple[cst.BaseExpression, Code] | None:
         """A question for native AMP, and the one that counts what chose Apex."""

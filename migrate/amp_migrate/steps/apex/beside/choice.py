@@ -43,7 +43,7 @@ def find_choice(project: Project, file: File, statement: Statement) -> Choice | 
     What is installed is asked for last: beside another question, it says only whether that may be asked.
     """
     apex = conditions(file, statement)
-    natives = list(_natively(file))
+    natives = list(natively(file))
     for is_open in (True, False):
         found = {each for native in natives for each in _choices(project, file, apex, native, is_open=is_open)}
         if found:
@@ -51,7 +51,7 @@ def find_choice(project: Project, file: File, statement: Statement) -> Choice | 
     return None
 
 
-def _natively(file: File) -> Iterator[frozenset[Condition]]:
+def natively(file: File) -> Iterator[frozenset[Condition]]:
     """What is true wherever a file casts or scales by itself."""
     for node in file.tree.every(cst.Name, cst.Attribute):
         if not isinstance(file.tree.parents[node], NAMING) and names_amp(file, node):

@@ -11,8 +11,18 @@ import libcst as cst
 from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.plan.code import source
+from amp_migrate.steps.apex.uses.amp_tests import is_amp_or_none, is_none_without_apex
 from amp_migrate.steps.statements.amp_signs import GRAD_SCALER
-from amp_migrate.trees.nodes import Block, Statement, block_of, find, is_constant, parts_of, statements
+from amp_migrate.trees.nodes import (
+    Block,
+    Statement,
+    block_of,
+    compared_with_none,
+    find,
+    is_constant,
+    parts_of,
+    statements,
+)
 
 _COMPARED = {cst.Equal: "==", cst.In: "in", cst.Is: "is"}
 _NEGATED = {cst.NotEqual: "==", cst.NotIn: "in", cst.IsNot: "is"}
@@ -72,12 +82,13 @@ def implied(file: File, found: Iterable[Condition]) -> Iterator[Condition]:
 
 
 def is_fixed(file: File, test: cst.BaseExpression) -> bool:
-    """Whether a test only asks what is installed: the module gives its name True and False."""
+    """Whether a test only asks what is installed: the module gives its name True and False, or it is `apex.amp`."""
     if isinstance(test, cst.Call):
         return file.names.callee(test) in _INSTALLED
     values = [each.value for each in object_bindings(file, test)]
     is_of_module = isinstance(test, cst.Name) and file.scopes.of(test).find(test.value) is file.scopes.module
-    return is_of_module and all(is_constant(each, "True") or is_constant(each, "False") for each in values)
+    is_flag = all(is_constant(each, "True") or is_constant(each, "False") for each in values)
+    return is_of_module and (is_flag or (is_amp_or_none(file, test) and is_none_without_apex(file, test)))
 
 
 def _around(file: File, node: cst.CSTNode) -> list[Condition]:
@@ -134,8 +145,14 @@ def _none(file: File, test: cst.BaseExpression) -> list[Condition]:
     return [_condition(file, test).negated]
 
 
-def compared_with_truth(test: cst.BaseExpression) -> tuple[cst.BaseExpression, bool] | None:
-    """What a test compares with True or False, and what that has to be; None for any other test."""
+def compared_with_truth(file: File, test: cst.BaseExpression) -> tuple[cst.BaseExpression, bool] | None:
+    """What a test compares with True or False, and what that has to be; None for any other test.
+
+    What is `apex.amp` or None is true where it is not None.
+    """
+    asked = compared_with_none(test)
+    if asked is not None and is_amp_or_none(file, asked[0]):
+        return asked
     other = test.comparisons[0] if isinstance(test, cst.Comparison) and len(test.comparisons) == 1 else None
     if other is None or type(other.operator) not in (cst.Is, cst.Equal, cst.IsNot, cst.NotEqual):
         return None
@@ -159,7 +176,7 @@ def meant(file: File, node: cst.BaseExpression) -> str:
 def _condition(file: File, test: cst.BaseExpression) -> Condition:
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         return _condition(file, test.expression).negated
-    if (compared := compared_with_truth(test)) is not None:
+    if (compared := compared_with_truth(file, test)) is not None:
         inner = _condition(file, compared[0])
         return inner if compared[1] else inner.negated
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:

@@ -18,6 +18,7 @@ from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.beside.asked import Asked
 from amp_migrate.steps.apex.beside.choice import find_choice
 from amp_migrate.steps.apex.beside.idle_holder import Definition, idle_holder
+from amp_migrate.steps.apex.beside.native_handler import does_more, native_handler
 from amp_migrate.steps.apex.beside.never_set import find_flag
 from amp_migrate.steps.apex.beside.other_loss import other_loss
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_uses
@@ -74,15 +75,20 @@ def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | N
         if isinstance(around, cst.IfExp) and around.test is node:
             parts.append(around.orelse if answer else around.body)
     dead = {each for part in parts for each in walk(part)}
+    answered = {each for _, question, _ in known for each in walk(question)}
     for file in files:
         for call in file.calls:
             if call in dead and names_amp(file, call.func) and isinstance(file.tree.parents[call], cst.WithItem):
                 return Refusal(file, call, "native AMP casts where Apex is chosen, too", USE_SHIM)
+        for guard in file.tree.every(cst.Try):
+            if native_handler(file, guard) is not None and does_more(guard):
+                reason = "native AMP is imported only where this fails, which does more than import Apex"
+                return Refusal(file, guard, reason, USE_SHIM)
     changing = dict.fromkeys(file for file, _ in (*starting, *asked, *choice.always))
     idle: list[tuple[File, Definition]] = []
     for file in files:
         for use in amp_uses(file):
-            if use in dead or is_needless(file, file.tree.statement(use)) or _says_missing(file, use):
+            if use in dead or use in answered or is_needless(file, file.tree.statement(use)) or _goes(file, use):
                 continue
             if file not in changing and isinstance(file.tree.parents[use], cst.AssignTarget):
                 continue
@@ -123,6 +129,8 @@ def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | N
     )
 
 
-def _says_missing(file: File, use: cst.CSTNode) -> bool:
-    """Whether a use is `amp = None` beside the import, where Apex is missing: it goes with that."""
-    return any(isinstance(each, cst.Try) and is_apex_import(file, each) for each in file.tree.ancestors(use))
+def _goes(file: File, use: cst.CSTNode) -> bool:
+    """Whether a use is `amp = None`, before the import or where Apex is missing: it goes with that."""
+    statement = file.tree.statement(use)
+    around = (each for each in file.tree.ancestors(use) if isinstance(each, cst.Try))
+    return any(is_apex_import(file, each) for each in (statement, *around))

@@ -41,9 +41,9 @@ class AmpTest:
 def amp_tests(file: File) -> Iterator[AmpTest]:
     """The tests of a file, but for statements that only insist on Apex."""
     for name in file.uses.get("amp", ()):
-        if not _stands_for_amp(file, name) or insists(file, file.tree.statement(name)):
+        if not is_amp_or_none(file, name) or insists(file, file.tree.statement(name)):
             continue
-        is_switch = not _is_none_without_apex(file, name)
+        is_switch = not is_none_without_apex(file, name)
         test = _test(file, name, is_switch=is_switch)
         decided = _decided_by(file, name)
         is_of_version = test is not None and isinstance(test.node, cst.Call) and "initialize" not in decided
@@ -83,17 +83,17 @@ def _decided_by(file: File, name: cst.Name | cst.Attribute) -> set[str | None]:
     return set()
 
 
-def _stands_for_amp(file: File, name: cst.Name | cst.Attribute) -> bool:
+def is_amp_or_none(file: File, name: cst.BaseExpression) -> bool:
     """Whether something is `apex.amp` or None."""
     if isinstance(name, cst.Attribute) and not (dotted(name) or "").startswith("self."):
         return AMP in file.names.meanings(name) and not object_bindings(file, name)
     bound = object_bindings(file, name)
     values = (AMP in file.names.meanings(each.value) for each in bound if each.value is not None)
     is_amp = AMP in file.names.meanings(name) or any(values)
-    return is_amp and all(_is_amp_or_none(file, each) for each in bound)
+    return is_amp and all(_gives_amp_or_none(file, each) for each in bound)
 
 
-def _is_amp_or_none(file: File, binding: Binding) -> bool:
+def _gives_amp_or_none(file: File, binding: Binding) -> bool:
     if binding.kind is BindingKind.IMPORT:
         return AMP in file.names.brought(binding)
     if binding.kind is BindingKind.PARAMETER:
@@ -103,7 +103,7 @@ def _is_amp_or_none(file: File, binding: Binding) -> bool:
     )
 
 
-def _is_none_without_apex(file: File, name: cst.Name | cst.Attribute) -> bool:
+def is_none_without_apex(file: File, name: cst.BaseExpression) -> bool:
     """Whether something is `apex.amp` wherever Apex is there: only a missing Apex makes it something else."""
     return all(_is_there_for_apex(file, each) for each in object_bindings(file, name))
 

@@ -6,19 +6,15 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.analysis.bindings import import_source
 from amp_migrate.analysis.files import File
 from amp_migrate.plan.code import code
 from amp_migrate.plan.edit import DropBranch, Edit
+from amp_migrate.steps.apex.beside.native_handler import native_handler
 from amp_migrate.steps.apex.beside.read_beside import Beside
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
-from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
 from amp_migrate.steps.apex.write.write_uses import answered
-from amp_migrate.steps.statements.amp_signs import AUTOCAST, GRAD_SCALER
 from amp_migrate.trees.nodes import Block, block_of, blocks, find, nested_statements, statements
 from amp_migrate.write.editor import Editor, guarded
-
-_NATIVE = frozenset(each.rpartition(".")[0] for each in AUTOCAST | GRAD_SCALER)
 
 
 def write_beside(editor: Editor, beside: Beside) -> Iterator[Edit]:
@@ -30,21 +26,12 @@ def write_beside(editor: Editor, beside: Beside) -> Iterator[Edit]:
                 yield from _guard_restored(editor, other)
             yield editor.edit(node, DropBranch())
     for guard in file.tree.every(cst.Try):
-        if (instead := _brings_native(file, guard)) is not None:
+        if (instead := native_handler(file, guard)) is not None:
             yield editor.splice(guard, instead)
+            yield from (editor.remove(each) for each in statements(instead) if isinstance(each, cst.Expr))  # complaints
     yield from (_write_answer(editor, node, answer) for where, node, answer in beside.answers if where is file)
     yield from (editor.replace(node, new) for where, node, new in beside.widened if where is file)
     yield from (editor.splice(node, block_of(node)) for where, node in beside.always if where is file)
-
-
-def _brings_native(file: File, guard: cst.Try) -> Block | None:
-    """What imports native AMP where Apex is missing, which nobody asks for any more; None for any other `try`."""
-    handler = block_of(guard.handlers[0]) if len(guard.handlers) == 1 else None
-    if handler is None or guard.orelse is not None or guard.finalbody is not None:
-        return None
-    sources = {import_source(each) for each in statements(handler) if isinstance(each, cst.ImportFrom)}
-    is_of_apex = any(is_apex_import(file, each) for each in statements(block_of(guard)))
-    return handler if is_of_apex and sources & _NATIVE else None
 
 
 def _write_answer(editor: Editor, node: cst.BaseExpression, answer: bool) -> Edit:

@@ -1,0 +1,255 @@
+"""Scripts that train by native AMP wherever Apex cannot be imported: that is what runs today, and goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from amp_migrate.engine.migrate import migrate as migrate_paths
+from amp_migrate.report.finding import Kind
+from amp_migrate.settings import Apex, Settings
+
+Check = Callable[..., Any]
+_BODY = """
+def main(args, model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if ASKED:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O0")
+    else:
+        scaler = MAKER("cuda")
+    for x in loader:
+        optimizer.zero_grad()
+        if ASKED:
+            loss = model(x).mean()
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+            optimizer.step()
+        else:
+            with REGION(device_type="cuda", dtype=torch.float16):
+                loss = model(x).mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+"""
+_NATIVE = """
+def main(args, model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = MAKER("cuda")
+    for x in loader:
+        optimizer.zero_grad()
+        with REGION(device_type="cuda", dtype=torch.float16):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+_BROUGHT = "from torch.amp import autocast, GradScaler\n"
+
+
+def _named(text: str, asked: str = "", maker: str = "GradScaler", region: str = "autocast") -> str:
+    return text.replace("ASKED", asked).replace("MAKER", maker).replace("REGION", region)
+
+
+@pytest.mark.parametrize(
+    ("head", "asked", "left"),
+    [
+        (
+            f"{_BROUGHT}try:\n    from apex import amp\nexcept ImportError:\n    amp = None\n",
+            "amp is not None",
+            _BROUGHT,
+        ),
+        (f"{_BROUGHT}amp = None\ntry:\n    from apex import amp\nexcept ImportError:\n    pass\n", "amp", _BROUGHT),
+        (
+            "try:\n    from apex import amp\n    has_apex = True\nexcept Exception as error:\n"
+            f"    print('no Apex', error)\n    {_BROUGHT}    has_apex = False\n",
+            "has_apex",
+            f"{_BROUGHT}has_apex = False\n",
+        ),
+        (
+            f"try:\n    from apex import amp\nexcept ImportError:\n    {_BROUGHT}    kind = 'torch'\n"
+            "else:\n    kind = 'apex'\n",
+            "kind == 'apex'",
+            f"{_BROUGHT}kind = 'torch'\n",
+        ),
+        (
+            "try:\n    from apex import amp\n    kind = 'apex'\nexcept ImportError:\n"
+            f"    try:\n        {_BROUGHT}        kind = 'torch'\n    except ImportError:\n        kind = None\n",
+            "kind == 'apex'",
+            f"try:\n    {_BROUGHT}    kind = 'torch'\nexcept ImportError:\n    kind = None\n",
+        ),
+        (
+            f"try:\n    import apex.amp as amp\n    flag = 1\nexcept ImportError:\n    {_BROUGHT}    flag = 0\n",
+            "flag",
+            f"{_BROUGHT}flag = 0\n",
+        ),
+    ],
+)
+def test_what_runs_without_apex_is_what_is_left(head: str, asked: str, left: str, migrate: Check) -> None:
+    plan = migrate(head + _named(_BODY, asked), head="import torch\n")
+    assert plan.after == "import torch\n" + left + _named(_NATIVE)
+
+
+def test_the_other_way_round(migrate: Check) -> None:
+    head = f"{_BROUGHT}try:\n    from apex import amp\nexcept ImportError:\n    amp = None\n"
+    turned = """
+def main(args, model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if amp is None:
+        scaler = GradScaler("cuda")
+    else:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O0")
+    for x in loader:
+        optimizer.zero_grad()
+        if amp is None:
+            with autocast(device_type="cuda", dtype=torch.float16):
+                loss = model(x).mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss = model(x).mean()
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+            optimizer.step()
+"""
+    assert migrate(head + turned, head="import torch\n").after == "import torch\n" + _BROUGHT + _named(_NATIVE)
+
+
+def test_one_name_for_both(migrate: Check) -> None:
+    head = """native = True
+try:
+    from apex import amp
+    from apex.parallel import DistributedDataParallel as DDP
+    native = False
+except ImportError:
+    from torch import amp
+    from torch.nn.parallel import DistributedDataParallel as DDP
+"""
+    names = {"maker": "amp.GradScaler", "region": "amp.autocast"}
+    wrapped = "    for x in loader:", "    model = DDP(model)\n    for x in loader:"
+    plan = migrate(head + _named(_BODY, "not native", **names).replace(*wrapped), head="import torch\n")
+    left = "native = True\nfrom torch import amp\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+    assert plan.after == "import torch\n" + left + _named(_NATIVE, **names).replace(*wrapped)
+
+
+def test_two_flags_of_the_command_line(rewrites: Check) -> None:
+    rewrites(
+        """
+        - try:
+        -     from apex import amp
+        -     has_apex = True
+        - except ImportError:
+        -     has_apex = False
+        + has_apex = True
+          def main(args, loader):
+              MODEL
+              use_apex = args.apex and has_apex
+        -     scaler = torch.amp.GradScaler("cuda", enabled=args.amp and not use_apex)
+        -     if use_apex:
+        -         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        +     scaler = torch.amp.GradScaler("cuda", enabled=(args.amp or use_apex))
+              for x in loader:
+        -         with torch.autocast("cuda", dtype=torch.float16, enabled=args.amp and not use_apex):
+        +         with torch.autocast("cuda", dtype=torch.float16, enabled=(args.amp or use_apex)):
+                      loss = model(x).sum()
+        -         if use_apex:
+        -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -             optimizer.step()
+        -         else:
+        -             scaler.scale(loss).backward()
+        -             scaler.step(optimizer)
+        -             scaler.update()
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+        """
+    )
+
+
+_FLAG = "try:\n    from apex import amp\n    has_apex = True\nexcept ImportError:\n    has_apex = False\n"
+_TODAY = "where Apex is not installed it trains with native AMP of its own, as it does today"
+_CHOSEN = (
+    _FLAG
+    + """
+def by_apex(model, optimizer, scaler, x):
+    loss = model(x).mean()
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+    optimizer.step()
+
+def by_torch(model, optimizer, scaler, x):
+    with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        loss = model(x).mean()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+def main(model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = None
+    if has_apex:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O0")
+    else:
+        scaler = torch.amp.GradScaler("cuda")
+    step = by_apex if has_apex else by_torch
+    for x in loader:
+        step(model, optimizer, scaler, x)
+"""
+)
+_MORE = _FLAG.replace("amp\n", "amp\n    import horovod\n").replace("Error:\n", f"Error:\n    {_BROUGHT}")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (_CHOSEN, "apex.amp is used where native AMP is not chosen instead"),
+        (
+            _MORE + _named(_BODY, "has_apex"),
+            "native AMP is imported only where this fails, which does more than import Apex",
+        ),
+        (
+            _FLAG + _BROUGHT + _named(_BODY, "has_apex") + "    tell(has_apex)\n",
+            "what has_apex decides beside Apex is not understood",
+        ),
+    ],
+)
+def test_what_cannot_be_folded_goes_on_as_it_does_today(text: str, reason: str, leaves: Check) -> None:
+    finding = leaves(text, reason, head="import torch\n")
+    assert finding.message.startswith("left as it was: ")
+    assert finding.hint == _TODAY
+
+
+def test_the_shim_takes_it_where_that_is_asked_for(migrate: Check) -> None:
+    assert "from amp_shim import amp" in migrate(_CHOSEN, head="import torch\n", apex=Apex.SHIM).after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Where Apex is missing, these train in float32.
+        _CHOSEN.replace("        scaler = torch.amp.GradScaler", "        scaler = make_scaler"),
+        _CHOSEN.replace("if has_apex:\n        model", "if args.apex:\n        model"),
+        # That is not what the import of Apex has decided.
+        _CHOSEN.replace(_FLAG, "from apex import amp\nhas_apex = True\n"),
+        _CHOSEN.replace("    from apex import amp\n", "    import lmdb\n").replace(
+            "try:", "from apex import amp\ntry:"
+        ),
+    ],
+)
+def test_what_is_not_native_without_apex_is_served_by_the_shim(text: str, migrate: Check) -> None:
+    assert "from amp_shim import amp" in migrate(text, head="import torch\n").after
+
+
+def test_the_flag_of_another_file(tmp_path: Path) -> None:
+    (tmp_path / "flags.py").write_text("try:\n    from apex import amp\nexcept ImportError:\n    amp = None\n")
+    text = "import torch\nfrom flags import amp\n" + _BROUGHT + _named(_BODY, "amp is not None")
+    (tmp_path / "train.py").write_text(text)
+    outcome = migrate_paths([tmp_path], Settings())
+    assert {each.source.path.name: each.after for each in outcome.changed} == {
+        "flags.py": "pass\n",
+        "train.py": "import torch\n" + _BROUGHT + _named(_NATIVE),
+    }
+    assert not [each for each in outcome.findings if each.kind is Kind.ERROR]
