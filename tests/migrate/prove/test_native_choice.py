@@ -299,9 +299,10 @@ def main(model, optimizer, loader):
 
 
 def test_apex_that_is_none(wrong: Check) -> None:
-    assert wrong(NONE, NOT_ASKED) == ""
-    assert wrong(NONE.replace("amp is None", "amp == None"), NOT_ASKED) == ""
     told = NONE.replace("    else:", "        tell()\n    else:\n        say()")
-    assert wrong(told, NOT_ASKED.replace("    run", "    tell()\n    run")) == ""
-    assert "another program" in wrong(told, NOT_ASKED)
-    assert "another program" in wrong(NONE.replace("    amp = None", "    amp = make()"), NOT_ASKED)
+    after = NOT_ASKED.replace("    run", "    tell()\n    run")
+    for asked in ("amp is None", "amp == None", "not amp", "not (amp is not None)"):
+        assert wrong(told.replace("amp is None", asked), after) == ""
+        assert "another program" in wrong(told.replace("amp is None", asked), NOT_ASKED)
+    assert "another program" in wrong(told.replace("    amp = None", "    amp = make()"), after)
+    assert "another program" in wrong(told.replace("amp is None", "amp is other"), after)

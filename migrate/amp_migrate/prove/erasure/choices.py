@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from amp_migrate.prove.code.public_names import AUTOCAST, SCALERS, public
 from amp_migrate.prove.code.scopes import DEFINITIONS, Scope, Scopes, heads, imported_name, last_word, parameters
@@ -123,8 +123,9 @@ class Chooser:
             ]
             if len(branches) == 2 and len(branches[0][0]) == 1 and branches[0][0] in natives:
                 [asked], (_, other_body, scope) = branches[0][0], branches[1]
-                if asked.value is ON and any(self._calls_apex(each, scope) for each in other_body):
-                    yield Question(asked.key, OFF, asked.code), None
+                is_flag = asked.value is ON or asked.value is OFF
+                if is_flag and any(self._calls_apex(each, scope) for each in other_body):
+                    yield replace(asked, value=not asked.value), None
             *_, (_, other_body, scope) = branches
             inner = [list(self._atoms(each.test, scope)) for each in other_body if isinstance(each, ast.If)]
             for atoms in (*(atoms for atoms, _, _ in branches), *inner):
@@ -168,11 +169,11 @@ class Chooser:
 
     def _atoms(self, test: ast.expr, scope: Scope) -> Iterator[Question]:
         """What has to be so for a test to be true."""
-        for each in (flag_of(part, scope) for part in parts_of(test)):
+        for each, is_set in (_asked_of(part, scope) for part in parts_of(test)):
             if (flag := self.flag(each, scope)) is not None:
                 if not self._is_fixed(each, scope):
-                    yield flag
-            elif isinstance(each, ast.Compare) and isinstance(each.ops[0], ast.Eq):
+                    yield flag if is_set else replace(flag, value=OFF)
+            elif is_set and isinstance(each, ast.Compare) and isinstance(each.ops[0], ast.Eq):
                 key, values = self.asked(each, scope) or (None, [])
                 if key is not None:
                     yield Question(key, values[0], self._said(each, scope))
@@ -189,6 +190,12 @@ class Chooser:
             return ast.unparse(part)
         name = ast.Name(str(key[0]))
         return ast.unparse(ast.Compare(name, part.ops, part.comparators) if isinstance(part, ast.Compare) else name)
+
+    def _condition(self, part: ast.expr, scope: Scope, *, is_met: bool = True) -> str:
+        """That a part of a test is met, or is not, as code."""
+        asked, is_set = _asked_of(part, scope)
+        said = self._said(asked, scope)
+        return said if is_set is is_met else f"not ({said})"
 
     def asked(self, node: ast.Compare, scope: Scope) -> tuple[_Key, list[object]] | None:
         """What a comparison compares, and with which constants."""
@@ -239,13 +246,11 @@ class Chooser:
             for each in ast.iter_child_nodes(node):
                 yield from self._under(each, inner, is_meant, known, asks_enabled)
             return
-        parts = [
-            self._said(flag_of(each, scope), scope) for each in parts_of(node.test) if not self._is_fixed(each, scope)
-        ]
+        asked = [each for each in parts_of(node.test) if not self._is_fixed(each, scope)]
+        parts = [self._condition(each, scope) for each in asked]
         any_of = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.Or) else []
-        failed = [f"not ({self._said(flag_of(each, scope), scope)})" for each in any_of] or [
-            f"not ({' and '.join(parts)})"
-        ]
+        one_of = any_of or (asked if len(asked) == 1 else [])
+        failed = [self._condition(each, scope, is_met=False) for each in one_of] or [f"not ({' and '.join(parts)})"]
         for block, conditions in ((node.body, parts), (node.orelse, failed)):
             for each in block if isinstance(block, list) else [block]:
                 yield from self._under(each, inner, is_meant, (*known, *conditions), asks_enabled)
@@ -311,10 +316,12 @@ def _constant(node: ast.expr, scope: Scope) -> object:
     return _Member(ast.unparse(node)) if is_named else True
 
 
-def flag_of(test: ast.expr, scope: Scope) -> ast.expr:
-    """What a test asks to be set, `flag` of `flag is True`; any other test as it is."""
-    asked = compared_with_truth(test, scope)
-    return asked[0] if asked is not None and asked[1] else test
+def _asked_of(test: ast.expr, scope: Scope) -> tuple[ast.expr, bool]:
+    """What a test asks for, and whether it has to be so: `flag` of `flag is True`, of `not flag`, of `amp is None`."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner, is_set = _asked_of(test.operand, scope)
+        return inner, not is_set
+    return compared_with_truth(test, scope) or (test, True)
 
 
 def compared_with_truth(test: ast.expr, scope: Scope) -> tuple[ast.expr, bool] | None:
