@@ -114,7 +114,7 @@ class Roles:
                 if not elements(given):
                     return True
                 made = given
-            if any(isinstance(each, cst.Call) and self._makes_module(file, each, depth + 1) for each in elements(made)):
+            if any(self.is_module(file, each, depth + 1) for each in elements(made)):
                 return True
         return False
 

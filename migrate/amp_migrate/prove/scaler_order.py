@@ -10,10 +10,10 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from amp_migrate.prove.code.arguments import bound
+from amp_migrate.prove.code.arguments import bound, defaults
 from amp_migrate.prove.code.atoms import CONTEXT, NONE, SCALE, SCALER, is_carrier
 from amp_migrate.prove.code.program import Program
 from amp_migrate.prove.code.public_names import NO_CONTEXTS, OPTIMIZERS
@@ -191,9 +191,21 @@ class _Order(Walk[Between]):
     skips_loops = False  # there is an optimizer in a list of them, and a batch in an epoch
 
     def __init__(
-        self, code: _Code, scope: Scope, label: str, names: dict[str, str], running: tuple[Function, ...] = ()
+        self,
+        code: _Code,
+        scope: Scope,
+        label: str,
+        names: dict[str, str],
+        running: tuple[Function, ...] = (),
+        told: Mapping[str, ast.expr] | None = None,
     ) -> None:
+        """
+        Args:
+            names: what the caller calls the optimizers that it passes.
+            told: what parameters are that nothing else is ever given.
+        """
         super().__init__()
+        self._told = told or {}
         self._code = code
         self._scope = scope
         self._label = label
@@ -223,6 +235,11 @@ class _Order(Walk[Between]):
             replace(s, unscaled=before(s.unscaled), stepped=before(s.stepped), cleared=before(s.cleared))
             for s in states
         )
+
+    def branch(self, test: ast.expr, outcome: bool, states: frozenset[Between]) -> frozenset[Between]:
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return self.branch(test.operand, not outcome, states)
+        return super().branch(self._told.get(test.id, test) if isinstance(test, ast.Name) else test, outcome, states)
 
     def enter(self, node: ast.With | ast.AsyncWith) -> None:
         self._regions += self._is_region(node)
@@ -312,11 +329,13 @@ class _Order(Walk[Between]):
     def _run(
         self, function: Definition, call: ast.Call, skipped: int, states: frozenset[Between]
     ) -> frozenset[Between]:
-        names = {name: _key(v, self._names) for name, v in bound(function, call, skipped) if v is not None}
-        inner = _Order(
-            self._code, self._code.values.scope_of(function), self._code.label(function), names,
-            (*self._running, function),
-        )  # fmt: skip
+        given = dict(bound(function, call, skipped))
+        names = {name: _key(v, self._names) for name, v in given.items() if v is not None}
+        scope = self._code.values.scope_of(function)
+        is_open = any(each.arg is None for each in call.keywords)
+        asked = given if is_open else defaults(function) | given
+        told = {name: v for name, v in asked.items() if v is not None and name not in scope.assigned}
+        inner = _Order(self._code, scope, self._code.label(function), names, (*self._running, function), told)
         inner._regions = self._regions
         ended = inner.block(function.body, states) | frozenset(inner.returned)
         self.found += inner.found

@@ -391,3 +391,51 @@ def test_method_of_another_object_of_that_name_is_not_meant(wrong: Check) -> Non
     """`loss.backward()` where an object keeps a function as its `backward`."""
     text = CHOSEN.replace("self.back", "self.backward")
     assert wrong(without_amp(text), text) == ""
+
+
+TOLD = """
+import torch
+def run(model, x, scaler, train=True, *, only=False):
+    with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        loss = model(x).sum()
+    if not train:
+        return loss
+    scaler.scale(loss).backward()
+    return loss
+def main(model, optimizer, loader, flag):
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        run(model, x, scaler)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize("given", ["", ", True", ", train=True"])
+def test_a_function_does_what_it_is_told(given: str, wrong: Check) -> None:
+    text = TOLD.replace("x, scaler)", f"x, scaler{given})")
+    assert wrong(told_plainly(text), text) == ""
+
+
+@pytest.mark.parametrize("given", [", False", ", flag", ", train=flag", ", *flag", ", **flag"])
+def test_what_it_may_be_told_otherwise(given: str, wrong: Check) -> None:
+    text = TOLD.replace("x, scaler)", f"x, scaler{given})")
+    assert "steps" in wrong(told_plainly(text), text)
+
+
+def test_what_it_is_told_may_change(wrong: Check) -> None:
+    text = TOLD.replace("    if not train", "    train = loss > 1\n    if not train")
+    assert "steps behind the update" in wrong(told_plainly(text), text)
+
+
+def told_plainly(text: str) -> str:
+    for old, new in (
+        ('    scaler = torch.amp.GradScaler("cuda")\n', ""),
+        ("        scaler.update()\n", ""),
+        ("scaler.step(optimizer)", "optimizer.step()"),
+        ("scaler.scale(loss)", "loss"),
+        ('    with torch.amp.autocast(device_type="cuda", dtype=torch.float16):\n    ', ""),
+        (", scaler", ""),
+    ):
+        text = text.replace(old, new)
+    return text

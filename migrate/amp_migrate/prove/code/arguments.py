@@ -36,6 +36,14 @@ def bound(function: Function, call: ast.Call, skipped: int) -> Iterator[tuple[st
             yield keyword.arg, keyword.value
 
 
+def defaults(function: Function) -> dict[str, ast.expr | None]:
+    """The parameters that a call need not fill, with what they are then."""
+    positional = [*function.args.posonlyargs, *function.args.args]
+    last = positional[len(positional) - len(function.args.defaults) :]
+    found = {each.arg: value for each, value in zip(last, function.args.defaults, strict=True)}
+    return found | {a.arg: v for a, v in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)}
+
+
 def is_static(node: Function) -> bool:
     """Whether a method takes no object."""
     return _is_decorated(node, "staticmethod")

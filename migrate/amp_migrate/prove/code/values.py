@@ -12,7 +12,7 @@ import builtins
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from amp_migrate.prove.code.arguments import arguments, bound, is_of_class, is_static, takes
+from amp_migrate.prove.code.arguments import arguments, bound, defaults, is_of_class, is_static, takes
 from amp_migrate.prove.code.atoms import (
     CONTEXT,
     FACTORY,
@@ -230,11 +230,9 @@ class Values:
 
     def _read_defaults(self, node: Function, scope: Scope) -> None:
         inner = self.inside(node, scope)
-        positional = [*node.args.posonlyargs, *node.args.args]
-        pairs = [*zip(reversed(positional), reversed(node.args.defaults), strict=False)]
-        pairs += [(a, d) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if d is not None]
-        for parameter, default in pairs:
-            self._add((inner, parameter.arg), self.of(default, scope))
+        for name, default in defaults(node).items():
+            if default is not None:
+                self._add((inner, name), self.of(default, scope))
 
     def _read_inside(self, node: ast.expr, scope: Scope) -> None:
         """The calls inside an expression, and what it gives names to."""

@@ -767,10 +767,9 @@ def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.ex
         names = {each.id for each in target.elts if isinstance(each, ast.Name)}
         read = {each.id for each in ast.walk(value) if isinstance(each, ast.Name)}
         are_names = len(names) == len(target.elts)
-        # What stands in attributes of an object is not read by names alone.
+        # What is put into an object is not read by names alone.
         are_own = all(isinstance(each, (ast.Name, ast.Constant)) for each in value.elts) and all(
-            isinstance(each, ast.Name) or (isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name))
-            for each in target.elts
+            isinstance(each, (ast.Name, ast.Attribute, ast.Subscript)) for each in target.elts
         )
         if len(left) < 2 or ((are_names or are_own) and names.isdisjoint(read)):
             for pair in left:

@@ -38,6 +38,7 @@ class Backward:
         call: the call; its arguments (`retain_graph=True`) stay.
         loss: the unscaled loss.
         inline: whether the loss is computed in this very expression, so that it needs a name and a region first.
+        kept: the variable that has the loss from then on: `with amp.scale_loss(loss / 2, optimizer) as loss:`.
         part: where the call is of a function of the project that goes backward, that function; the loss is the call.
         computes: whether that function runs the forward, too.
         of_object: whether the loss is kept by the object whose method that function is.
@@ -49,6 +50,7 @@ class Backward:
     call: cst.Call
     loss: cst.BaseExpression
     inline: bool = False
+    kept: str = ""
     part: FunctionRef | None = None
     computes: bool = False
     of_object: bool = False

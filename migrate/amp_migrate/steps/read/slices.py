@@ -208,7 +208,9 @@ class Slices:
     def _is_unknown(self, call: cst.Call) -> bool:
         """Whether nothing is known of what a call runs, not even that it is no forward."""
         path, full = dotted(call.func), self.file.names.callee(call)
-        if path is None or self.roles.project.called(self.file, call) is not None:
+        if path is None:
+            return isinstance(call.func, cst.Subscript)  # `self.models[name](x)`
+        if self.roles.project.called(self.file, call) is not None:
             return False
         owner, _, name = path.rpartition(".")
         if full.partition(".")[0] in _LIBRARIES:

@@ -150,7 +150,7 @@ class Joiner:
     def _called_with(self, function: FunctionRef) -> CalledTogether | None:
         """A function with all its calls, and the others that these may run; None where they are not all known."""
         overriding = with_overriding(self._project, function)
-        if len(overriding) > 1:
+        if any(overriding.values()):
             return overriding
         sites = self._sites_of(function)
         if sites:

@@ -9,6 +9,7 @@ import libcst as cst
 from amp_migrate.analysis.arguments.argument_binding import fits, passed
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.analysis.values.optimizers import is_optimizer
+from amp_migrate.trees.nodes import block_of, statements
 
 
 def every_call(
@@ -52,8 +53,15 @@ def with_overriding(project: Project, function: FunctionRef) -> dict[FunctionRef
     taken = {
         each: tuple(site for site in sites if fits(each.node, site.call, bound=each.is_bound + site.filled))
         for each in family
+        if not _is_to_be_filled_in(each.node)
     }
     return {each: found for each, found in taken.items() if found}
+
+
+def _is_to_be_filled_in(node: cst.FunctionDef) -> bool:
+    """Whether a method only says that those who derive from its class are to write it: `raise NotImplementedError`."""
+    *said, last = statements(block_of(node))
+    return isinstance(last, cst.Raise) and all(isinstance(each, cst.Expr) for each in said)
 
 
 def is_uncalled(project: Project, site: CallSite, seen: tuple[cst.CSTNode, ...] = ()) -> bool:

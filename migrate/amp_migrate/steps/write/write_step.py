@@ -91,8 +91,10 @@ def _write_backward(editor: Editor, step: TrainingStep, backward: Backward, scal
     if backward.part is not None:
         return
     func = cst.ensure_type(backward.call.func, cst.Attribute)
-    if backward.inline:
-        loss = _loss_name(step)
+    if backward.kept and not backward.inline:
+        yield editor.before(backward.statement, _named(backward.kept, backward.loss))
+    if backward.inline or backward.kept:
+        loss = backward.kept or _loss_name(step)
         yield editor.replace(func.value, loss if scaler is None else f"{scaler}.scale({loss})")
     elif scaler is not None:
         yield editor.replace(func.value, _scaled(scaler, backward.loss))
@@ -120,7 +122,7 @@ def _named_before(step: TrainingStep) -> dict[Statement, list[Code]]:
     named: dict[Statement, list[Code]] = {}
     for backward in step.backwards:
         if backward.inline:
-            named[backward.statement] = [_named(_loss_name(step), backward.loss)]
+            named[backward.statement] = [_named(backward.kept or _loss_name(step), backward.loss)]
     for extraction in step.extractions:
         named.setdefault(extraction.statement, []).append(_named(extraction.name, extraction.value))
     return named

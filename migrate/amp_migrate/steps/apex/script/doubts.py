@@ -66,8 +66,8 @@ def without_forwards(script: ApexScript, roles: Roles) -> Iterable[Refusal]:
 
 def asked_elsewhere(script: Collection[File], files: Iterable[File]) -> Iterable[Refusal]:
     """Calls of an `amp` that this script keeps in an attribute, in files that cannot know it by themselves."""
-    kept = [cst.ensure_type(each.targets[0].target, cst.Attribute) for f in script for each in keepings(f)]
-    names = {target.attr.value for target in kept}
+    kept = (each.targets[0].target for f in script for each in keepings(f))
+    names = {target.attr.value for target in kept if isinstance(target, cst.Attribute)}
     scaling = {call for file in script for call in amp_calls(file, "scale_loss")}
     for file in files:
         for call in file.calls if "scale_loss" in file.tree.text else ():
@@ -125,7 +125,7 @@ def leftovers(
     restored = {call.args[index] for call, index in given(file, project)}
     inits = {each.call.func for each in read_inits(file)}
     asked = {each.name for each in amp_tests(file)}
-    paths = {dotted(each.targets[0].target) for each in kept}
+    paths = {dotted(each.targets[0].target) for each in kept} - {None}
     handed = {each for where, arg in handed_arguments(project, file) if where in script for each in walk(arg)}
     for node in file.tree.every(cst.Name, cst.Attribute):
         parent = file.tree.parents[node]

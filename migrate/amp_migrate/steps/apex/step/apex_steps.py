@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.analysis.roles import Roles
@@ -85,7 +86,7 @@ def _scaling(file: File, context: cst.BaseExpression, calls: Collection[cst.CSTN
 
 def gatherer(file: File, roles: Roles, left_out: frozenset[Statement]) -> Gatherer:
     """Builds the steps of an Apex script, whose process runs in mixed precision."""
-    return Gatherer(file, roles, left_out, is_mixed=True)
+    return Gatherer(file, roles, left_out, is_mixed=True, scales=True)
 
 
 def stepped_elsewhere(
@@ -226,7 +227,27 @@ def _read_with(file: File, roles: Roles, statement: cst.With, scaling: Collectio
     if "delay_overflow_check" in arguments:
         at = arguments["delay_overflow_check"]
         return Refusal(file, at, "delay_overflow_check= of amp.scale_loss has no native form", USE_SHIM)
-    return Backward(statement, call, arguments["loss"])
+    loss = arguments["loss"]
+    is_other = dotted(loss) != name.value and _is_said_elsewhere(file, name, scaling)
+    return Backward(statement, call, loss, kept=name.value if is_other else "")
+
+
+def _is_said_elsewhere(file: File, name: cst.Name, scaling: Collection[cst.CSTNode]) -> bool:
+    """Whether a variable is more than the scaled loss in the bodies of `amp.scale_loss`."""
+    scope = file.scopes.of(name).find(name.value)
+
+    def is_scaled(node: cst.CSTNode) -> bool:
+        around = (each for each in file.tree.ancestors(node) if isinstance(each, cst.With))
+        items = (item for each in around for item in each.items if item.asname is not None)
+        return any(
+            isinstance(item.asname, cst.AsName)
+            and dotted(item.asname.name) == name.value
+            and _scaling(file, item.item, scaling) is not None
+            for item in items
+        )
+
+    uses = (each for each in file.uses.get(name.value, ()) if isinstance(each, cst.Name))
+    return any(file.scopes.of(each).find(each.value) is scope and not is_scaled(each) for each in uses)
 
 
 def _goes_on_training(file: File, roles: Roles, statement: Statement, scaled: str) -> bool:

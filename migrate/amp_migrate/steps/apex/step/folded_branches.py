@@ -69,7 +69,9 @@ def _plain(file: File, block: Block, scaled: dict[Statement, Backward]) -> list[
             continue
         backward = scaled.get(statement)
         if backward is not None:
-            lines.append(_squeezed(file, backward.plain(backward.loss)))
+            kept = [f"{backward.kept}={_squeezed(file, backward.loss)}"] if backward.kept else []
+            loss = cst.Name(backward.kept) if backward.kept else _as_receiver(backward.loss)
+            lines += [*kept, _squeezed(file, backward.plain(loss))]
             continue
         clip = _clipping(file, statement)
         if clip is not None:
@@ -83,6 +85,12 @@ def _plain(file: File, block: Block, scaled: dict[Statement, Backward]) -> list[
                 code = code.replace(_squeezed(file, call), "<parameters>")
         lines.append(code)
     return lines
+
+
+def _as_receiver(loss: cst.BaseExpression) -> cst.BaseExpression:
+    """A loss as it stands before `.backward()`."""
+    is_long = isinstance(loss, (cst.BinaryOperation, cst.UnaryOperation, cst.IfExp)) and not loss.lpar
+    return loss.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()]) if is_long else loss
 
 
 def _copies_gradients(statement: Statement) -> bool:

@@ -10,6 +10,7 @@ from amp_migrate.analysis.bindings import dotted, import_source, local_name
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.tables.apex_names import AMP, API, FP16_UTILS, WRAPPERS
 from amp_migrate.tables.apex_natives import public_name
+from amp_migrate.trees.nodes import subscript_key, written_string
 
 _NAMING = (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom, cst.NameItem)
 
@@ -34,7 +35,7 @@ def _amp_name(file: File, node: cst.CSTNode) -> str | None:
         is_unbound = node.attr.value in API and file.scopes.of(node).find(node.value.value) is None
         return node.attr.value if is_unbound and node.value.value in _amp_names(file) else None
     if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Attribute):
-        kept = {dotted(each.targets[0].target) for each in keepings(file)}
+        kept = {dotted(each.targets[0].target) for each in keepings(file)} - {None}
         is_kept_elsewhere = node.attr.value == "scale_loss" and node.value.attr.value == "amp" and _amp_names(file)
         return node.attr.value if dotted(node.value) in kept or is_kept_elsewhere else None
     return None
@@ -75,12 +76,15 @@ def handed_on(file: File) -> list[tuple[cst.ImportFrom, cst.ImportAlias]]:
 
 
 def keepings(file: File) -> Iterator[cst.Assign]:
-    """The assignments that keep `apex.amp` in an attribute: `args.amp = amp`."""
+    """The assignments that keep `apex.amp` in an attribute, `args.amp = amp`, or in `globals()` under its name."""
     for node in file.uses.get("amp", ()):
         statement = file.tree.parents[node]
         if not isinstance(statement, cst.Assign) or statement.value is not node or len(statement.targets) > 1:
             continue
-        if isinstance(statement.targets[0].target, cst.Attribute) and AMP in file.names.meanings(node):
+        target = statement.targets[0].target
+        is_global = isinstance(target, cst.Subscript) and file.tree.code(target.value) == "globals()"
+        is_kept = isinstance(target, cst.Attribute) or (is_global and written_string(subscript_key(target)) == "amp")
+        if is_kept and AMP in file.names.meanings(node):
             yield statement
 
 

@@ -54,7 +54,7 @@ def _says_none(file: File, statement: Statement) -> bool:
     if not isinstance(statement, cst.Assign) or len(statement.targets) > 1 or not is_constant(statement.value, "None"):
         return False
     target = statement.targets[0].target
-    if (dotted(target) or "").removeprefix("self.") != "amp":
+    if (dotted(target) or "").rpartition(".")[2] != "amp":
         return False
     values = [each.value for each in object_bindings(file, target) if each.value is not None]
     return AMP in file.names.meanings(target) or any(AMP in file.names.meanings(each) for each in values)

@@ -445,3 +445,79 @@ def test_function_that_clips_under_the_scale_for_a_caller_that_steps(rewrites: C
         """
     )
     assert [each.line for each in plan.findings if each.code == "AMP504"] == [10]
+
+
+def test_method_that_is_to_be_filled_in_goes_nowhere(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          class Engine:
+              def __init__(self, model):
+                  self.models, self.optimizers = {}, {}
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -         self.models["all"], self.optimizers["all"] = amp.initialize(model, optimizer, opt_level="O1")
+        +         self.models["all"] = model
+        +         self.optimizers["all"] = optimizer
+        +         self.scaler = torch.amp.GradScaler("cuda")
+              def forward(self, x):
+                  raise NotImplementedError
+              def backward(self, losses):
+                  \"\"\"What a subclass does with its losses.\"\"\"
+                  raise NotImplementedError
+        -     def update(self, loss, optimizer):
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         optimizer.step()
+        +     def update(self, loss, optimizer, scaler):
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+                  optimizer.zero_grad()
+              def run(self, x, y):
+        -         out = self.forward(x)
+        -         loss = nn.functional.mse_loss(out, y)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             out = self.forward(x)
+        +             loss = nn.functional.mse_loss(out, y)
+                  self.backward({"all": loss})
+          class Mine(Engine):
+              def forward(self, x):
+                  return self.models["all"](x)
+              def backward(self, losses):
+        -         self.update(losses["all"], self.optimizers["all"])
+        +         self.update(losses["all"], self.optimizers["all"], self.scaler)
+          def main(loader):
+              engine = Mine(nn.Linear(2, 2))
+              for x, y in loader:
+                  engine.run(x, y)
+        """
+    )
+
+
+def test_function_that_goes_backward_as_it_is_told(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+        - def run(model, optimizer, x, training=True):
+        + def run(model, optimizer, x, training=True, scaler=None):
+              with torch.set_grad_enabled(training):
+        ~         loss = model(x).mean()
+              if not training:
+                  return loss
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        +     scaler.scale(loss).backward()
+              return loss
+          def main(loader):
+              MODEL
+        ~     INITIALIZE
+              for x in loader:
+        -         loss = run(model, optimizer, x)
+        +         loss = run(model, optimizer, x, scaler=scaler)
+        ~         optimizer.step()
+                  optimizer.zero_grad()
+              with torch.no_grad():
+        -         run(model, optimizer, x, training=False)
+        +         run(model, optimizer, x, training=False, scaler=scaler)
+        """
+    )

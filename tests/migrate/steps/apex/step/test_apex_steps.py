@@ -260,3 +260,106 @@ def test_loss_that_is_another_where_it_is_not_scaled(context: str, migrate: Chec
     after = migrate(CHOSEN.replace("CONTEXT", context)).after
     assert "from amp_shim import amp" in after
     assert "GradScaler" not in after
+
+
+def test_scaled_loss_by_the_name_of_the_loss(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          MODEL
+        - if args.fp16:
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+          for x in loader:
+        -     loss = model(x).mean()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = model(x).mean()
+              if args.fp16:
+        -         with amp.scale_loss(loss / 4, optimizer) as loss:
+        -             loss.backward()
+        +         loss = loss / 4
+        +         scaler.scale(loss).backward()
+              else:
+        -         (loss / 4).backward()
+        +         scaler.scale(loss / 4).backward()
+        ~     optimizer.step()
+              optimizer.zero_grad()
+              print(loss.item())
+        """
+    )
+
+
+def test_scaled_loss_that_has_a_name_of_its_own_folds_with_the_plain_one(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          MODEL
+        - if args.fp16:
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+          for x in loader:
+        -     loss = model(x).mean()
+        -     if args.fp16:
+        -         with amp.scale_loss(loss / 4, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -     else:
+        -         (loss / 4).backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss / 4).backward()
+        ~     optimizer.step()
+              optimizer.zero_grad()
+        """
+    )
+
+
+def test_scaled_loss_that_is_computed_for_it_and_read_behind(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          MODEL
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda")
+          loss = None
+          for x in loader:
+        -     with amp.scale_loss(model(x).mean(), optimizer) as loss:
+        -         loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        ~     optimizer.step()
+              optimizer.zero_grad()
+          print(loss)
+        """
+    )
+
+
+def test_gradients_for_a_penalty_are_taken_of_a_scaled_loss(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          MODEL
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+              x.requires_grad_()
+        -     out = model(x)
+        -     with amp.scale_loss(out.mean(), optimizer) as scaled_loss:
+        -         scaled_loss.backward(retain_graph=True)
+        -     grad = torch.autograd.grad(outputs=out.sum(), inputs=x, create_graph=True)[0]
+        -     penalty = grad.pow(2).mean()
+        -     with amp.scale_loss(penalty, optimizer) as scaled_penalty:
+        -         scaled_penalty.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = model(x)
+        +         loss = out.mean()
+        +     scaler.scale(loss).backward(retain_graph=True)
+        +     grad = torch.autograd.grad(outputs=scaler.scale(out.float().sum()), inputs=x, create_graph=True)[0]
+        +     grad = grad / scaler.get_scale()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         penalty = grad.pow(2).mean()
+        +     scaler.scale(penalty).backward()
+        ~     optimizer.step()
+              optimizer.zero_grad()
+        """
+    )

@@ -85,6 +85,32 @@ def test_object_that_is_given_computes_a_loss_for_another_function_that_goes_bac
     )
 
 
+def test_model_out_of_a_dictionary_that_is_given(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          class Base:
+              def __init__(self, models, optimizer):
+                  self.models, self.optimizer = models, optimizer
+        -         self.models["all"], self.optimizer = amp.initialize(self.models["all"], self.optimizer)
+        +         self.scaler = torch.amp.GradScaler("cuda")
+              def learn(self, loss):
+        -         with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         self.optimizer.step()
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+                  self.optimizer.zero_grad()
+          class Mine(Base):
+              def run(self, loader):
+                  for x, y in loader:
+        ~             out = self.models["all"](x)
+                      self.learn((out - y).square().mean())
+        """
+    )
+
+
 TRAINER = """
 from apex import amp
 class Trainer:

@@ -735,3 +735,38 @@ def test_what_a_file_of_the_project_answers_is_asked_there(rewrites_files: Check
             """,
         }
     )
+
+
+def test_import_that_is_put_among_the_globals(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def train(model, optimizer, loader):
+        + def train(model, optimizer, scaler, loader):
+        ~     APEX_EPOCH
+          def main(loader):
+        -     from apex import amp
+        -     globals()["amp"] = amp
+              MODEL
+        ~     INITIALIZE
+        -     train(model, optimizer, loader)
+        +     train(model, optimizer, scaler, loader)
+        """
+    )
+
+
+@pytest.mark.parametrize("kept", ['globals()["handle"] = amp', 'options["amp"] = amp'])
+def test_import_that_is_put_elsewhere_stays(kept: str, migrate: Check) -> None:
+    text = f"""
+from apex import amp
+{kept}
+def main(loader):
+    MODEL
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    for x in loader:
+        with amp.scale_loss(model(x).sum(), optimizer) as scaled_loss:
+            scaled_loss.backward()
+        optimizer.step()
+"""
+    plan = migrate(text)
+    assert "from amp_shim import amp\n" in plan.after
+    assert "amp itself is used as a value" in {each.message.partition(": ")[2] for each in plan.findings}
