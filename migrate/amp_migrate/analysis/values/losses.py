@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File, object_bindings, object_path
 from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.values.looped import elements, held_in
 from amp_migrate.tables import torch_names as table
 from amp_migrate.trees.nodes import find
 
@@ -31,6 +33,8 @@ class Losses:
         if path is None:
             return False
         if any(_is_loss_class(file, each.value) for each in object_bindings(file, node)):
+            return True
+        if any(_is_loss_class(file, each) for held in held_in(file, node) for each in _collected(file, held)):
             return True
         return _LOSS_NAME.search(path) is not None and _MODEL_WITH_LOSS.search(path) is None
 
@@ -104,6 +108,14 @@ def _class_of(file: File, call: cst.Call) -> str:
             break
         call = call.func.value
     return file.names.callee(call)
+
+
+def _collected(file: File, held: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What a collection is given that is written out, by itself or in one of PyTorch's."""
+    for binding in object_bindings(file, held):
+        made = binding.value
+        is_wrapped = isinstance(made, cst.Call) and file.names.callee(made) in table.MODULE_COLLECTIONS and made.args
+        yield from elements(made.args[0].value if isinstance(made, cst.Call) and is_wrapped else made)
 
 
 def _is_loss_class(file: File, value: cst.BaseExpression | None) -> bool:

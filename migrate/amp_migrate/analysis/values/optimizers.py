@@ -9,6 +9,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File, object_bindings, object_path
 from amp_migrate.analysis.values.looped import elements, held_in
 from amp_migrate.tables import torch_names as table
+from amp_migrate.trees.nodes import subscript_key, written_string
 
 _OPTIMIZER_NAME = re.compile(
     r"(^|[._])(\w*optimizer\w*|optims?|opts?|\w+_opt|opt_\w+|optim_\w+|\w+_optim|opt(im)?(?-i:[A-Z])\w*)(\[\])?$",
@@ -29,7 +30,13 @@ def is_optimizer(file: File, node: cst.BaseExpression) -> bool:
         if isinstance(value, cst.Call) and file.names.callee(value).startswith(table.OPTIMIZER_FACTORIES):
             return True
     called = file.methods_called.get(path, set())
-    return _OPTIMIZER_NAME.search(path) is not None or {"zero_grad", "step"} <= called or _is_one_of_some(file, node)
+    is_named_so = any(map(_OPTIMIZER_NAME.search, {path, _name(node, path)}))
+    return is_named_so or {"zero_grad", "step"} <= called or _is_one_of_some(file, node)
+
+
+def _name(node: cst.BaseExpression, path: str) -> str:
+    """What an object is called: by the key that it is taken from a dictionary by, `state["optimizer"]`, or its path."""
+    return written_string(subscript_key(node)) or path
 
 
 def _is_one_of_some(file: File, node: cst.BaseExpression) -> bool:
@@ -54,4 +61,4 @@ def is_scheduler(file: File, node: cst.BaseExpression) -> bool:
         value = binding.value
         if isinstance(value, cst.Call) and file.names.callee(value).startswith(table.SCHEDULER_FACTORIES):
             return True
-    return _SCHEDULER_NAME.search(path.rpartition(".")[2]) is not None
+    return _SCHEDULER_NAME.search(_name(node, path).rpartition(".")[2]) is not None

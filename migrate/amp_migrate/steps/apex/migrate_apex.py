@@ -157,7 +157,7 @@ class ApexMigration:
             native = (*native, *_carried_along(files, native))
         needs_apex = any(map(has_later_wrapper, files))
         # The shim would put Apex's branches into force where the native ones run by now.
-        runs_natively = self.settings.apex is not Apex.SHIM and is_native_without_apex(files)
+        runs_natively = self.settings.apex is not Apex.SHIM and is_native_without_apex(self.project, files)
         has_shim = self._has_shim and not needs_apex and not runs_natively
         if has_shim:
             self._on_shim.update(files)

@@ -349,7 +349,7 @@ def _reads_gradients(file: File, roles: Roles, part: cst.CSTNode, depth: int = 0
             if not _only_clears(file.tree, node):
                 return True
         elif isinstance(node, cst.Call):
-            if _is_clip(file, node):
+            if _is_clip(file, node) and not (_is_clip(file, node, MEASURING) and _gives_weights_alone(file, node)):
                 return True
             function = _called(file, roles, node) if depth < _DEPTH else None
             if function is not None and _reads_gradients(function.file, roles, function.node.body, depth + 1):
@@ -399,6 +399,17 @@ def _is_clip(file: File, call: cst.Call, of: Collection[str] = GRADIENT_FUNCTION
     name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
     is_named_so = isinstance(name, cst.Name) and _CLIP_NAME.search(name.value) is not None
     return is_named_so or file.names.callee(call) in of
+
+
+def _gives_weights_alone(file: File, call: cst.Call) -> bool:
+    """Whether parameters are only gone through, and of each something else than the gradient is asked: `p.data`."""
+    loop = next((each for each in file.tree.ancestors(call) if isinstance(each, cst.For)), None)
+    if loop is None or not any(each is call for each in walk(loop.iter)):
+        return False
+    names = {each.value for each in find(loop.target, cst.Name)}
+    said = [each for each in find(loop.body, cst.Name) if each.value in names]
+    around = [file.tree.parents[each] for each in said]
+    return all(isinstance(each, cst.Attribute) and each.attr.value != "grad" for each in around)
 
 
 def _called(file: File, roles: Roles, call: cst.Call) -> FunctionRef | None:

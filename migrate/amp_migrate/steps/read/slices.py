@@ -63,10 +63,11 @@ class Slices:
             before = [
                 s
                 for s in nested_statements(scope)
-                if order[s] < order[at] and s not in self.dead and (not blocks(s) or self._hands_out(s, at))
+                if order[s] < order[at] and s not in self.dead and (not blocks(s) or isinstance(s, cst.For))
             ]
             wanted = reads([backward.loss]) if backward.part is None else self.regions.effects.reads(at)
-            found = self.regions.effects.backward_slice(wanted, before, at)
+            sliced = self.regions.effects.backward_slice(wanted, before, at)
+            found = [each for each in sliced if each not in self.tree.ancestors(at)]  # `for loss in losses:`
             if any(self.regions.runs_forward(each) for each in found):
                 return found, True
             # A function of the project that runs the forward itself needs none to be taken for granted before it.
@@ -168,10 +169,6 @@ class Slices:
             is_same = any(not owners.isdisjoint((path, path.rpartition(".")[0])) for path in called)
             if is_same and not is_quiet(self.file, statement):
                 yield statement
-
-    def _hands_out(self, statement: Statement, at: Statement) -> bool:
-        """Whether a statement is a loop over something that was computed, and `at` comes after it."""
-        return isinstance(statement, cst.For) and statement not in self.tree.ancestors(at)
 
     def _hands_on_a_module(self, statement: Statement) -> bool:
         """Whether a statement calls what cannot be seen with a module: `inferer(images, model)` runs its forward."""

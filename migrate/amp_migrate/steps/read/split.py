@@ -155,7 +155,9 @@ class Joiner:
         sites = self._sites_of(function)
         if sites:
             return {function: tuple(sites)}
-        is_called = sites is None or self._project.call_sites(function) is None
+        # Of several by one name, only values tell which is called.
+        is_one_of = len(function.file.scopes.of(function.node).lookup(function.name)) > 1
+        is_called = sites is None or is_one_of or self._project.call_sites(function) is None
         return self._values.together(function) if is_called and self._values is not None else None
 
     def _gather_again(self, caller: Key, callee: Key) -> None:

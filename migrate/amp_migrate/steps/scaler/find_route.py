@@ -13,6 +13,7 @@ from itertools import takewhile
 import libcst as cst
 
 from amp_migrate.analysis.arguments.argument_binding import parameter, passed
+from amp_migrate.analysis.arguments.passing import passed_values
 from amp_migrate.analysis.bindings import Binding, dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names.scopes import Scope
@@ -26,6 +27,7 @@ from amp_migrate.steps.scaler.optimizer_origin import (
     container,
     displayed,
     is_anew,
+    is_display,
     is_parameter,
     is_same_object,
     makes,
@@ -109,6 +111,9 @@ class Traveller:
         own = [name for name in names if name.startswith("self.")]
         if own:  # an object's scaler serves the optimizers that one of its methods makes for itself, too
             return self._from_self(file, at, own, create)
+        held = self._held(file, optimizers)
+        if held is not None:
+            return self._of_object(*held, create)
         found = [file.scopes.of(at).find(name) for name in names]
         scope = found[0]
         if scope is None or any(each is not scope for each in found):
@@ -127,12 +132,60 @@ class Traveller:
             return _lost(file, at, f"`{file.tree.quote(at)}` is made or fetched anew for every step")
         return route
 
+    def _held(
+        self, file: File, optimizers: list[cst.BaseExpression]
+    ) -> tuple[File, cst.BaseExpression, str, Class, list[str]] | None:
+        """The object that makes some optimizers for itself, `solver` of `solver.optimizer`: name, class, attributes."""
+        held = [each for each in map(container, optimizers) if isinstance(each, cst.Attribute)]
+        names = {dotted(each.value) or "" for each in held}
+        made = self._class_of(file, held[0].value, ()) if len(held) == len(optimizers) and len(names) == 1 else None
+        attributes = [f"self.{each.attr.value}" for each in held]
+        found = None if made is None else self._assigning_class(*made, attributes)
+        return None if found is None else (file, optimizers[0], names.pop(), found, attributes)
+
+    def _class_of(self, file: File, holder: cst.BaseExpression, seen: tuple[cst.CSTNode, ...]) -> Class | None:
+        """The class of a variable that is made by calling it, or is given such a one by all callers."""
+        path = dotted(holder)
+        bindings = [] if path is None or path == "self" else file.scopes.of(holder).lookup(path)
+        only = bindings[0] if len(bindings) == 1 else None
+        if only is None:
+            return None
+        if isinstance(only.value, cst.Call):
+            return self._made_by(file, only.value)
+        node = only.node if is_parameter(bindings) else None
+        function = None if node is None else file.tree.function(node)
+        if not isinstance(node, cst.Param) or function is None or node in seen:
+            return None
+        if isinstance(every_call(self.project, self.project.reference(file, function), ()), str):
+            return None
+        classes = {
+            self._made_by(where, value) if isinstance(value, cst.Call) else self._class_of(where, value, (*seen, node))
+            for where, value in passed_values(self.project, file, node)
+        }
+        return classes.pop() if len(classes) == 1 else None
+
+    def _made_by(self, file: File, call: cst.Call) -> Class | None:
+        found = self.project.definition(file, call.func)
+        return (found[0], found[1]) if found is not None and isinstance(found[1], cst.ClassDef) else None
+
+    def _of_object(
+        self, file: File, at: cst.BaseExpression, holder: str, made: Class, names: list[str], create: bool
+    ) -> Route | Refusal:
+        """The way to the scaler of an object that makes its optimizers, where others step them."""
+        route = self._from_class(file, at, made, names, create)
+        if isinstance(route, Refusal):
+            return route
+        return replace(route, scaler=f"{holder}.{route.scaler.removeprefix('self.')}")
+
     def _from_self(self, file: File, at: cst.CSTNode, names: list[str], create: bool) -> Route | Refusal:
         inner = file.tree.owner_class(at)
         found = None if inner is None else self._assigning_class(file, inner, names)
         if found is None:
             return _lost(file, at, f"`{names[0]}` is not assigned in this class")
-        where, owner = found
+        return self._from_class(file, at, found, names, create)
+
+    def _from_class(self, file: File, at: cst.CSTNode, made: Class, names: list[str], create: bool) -> Route | Refusal:
+        where, owner = made
         known = self.ways.creations.get(owner)
         if known is not None and not create:
             return Route(known.target)
@@ -154,6 +207,15 @@ class Traveller:
         method = where.tree.function(nodes[0])
         homes = [node for node in nodes if where.tree.function(node) is method]
         return Route(free, (Creation(where, self._home(where, [homes]), free),))
+
+    def kept_beside(self, file: File, optimizer: cst.BaseExpression) -> Route | Refusal:
+        """The way of a scaler to an object that keeps an optimizer which it is given, and does not step it."""
+        name, inner = dotted(container(optimizer)), file.tree.owner_class(optimizer)
+        found = None if inner is None or name is None else self._assigning_class(file, inner, [name])
+        free = file.scopes.free([f"self.{each}" for each in SCALER_NAMES])
+        if found is None or name is None or free is None:
+            return _lost(file, optimizer, f"`{file.tree.quote(optimizer)}` is not given to its object")
+        return self._given_with(*found, [name], free)
 
     def _given_with(self, file: File, owner: cst.ClassDef, names: list[str], free: str) -> Route | Refusal:
         """The way of a scaler that an object is given with its optimizers: `self.optimizer = optimizer`."""
@@ -211,12 +273,15 @@ class Traveller:
             return _lost(file, at, "no scaler belongs to this optimizer")
         owner = scope.node if isinstance(scope.node, cst.FunctionDef) else None
         made = [[b.node for b in each if makes(b) and file.tree.function(b.node) is owner] for each in bindings]
-        if not all(made) or scope.is_class:
+        # `config["optimizer"]`: the scaler is made with what Apex initializes, whatever that is put into.
+        is_prepared = owner in self.homes and all(map(is_display, bindings))
+        if not (all(made) or is_prepared) or scope.is_class:
             return _lost(file, at, f"where `{file.tree.quote(at)}` is made cannot be seen")
         name = known.target if known is not None else file.scopes.free(SCALER_NAMES)
         if name is None:
             return _lost(file, at, f"the names {', '.join(SCALER_NAMES)} are all taken")
-        return Route(name, (Creation(file, self._home(file, made), name),))
+        home = self.homes[owner] if is_prepared and owner is not None else self._home(file, made)
+        return Route(name, (Creation(file, home, name),))
 
     def _from_caller(
         self,

@@ -63,6 +63,11 @@ def other_name(name: str, bindings: list[Binding]) -> cst.BaseExpression | None:
     return value if all(dotted(container(each)) is not None for each in displayed(value)) else None
 
 
+def is_display(bindings: list[Binding]) -> bool:
+    """Whether a name is given a dictionary that is written out, and nothing else."""
+    return bool(bindings) and all(isinstance(each.value, cst.Dict) for each in bindings)
+
+
 def displayed(value: cst.BaseExpression) -> list[cst.BaseExpression]:
     """What stands in a tuple or list that is written out: beside what has a name there, a scaler may be kept."""
     if not isinstance(value, (cst.Tuple, cst.List)) or not value.elements:

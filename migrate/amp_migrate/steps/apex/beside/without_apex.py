@@ -2,33 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import packages_of
-from amp_migrate.analysis.files import File, object_bindings
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
 from amp_migrate.steps.apex.beside.choice import natively
-from amp_migrate.steps.apex.beside.conditions import conditions, is_fixed
-from amp_migrate.steps.apex.uses.amp_tests import is_amp_or_none
+from amp_migrate.steps.apex.beside.conditions import conditions
+from amp_migrate.steps.apex.uses.amp_tests import is_amp_or_none, is_none_without_apex
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
-from amp_migrate.trees.nodes import walk
+from amp_migrate.tables.apex_names import PROBES
+from amp_migrate.trees.nodes import last_word, walk
 
 
-def is_native_without_apex(files: Sequence[File]) -> bool:
+def is_native_without_apex(project: Project, files: Sequence[File]) -> bool:
     """Whether a script prepares for Apex only where that is installed, and native AMP where it is not."""
     natives = {each for file in files for found in natively(file) for each in found}
+    flags = {name for file in files for name in _set_by_import(file)}
     starting = [(file, call) for file in files for call in amp_calls(file, "initialize")]
     return bool(starting) and all(
-        any(each.negated in natives and _asks_for_apex(file, each.node) for each in conditions(file, call))
+        any(
+            each.negated in natives and _asks_for_apex(project, file, each.node, flags)
+            for each in conditions(file, call)
+        )
         for file, call in starting
     )
 
 
-def _asks_for_apex(file: File, test: cst.BaseExpression) -> bool:
-    """Whether a test is of what a module sets where its import of Apex succeeds, or fails."""
-    if not is_fixed(file, test):
-        return False
-    around = (each for binding in object_bindings(file, test) for each in file.tree.ancestors(binding.node))
-    tried = (each for guard in around if isinstance(guard, cst.Try) for each in walk(guard.body))
-    return is_amp_or_none(file, test) or any("apex" in packages_of(each) for each in tried)
+def _asks_for_apex(project: Project, file: File, test: cst.BaseExpression, flags: Collection[str]) -> bool:
+    """Whether a test is of what the import of Apex decides: `has_apex`, `has_apex()`, `kind == "apex"`."""
+    if isinstance(test, cst.Call):
+        found = project.definition(file, test.func)
+        return last_word(test.func) in PROBES if found is None else _tries_apex(walk(found[1]))
+    asked = test.left if isinstance(test, cst.Comparison) else test
+    is_flag = isinstance(asked, (cst.Name, cst.Attribute)) and last_word(asked) in flags
+    return is_flag or (is_amp_or_none(file, asked) and is_none_without_apex(file, asked))
+
+
+def _set_by_import(file: File) -> Iterator[str]:
+    """The names of a module that are given a value in a `try` which imports Apex."""
+    for name, bindings in file.scopes.module.bindings.items():
+        around = (around for each in bindings for around in file.tree.ancestors(each.node))
+        if not any(each.imported for each in bindings) and _tries_apex(around):
+            yield name
+
+
+def _tries_apex(nodes: Iterable[cst.CSTNode]) -> bool:
+    tried = (each for guard in nodes if isinstance(guard, cst.Try) for each in walk(guard.body))
+    return any("apex" in packages_of(each) for each in tried)

@@ -26,7 +26,7 @@ from amp_migrate.steps.apex.initialize.branches import (
 )
 from amp_migrate.steps.apex.initialize.results import rebinds_of
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
-from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
+from amp_migrate.steps.apex.uses.apex_guards import alone_in_guard, is_apex_import
 from amp_migrate.steps.apex.uses.loss_scale import setting_after
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE, USE_SHIM
 from amp_migrate.trees import build
@@ -108,7 +108,8 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
         return Refusal(
             file, call, "the result of amp.initialize is taken apart in a way that is not understood", USE_SHIM
         )
-    home, conditions = place_of(file, statement, arguments.get("optimizers"))
+    stands = alone_in_guard(file, statement)
+    home, conditions = place_of(file, stands, arguments.get("optimizers"))
     for name in ("enabled", "opt_level", "loss_scale"):
         said = before(file, home, arguments[name], statement) if name in arguments else None
         if said is not None:
@@ -129,9 +130,9 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
     return Initialize(
         file=file,
         call=call,
-        statement=statement,
+        statement=stands,
         home=home,
-        replaces_home=home is statement or _only_for_apex(file, home, (statement, setting)),
+        replaces_home=home is stands or _only_for_apex(file, home, (stands, setting)),
         switch=_switch(file, conditions, arguments),
         init_scale=init_scale if setting is None else file.tree.code(setting.value),
         setting=setting,

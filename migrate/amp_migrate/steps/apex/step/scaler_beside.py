@@ -10,6 +10,8 @@ from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.steps.model.route import Route
 from amp_migrate.steps.scaler.find_route import Traveller
 
+_METHODS = ("load_state_dict", "state_dict", "step", "zero_grad")
+
 
 def scaler_at(traveller: Traveller, roles: Roles, file: File, place: cst.CSTNode) -> str | None:
     """The scaler as code: one of the scopes around, or of a parameter; None where there is no way to one."""
@@ -30,6 +32,15 @@ def scaler_at(traveller: Traveller, roles: Roles, file: File, place: cst.CSTNode
         uses = [u for u in file.uses.get(name, ()) if file.tree.function(u) is function]
         if uses and is_optimizer(file, uses[0]):
             route = traveller.reach(file, [uses[0]], create=False)
+            if isinstance(route, Route):
+                traveller.ways.add(route)
+                return route.scaler
+    for call in file.calls:  # `solver.optimizer.step()`; or what only saves and restores `self.optimizer`
+        func = call.func if file.tree.function(call) is function else None
+        if isinstance(func, cst.Attribute) and func.attr.value in _METHODS and is_optimizer(file, func.value):
+            route = traveller.reach(file, [func.value], create=False)
+            if not isinstance(route, Route):
+                route = traveller.kept_beside(file, func.value)
             if isinstance(route, Route):
                 traveller.ways.add(route)
                 return route.scaler

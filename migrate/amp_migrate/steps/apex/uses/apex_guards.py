@@ -147,6 +147,15 @@ def guard_of(file: File, statement: Statement) -> cst.Try | None:
     return around if isinstance(around, cst.Try) and around.body is file.tree.block(statement) else None
 
 
+def alone_in_guard(file: File, statement: Statement) -> Statement:
+    """The `try` that complains where Apex is missing, and has nothing but a statement beside imports; else that."""
+    guard = guard_of(file, statement)
+    if guard is None or guard.orelse is not None or guard.finalbody is not None or not _complains(guard):
+        return statement
+    others = (each for each in statements(block_of(guard)) if each is not statement)
+    return guard if all(is_apex_import(file, each) for each in others) else statement
+
+
 def is_only_import(guard: cst.Try) -> bool:
     """Whether a `try` imports, complains where that fails, and does nothing else."""
     imports = all(isinstance(each, (cst.Import, cst.ImportFrom)) for each in statements(block_of(guard)))

@@ -130,3 +130,51 @@ def test_an_object_that_not_everybody_can_give_it_keeps_the_script_on_the_shim(m
     plan = migrate("\n".join(line[2:] for line in lines if not line.startswith("+")) + "\n")
     assert "from amp_shim import amp\n" in plan.after
     assert any("cannot be said where the scaler would be made" in each.message for each in plan.findings)
+
+
+def test_optimizer_in_a_dictionary_that_functions_get(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+        - def epoch(config, loader):
+        + def epoch(config, scaler, loader):
+              model, optimizer = config["model"], config["optimizer"]
+        ~     APEX_EPOCH
+          def main(args, loader):
+              config = {"args": args}
+              MODEL
+        ~     INITIALIZE
+              config["model"], config["optimizer"] = model, optimizer
+        -     epoch(config, loader)
+        +     epoch(config, scaler, loader)
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("def main(args, loader):", "def main(args, loader, config):"),
+        ("    model, optimizer = amp", "    prepare(config)\ndef prepare(config, model, optimizer):\n    _, _ = amp"),
+    ],
+)
+def test_dictionary_that_comes_from_elsewhere(old: str, new: str, migrate: Check) -> None:
+    text = """
+from apex import amp
+def epoch(config, loader):
+    for x in loader:
+        loss = config["model"](x).mean()
+        with amp.scale_loss(loss, config["optimizer"]) as scaled_loss:
+            scaled_loss.backward()
+        config["optimizer"].step()
+        config["optimizer"].zero_grad()
+def main(args, loader):
+    config = {"args": args}
+    MODEL
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    config["model"], config["optimizer"] = model, optimizer
+    epoch(config, loader)
+"""
+    assert "amp_shim" not in migrate(text).after
+    assert old in text
+    assert "from amp_shim import amp\n" in migrate(text.replace(old, new)).after

@@ -253,3 +253,27 @@ def test_the_flag_of_another_file(tmp_path: Path) -> None:
         "train.py": "import torch\n" + _BROUGHT + _named(_NATIVE),
     }
     assert not [each for each in outcome.findings if each.kind is Kind.ERROR]
+
+
+_SEEN = "def {}:\n    try:\n        import apex\n        return True\n    except ImportError:\n        return False\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "imported", "asked", "is_left"),
+    [
+        (_SEEN.format("has_apex()"), "has_apex", "has_apex()", True),
+        (_SEEN.format("see()"), "see", "see()", True),
+        (_SEEN.format("see()").replace("import apex", "import lmdb"), "see", "see()", False),
+        (_FLAG + "def scale(loss, optimizer):\n    return amp.scale_loss(loss, optimizer)\n", "*", "has_apex", True),
+    ],
+)
+def test_another_file_that_sees_whether_apex_is_there(
+    flags: str, imported: str, asked: str, is_left: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "flags.py").write_text(flags)
+    head = f"import torch\nfrom flags import {imported}\nif {asked}:\n    from apex import amp\n"
+    (tmp_path / "train.py").write_text(head + _BROUGHT + _named(_BODY, asked))
+    outcome = migrate_paths([tmp_path], Settings())
+    after = {each.source.path.name: each.after for each in outcome.changed}
+    assert ("from amp_shim" in "".join(after.values())) is not is_left
+    assert (_TODAY in {each.hint for each in outcome.findings}) is is_left

@@ -363,3 +363,33 @@ def test_gradients_for_a_penalty_are_taken_of_a_scaled_loss(rewrites: Check) -> 
               optimizer.zero_grad()
         """
     )
+
+
+_AVERAGED = """
+from apex import amp
+def main(loader, average):
+    MODEL
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    for i, x in enumerate(loader):
+        with amp.scale_loss(model(x).mean(), optimizer) as scaled_loss:
+            scaled_loss.backward()
+        if i % 2:
+            optimizer.step()
+            optimizer.zero_grad()
+        for p, q in zip(amp.master_params(optimizer), average):
+            q.mul_(0.9).add_(VALUE)
+"""
+
+
+def test_weights_that_are_averaged_are_no_gradients(migrate: Check) -> None:
+    after = migrate(_AVERAGED.replace("VALUE", "p.data")).after
+    assert "        for p, q in zip(model.parameters(), average):\n" in after
+    assert "unscale_" not in after
+
+
+@pytest.mark.parametrize("value", ["p.grad", "p", "value_of(p)", "p.grad.data"])
+def test_what_may_be_a_gradient_is_read_where_it_cannot_be_unscaled(value: str, migrate: Check) -> None:
+    plan = migrate(_AVERAGED.replace("VALUE", value))
+    assert "from amp_shim import amp\n" in plan.after
+    reason = "gradients are read where the optimizer does not always step, so they cannot be unscaled there"
+    assert reason in {each.message.partition(": ")[2] for each in plan.findings}

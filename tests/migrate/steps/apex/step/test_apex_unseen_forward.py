@@ -218,3 +218,27 @@ register(go_back)
     )
     (told,) = (each for each in plan.findings if "the forward pass behind" in each.message)
     assert told.hint.startswith(f"{unseen}put forward and loss into")
+
+
+def test_losses_of_several_models_one_after_the_other(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          a, b = nn.Linear(2, 2), nn.Linear(2, 2)
+          optimizers = [torch.optim.SGD(a.parameters(), lr=0.1), torch.optim.SGD(b.parameters(), lr=0.1)]
+        - (a, b), optimizers = amp.initialize([a, b], optimizers, num_losses=2)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        ~     losses = [model(x).mean() for model in (a, b)]
+              for i, (loss, optimizer) in enumerate(zip(losses, optimizers)):
+                  optimizer.zero_grad()
+        -         with amp.scale_loss(loss, optimizer, loss_id=i) as scaled_loss:
+        -             scaled_loss.backward()
+        -     for optimizer in optimizers:
+        -         optimizer.step()
+        +         scaler.scale(loss).backward()
+        +     for optimizer in optimizers:
+        +         scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )

@@ -360,3 +360,38 @@ def test_call_of_which_something_is_in_doubt_leaves_the_step_on_the_shim(
     assert "autocast" not in plan.after
     told = [finding for finding in plan.findings if finding.code == "AMP290"]
     assert any(reason in f"{finding.message} {finding.hint}" for finding in told), told
+
+
+def test_functions_by_one_name_of_which_one_is_handed_back(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          def choose(mixed):
+              if mixed:
+        -         def backward(loss, optimizer):
+        -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        +         def backward(loss, optimizer, scaler):
+        +             scaler.scale(loss).backward()
+              else:
+        -         def backward(loss, optimizer):
+        -             loss.backward()
+        +         def backward(loss, optimizer, scaler):
+        +             scaler.scale(loss).backward()
+              return backward
+          def main(args, loader):
+              MODEL
+        -     if args.fp16:
+        -         model, optimizer = amp.initialize(model, optimizer)
+        +     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+              backward = choose(args.fp16)
+              for x in loader:
+        -         loss = model(x).mean()
+        -         backward(loss, optimizer)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +             loss = model(x).mean()
+        +         backward(loss, optimizer, scaler)
+        ~         optimizer.step()
+                  optimizer.zero_grad()
+        """
+    )

@@ -455,3 +455,77 @@ def test_an_optimizer_that_is_restored_before_there_is_a_scaler(rewrites: Check)
               torch.save(state, "model.pt")
         """
     )
+
+
+def test_object_that_saves_an_optimizer_which_it_is_given(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          class Restorer:
+        -     def __init__(self, opts, model, optimizer):
+        +     def __init__(self, opts, model, optimizer, scaler):
+                  self.model, self.optimizer, self.mixed = model, optimizer, opts.fp16
+        +         self.scaler = scaler
+              def save(self):
+                  state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+                  if self.mixed:
+        -             state["amp_state"] = amp.state_dict()
+        +             state["scaler"] = self.scaler.state_dict()
+                  torch.save(state, "last.pt")
+              def restore(self):
+                  state = torch.load("last.pt")
+                  self.model.load_state_dict(state["model"])
+                  self.optimizer.load_state_dict(state["optimizer"])
+                  if self.mixed:
+        -             amp.load_state_dict(state["amp_state"])
+        +             if state.get("scaler"):
+        +                 self.scaler.load_state_dict(state["scaler"])
+          def main(opts, loader):
+              MODEL
+        ~     INITIALIZE
+        -     restorer = Restorer(opts, model, optimizer)
+        +     restorer = Restorer(opts, model, optimizer, scaler)
+        ~     APEX_EPOCH
+              restorer.save()
+        """
+    )
+
+
+def test_object_that_makes_the_optimizer_which_another_steps_and_saves(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          class Solver:
+              def __init__(self, args):
+                  self.net = nn.Linear(2, 2)
+                  self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        -         if args.fp16:
+        -             self.net, self.optimizer = amp.initialize(self.net, self.optimizer, opt_level="O1")
+        +         self.scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+          class Runner:
+              def __init__(self, args):
+                  self.args = args
+              def run(self, own, loader):
+                  for x in loader:
+                      own.optimizer.zero_grad()
+        -             loss = own.net(x).mean()
+        -             if self.args.fp16:
+        -                 with amp.scale_loss(loss, own.optimizer) as scaled_loss:
+        -                     scaled_loss.backward()
+        -             else:
+        -                 loss.backward()
+        -             own.optimizer.step()
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=own.scaler.is_enabled()):
+        +                 loss = own.net(x).mean()
+        +             own.scaler.scale(loss).backward()
+        +             own.scaler.step(own.optimizer)
+        +             own.scaler.update()
+                  state = {"net": own.net.state_dict(), "optimizer": own.optimizer.state_dict()}
+                  if self.args.fp16:
+        -             state["amp"] = amp.state_dict()
+        +             state["scaler"] = own.scaler.state_dict()
+                  torch.save(state, "last.pt")
+          def main(args, loader):
+              Runner(args).run(Solver(args), loader)
+        """
+    )

@@ -770,3 +770,52 @@ def main(loader):
     plan = migrate(text)
     assert "from amp_shim import amp\n" in plan.after
     assert "amp itself is used as a value" in {each.message.partition(": ")[2] for each in plan.findings}
+
+
+def test_initialization_in_the_guard_of_the_import(rewrites: Check) -> None:
+    rewrites(
+        """
+          def main(args, loader):
+              MODEL
+        -     if args.fp16:
+        -         try:
+        -             from apex import amp
+        -             amp.register_half_function(torch, "einsum")
+        -             model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        -         except ImportError:
+        -             raise ImportError("Please install apex")
+        +     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+              for x in loader:
+        -         loss = model(x).mean()
+        -         if args.fp16:
+        -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             loss.backward()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +             loss = model(x).mean()
+        +         scaler.scale(loss).backward()
+        ~         optimizer.step()
+                  optimizer.zero_grad()
+        """
+    )
+
+
+def test_initialization_in_a_guard_that_does_more(rewrites: Check) -> None:
+    rewrites(
+        """
+          MODEL
+        - try:
+        -     from apex import amp
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        -     tell(model)
+        - except ImportError:
+        -     raise
+        + try:
+        +     scaler = torch.amp.GradScaler("cuda")
+        +     tell(model)
+        + except ImportError:
+        +     raise
+        ~ APEX_EPOCH
+        """
+    )
