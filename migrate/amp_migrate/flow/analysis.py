@@ -9,6 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from amp_migrate.flow.domain.atoms import (
+    CHOSEN,
+    MOST_CHOSEN,
     NEVER,
     NONE_VALUE,
     UNKNOWN,
@@ -24,6 +26,7 @@ from amp_migrate.flow.domain.atoms import (
     Opaque,
     Value,
     Wrapped,
+    are_definitions,
     join,
     join_all,
     loosened,
@@ -68,6 +71,7 @@ _MOST_WIDENINGS = 4
 _STATEMENTS = 1_500
 _STATEMENTS_PER_LINE = 2
 _AT_MOST = 4  # times that, those of the script itself included, and what still changes is anything
+_FOR_TABLES = 4  # the part of it that is worth what imports put into tables
 _FOR_CONSTRUCTORS = 2  # what a program is made of is asked for more often than what each part does
 # How deep calls are followed at once: what is further down is interpreted later, and its callers again.
 _DEEPEST = 40
@@ -97,6 +101,8 @@ class Analysis:
         executed: how many statements that were.
         consulted: how many of these were of files that are only consulted.
         lowered: the lines of the files that were parsed.
+        tables: the dictionaries that a key which nobody knows is looked up in, and that hold classes or functions, or
+            nothing so far; with who has looked.
         lineages: what classes inherit from, by who has asked, until a class has another base.
         goes_on: the files that are read on behind a statement that is never left.
         not_followed: the functions whose calls gave something unknown, because they are none of the run's business, or
@@ -130,6 +136,8 @@ class Analysis:
         self.plural: set[Atom] = set()
         self.instances: dict[Code, dict[Obj, None]] = {}
         self.partials: dict[Obj, Arguments] = {}
+        self.tables: dict[Obj, dict[Task, None]] = {}
+        self._put_in_elsewhere: set[Obj] = set()
         self.lineages: dict[tuple[Task, Atom], list[Atom]] = {}
         self.cached_casts: dict[tuple[Atom, Site], None] = {}
         self._escaped: dict[Func, None] = {}
@@ -169,6 +177,7 @@ class Analysis:
         for file in (*self.focus, *self.beside):
             self._bring_module(file)
         self._settle()
+        self._fill_tables()
         self._go_on()
         entered: set[Code] = set()
         while self._enter_uncalled(entered):
@@ -185,6 +194,41 @@ class Analysis:
                 self.goes_on[module.code] = None
                 self._outdate(self.task(module.code, FrameRef(module.code, (), None), {}, NO_CONTEXT))
         self._settle()
+
+    def put_in_elsewhere(self, frame: Frame, table: Obj) -> Value:
+        """What else a dictionary of classes or functions may hold than what is known to be put into it."""
+        self.tables.setdefault(table, {})[frame.task] = None
+        return CHOSEN if table in self._put_in_elsewhere else NEVER
+
+    def _fill_tables(self) -> None:
+        """Run what is imported for nothing but what it puts into a table, as `import models` for its decorators.
+
+        A table that is empty all the same is filled where nobody sees it; one may be, where the run has come to its
+        end.
+        """
+        is_whole = not self.tables or self._bring_imported()
+        self._settle()
+        for table, readers in list(self.tables.items()):
+            if not is_whole or not any(each.startswith("[") for each in self.heap.names(table, _NOBODY)):
+                self._put_in_elsewhere.add(table)
+                for each in readers:
+                    self._outdate(each)
+        self._settle()
+
+    def _bring_imported(self) -> bool:
+        """Run all that is imported from one file to the next; whether there was not too much of it to look at."""
+        files = [*self.focus, *self.beside]
+        for file in files:
+            module = self.module(file)
+            if module is None:
+                continue
+            is_full = any(len(self.heap.names(each, _NOBODY)) > MOST_CHOSEN for each in self.tables)
+            if is_full or self.consulted > self._allowance // _FOR_TABLES:
+                return False
+            self._bring_module(file)
+            located = dict.fromkeys(self.locate(each, file) for each in module.imports)
+            files += [each for each in located if each is not None and each not in files]
+        return True
 
     def module(self, file: str) -> Module | None:
         """A file, parsed when it is first asked for; None where it cannot be."""
@@ -277,10 +321,13 @@ class Analysis:
             else:
                 found.widenings += 1
                 joined = {name: widened(found.given[name], value) for name, value in given.items()}
-                if found.widenings > _MOST_WIDENINGS:
-                    grown = {name: value for name, value in joined.items() if value != found.given[name]}
+                grown = {name: value for name, value in joined.items() if value != found.given[name]}
+                if grown and all(map(are_definitions, grown.values())):
+                    found.runs = 0  # these come to an end: the text has no more of them
+                elif found.widenings > _MOST_WIDENINGS:
                     is_over = found.widenings > 2 * _MOST_WIDENINGS
-                    joined |= {name: UNKNOWN if is_over else loosened(value) for name, value in grown.items()}
+                    grown = {name: value for name, value in grown.items() if not are_definitions(value)}
+                    joined |= {name: loosened(value, tensors=not is_over) for name, value in grown.items()}
                 both = found.context.join(context)
                 common = {cell: value for cell, value in found.around.items() if around.get(cell) == value}
                 if joined != found.given or both is not found.context or common != found.around:

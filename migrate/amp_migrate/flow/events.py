@@ -57,6 +57,7 @@ class Act(Enum):
     # Precision.
     REGION = "an autocast region begins"
     GIVEN = "what callers hand in computes in a region"
+    NOT_ALL = "one of more functions and classes than are looked at computes in a region"
     REFUSED = "autocast refuses a loss"
     UNREAD_LOSS = "a loss goes backward that code which is not read computes in a region"
     NO_KERNEL = "no kernel takes half precision"

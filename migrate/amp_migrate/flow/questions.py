@@ -56,6 +56,7 @@ CACHE_MENDED = (2, 11)
 WRONG_BY_ITSELF = {
     Act.WEIGHT_CAST: "a weight's cast was kept without a gradient, and serves where one is wanted",
     Act.REFUSED: "autocast refuses it",
+    Act.NOT_ALL: "one of more classes and functions of the project than were looked at runs in a region",
     Act.UNREAD_LOSS: "the loss is computed under autocast by code that could not be read",
     Act.NO_KERNEL: "no kernel takes half precision",
     Act.MISMATCH: "operands differ in precision",

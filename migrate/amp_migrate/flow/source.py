@@ -188,6 +188,20 @@ class Module:
         return frozenset(each.id for each in taken if isinstance(each, ast.Name))
 
     @cached_property
+    def imports(self) -> tuple[str, ...]:
+        """What it imports, as it is written: of `a.b`, `a` as well, and of `from a import b` both `a` and `a.b`."""
+        found: dict[str, None] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                steps = (each.name.split(".") for each in node.names)
+                found.update({".".join(of[:end]): None for of in steps for end in range(1, len(of) + 1)})
+            elif isinstance(node, ast.ImportFrom):
+                base = "." * node.level + (node.module or "")
+                inside = base if base.endswith(".") else f"{base}."
+                found.update(dict.fromkeys((base, *(inside + alias.name for alias in node.names))))
+        return tuple(found)
+
+    @cached_property
     def relative_imports(self) -> frozenset[str]:
         """The files of its own package that it imports from, as they are written."""
         imports = (each for each in ast.walk(self.tree) if isinstance(each, ast.ImportFrom) and each.level)

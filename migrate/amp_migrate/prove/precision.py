@@ -107,6 +107,7 @@ _RUNS = frozenset(
         WRONG_BY_ITSELF[Act.FOREIGN],
         WRONG_BY_ITSELF[Act.HALF_ARRAY],
         WRONG_BY_ITSELF[Act.UNREAD_LOSS],
+        WRONG_BY_ITSELF[Act.NOT_ALL],
         EVALUATED_APART,
         SAVED_LOW,
         UNSAVED,
@@ -143,7 +144,7 @@ class Trouble(Enum):
     UNSAVED = "a scaler that begins anew where its optimizer goes on"
     UNREAD = "a loss that nobody has seen, in a region: original code that has none says nothing of it"
     NORM_TWICE = "a gradient penalty through a norm: bfloat16 has the range for it"
-    UNSEEN = "functions that nobody has looked at"
+    UNSEEN = "functions and classes that nobody has looked at"
     GIVEN = "a callable that callers hand in, in a region: what it does shows in them alone"
     OTHER = "any other"
 
@@ -182,6 +183,7 @@ _TROUBLES = {
     STUCK: Trouble.SCALER,
     UNSAVED: Trouble.UNSAVED,
     WRONG_BY_ITSELF[Act.UNREAD_LOSS]: Trouble.UNREAD,
+    WRONG_BY_ITSELF[Act.NOT_ALL]: Trouble.UNSEEN,
 }
 
 

@@ -41,7 +41,10 @@ _UNCAST = "drop the cast to half precision, which autocast does where it may, an
 _EACH = "let the loss read each tensor in it in float32 (.float()), and run again"
 _PENALTY = "compute the penalty, and the forward pass for it, without autocast and in float32, or run with --dtype bf16"
 _CLEARED = "call zero_grad() in each round, unless they are meant to add up: then use --dtype bf16"
-_READ_LAST = "read gradients behind the last backward(), directly before optimizer.step(), or use --dtype bf16"
+_READ_LAST = (
+    "read gradients behind the last backward(), directly before optimizer.step(), divide what a hook keeps by "
+    "scaler.get_scale(), or use --dtype bf16"
+)
 _TO_A_GPU = "move the model and what it is given to a GPU (.cuda()), and run again"
 _TO_ITS_MODEL = "let the loss come to where its model is (loss.to(device)) before it goes backward"
 # What to do about it, whether the step moves or not.

@@ -20,6 +20,7 @@ from amp_migrate.flow.domain.tensor import (
 from amp_migrate.flow.source import Code, Site
 
 _MOST_ATOMS = 24
+MOST_CHOSEN = 160  # of what is the project's own, be it the files and classes of a package that a run chooses from
 _MOST_CONSTANTS = 6
 _LONGEST_TUPLE = 12
 _DEEPEST = 4
@@ -214,12 +215,15 @@ class Opaque(Atom):
             empty where it has no identity.
         tensor: what is known of the tensors that it is, or holds.
         hint: the full name of a class that it is said to be of; empty where nothing says so.
+        is_chosen: whether it is one of more of the project's own than are looked at, or made by one.
     """
 
-    __slots__ = ("hint", "path", "tensor")
+    __slots__ = ("hint", "is_chosen", "path", "tensor")
 
-    def __init__(self, path: tuple[Any, ...] = (), tensor: Tensor | None = None, hint: str = "") -> None:
-        self.path, self.tensor, self.hint = path, tensor, hint
+    def __init__(
+        self, path: tuple[Any, ...] = (), tensor: Tensor | None = None, hint: str = "", is_chosen: bool = False
+    ) -> None:
+        self.path, self.tensor, self.hint, self.is_chosen = path, tensor, hint, is_chosen
 
     @property
     def name(self) -> str:
@@ -229,7 +233,11 @@ class Opaque(Atom):
     def part(self, step: str) -> Opaque:
         """What is taken from it: an attribute `.x`, an element `[]`, a result `()`; no step is told from itself."""
         known = self.path and len(self.path) < _LONGEST_PATH and step not in self.path
-        return Opaque((*self.path, step) if known else (), self.tensor)
+        return Opaque((*self.path, step) if known else (), self.tensor, "", self.is_chosen and step[0] != "[")
+
+    def with_tensor(self, tensor: Tensor) -> Opaque:
+        """The same of whose tensors something else is known."""
+        return Opaque(self.path, tensor, self.hint, self.is_chosen)
 
     def __repr__(self) -> str:
         return "unknown " + "".join(str(each) for each in self.path[1:])
@@ -265,6 +273,8 @@ NONE = Const("NoneType", None)
 _OF_ANY_SCALE = frozenset((NONE, Const("int", 0), Const("float", 0.0)))
 NONE_VALUE: Value = frozenset({NONE})
 UNKNOWN: Value = frozenset({Opaque()})
+CHOSEN: Value = frozenset({Opaque((), None, "", True)})
+"""One of the project's own of which not all are looked at."""
 UNBOUND = Unbound()
 TRUTHS: Value = frozenset({Some("bool")})
 
@@ -305,7 +315,7 @@ def _one_of_many(atom: Atom | Tensor) -> Atom | Tensor:
     if isinstance(atom, Tup):
         return Tup(tuple(map(one_of_many, atom.items)), None if atom.rest is None else one_of_many(atom.rest))
     if isinstance(atom, Opaque) and atom.tensor is not None:
-        return Opaque(atom.path, atom.tensor.but(piece=A_PIECE), atom.hint)
+        return atom.with_tensor(atom.tensor.but(piece=A_PIECE))
     return atom.but(piece=A_PIECE) if isinstance(atom, Tensor) else atom
 
 
@@ -407,24 +417,41 @@ def _merged(atoms: frozenset[Atom | Tensor], depth: int = 0) -> Value:
     found.update(kinds.values())
     if tuples:
         found.add(tuples[0] if len(tuples) == 1 else _join_tuples(tuples, depth))
-    if len(found) > _MOST_ATOMS:
+    if len(found) > _MOST_ATOMS and (len(found) > MOST_CHOSEN or len(set(map(_choice, found))) > _MOST_ATOMS):
         opaque = [each for each in found if isinstance(each, Opaque)]
         tensors = [each.tensor for each in opaque if each.tensor] + ([tensor] if tensor else [])
         whole = tensors[0] if tensors else None
         for other in tensors[1:]:
             assert whole is not None
             whole = join_tensors(whole, other)
-        return frozenset({Opaque((), whole)})
+        is_chosen = any(isinstance(each, (Class, Func)) for each in found) or any(each.is_chosen for each in opaque)
+        return frozenset({Opaque((), whole, "", is_chosen)})
     return frozenset(found)
+
+
+class _Choice(tuple[Any, ...]):
+    """What the project's own things have in common of which a run chooses one."""
+
+
+def _choice(atom: Atom | Tensor) -> Atom | Tensor | _Choice:
+    """What something counts as: what a run chooses one of counts as one, for there is no more than the text has."""
+    if isinstance(atom, (Class, Func, FileModule)):
+        return _Choice((type(atom),))
+    if isinstance(atom, Obj) and isinstance(atom.made_of, Class):
+        return _Choice((Obj, atom.site, atom.context))
+    if isinstance(atom, (Method, Native)):
+        owner = _choice(atom.owner)
+        return _Choice((type(atom), owner)) if isinstance(owner, _Choice) else atom
+    return atom
 
 
 def _join_unknown(a: Opaque, b: Opaque) -> Opaque:
     """One of two unknown things from the same place."""
     hint = a.hint if a.path else ""
-    if a.tensor is None or b.tensor is None:
-        known = a.tensor or b.tensor
-        return Opaque(a.path, None if known is None else join_tensors(known, SOME_TENSOR), hint)
-    return Opaque(a.path, join_tensors(a.tensor, b.tensor), hint)
+    tensor = a.tensor or b.tensor
+    if tensor is not None:
+        tensor = join_tensors(a.tensor or SOME_TENSOR, b.tensor or SOME_TENSOR)
+    return Opaque(a.path, tensor, hint, a.is_chosen or b.is_chosen)
 
 
 def _join_tuples(tuples: list[Tup], depth: int) -> Tup:
@@ -478,7 +505,7 @@ def _with_few_leaves(atom: Atom | Tensor) -> Atom | Tensor:
     if isinstance(atom, Tensor):
         return atom.but(reach=unknown_as_one(atom.reach))
     if isinstance(atom, Opaque) and atom.tensor is not None:
-        return Opaque(atom.path, atom.tensor.but(reach=unknown_as_one(atom.tensor.reach)), atom.hint)
+        return atom.with_tensor(atom.tensor.but(reach=unknown_as_one(atom.tensor.reach)))
     return atom
 
 
@@ -494,9 +521,26 @@ def _at_some_time(atom: Atom | Tensor) -> Atom | Tensor:
     return atom.but(reach=atom.reach | {AT_SOME_TIME})
 
 
-def loosened(value: Value) -> Value:
-    """Anything, of which the tensors are known as well as they are in a value."""
-    return one(Opaque((), tensor_of(value)))
+def are_definitions(value: Value) -> bool:
+    """Whether a value is one of the project's classes and functions: of these it has no more than its text."""
+    return all(isinstance(each, (Class, Func)) for each in value)
+
+
+def made_by_choice(found: Value, *made: Value) -> Value:
+    """What one of several makes: where there are more objects than are kept apart, one of more than are looked at."""
+    is_lost = any(isinstance(each, Obj) for value in made for each in value)
+    if not is_lost or any(isinstance(each, Obj) for each in found):
+        return found
+    return frozenset(
+        Opaque(each.path, each.tensor, each.hint, is_chosen=True) if isinstance(each, Opaque) else each
+        for each in found
+    )
+
+
+def loosened(value: Value, *, tensors: bool) -> Value:
+    """Anything, of which the tensors may be known as well as they are in a value."""
+    is_chosen = any(isinstance(each, Opaque) and each.is_chosen for each in value)
+    return one(Opaque((), tensor_of(value) if tensors else None, "", is_chosen))
 
 
 def tensor_of(value: Value) -> Tensor | None:

@@ -26,6 +26,8 @@ from amp_migrate.flow.domain.atoms import (
     Wrapped,
     const,
     join,
+    join_all,
+    made_by_choice,
     one,
     only,
 )
@@ -63,7 +65,7 @@ def call(frame: Frame, callee: Value, args: Arguments, node: ast.AST) -> Value:
         return NEVER
     before = frame.now.copy()
     after = None
-    found = NEVER
+    given: list[Value] = []
     aside = _known_as_unknown(callee)
     for atom in sorted(callee, key=repr):
         frame.state = before.copy()
@@ -72,12 +74,12 @@ def call(frame: Frame, callee: Value, args: Arguments, node: ast.AST) -> Value:
             continue
         value = call_atom(frame, atom, args, node)
         if atom not in aside:
-            found = join(found, value)
+            given.append(value)
             after = after if frame.is_dead else meet(after, frame.state)
         frame.is_dead = False
     frame.is_dead = after is None
     frame.state = after or before
-    return found
+    return made_by_choice(join_all(given), *given)
 
 
 def _known_as_unknown(callee: Value) -> Value:

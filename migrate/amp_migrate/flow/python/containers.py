@@ -20,6 +20,7 @@ from amp_migrate.flow.domain.atoms import (
     Some,
     Tup,
     Value,
+    are_definitions,
     const,
     constant,
     join,
@@ -257,6 +258,8 @@ def _item_of_object(frame: Frame, owner: Obj, index: Value, node: ast.Subscript)
     name = key(index)
     if name is None:
         found = contents(frame, owner) or _made_for_key(frame, owner, REST, node)
+        if owner.made_of is DICT and are_definitions(found):
+            found = join(found, frame.analysis.put_in_elsewhere(frame, owner))
         return found or (UNKNOWN if owner in frame.analysis.many else NEVER)
     at = constant(index)
     if owner.made_of is LIST and isinstance(at, int) and at < 0:

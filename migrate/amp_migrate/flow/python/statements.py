@@ -298,7 +298,7 @@ def _depending(atom: Atom | Tensor, through: Tensor) -> Atom | Tensor:
         return atom
     reach, surely = tensor.reach | through.reach, tensor.surely | through.surely
     tensor = tensor.but(flows=through.flows, reach=reach, surely=surely)
-    return Opaque(atom.path, tensor, atom.hint) if isinstance(atom, Opaque) else tensor
+    return atom.with_tensor(tensor) if isinstance(atom, Opaque) else tensor
 
 
 def _break(frame: Frame, node: ast.Break) -> None:

@@ -53,6 +53,7 @@ from amp_migrate.flow.domain.tensor import (
     SOME_TENSOR,
     SWITCHED,
     Tensor,
+    Units,
     made,
 )
 from amp_migrate.flow.events import OUT_OF_SIGHT, Act
@@ -99,6 +100,7 @@ class PyTorch:
         weighing: by region, the leaves that it casts to low precision.
         moments: what means and products are made of.
         guards: what is kept from singular points in vain.
+        gradients_read: the loss scale in gradients, by where they were read.
         called: the full names of what was called of other packages, by place.
         asked: for each unknown object, the methods that are called on it: what it is shows in what is done with it.
     """
@@ -121,6 +123,7 @@ class PyTorch:
         self.cleared: dict[ast.AST, tuple[str, frozenset[Atom]]] = {}
         self.moments = variances.Moments()
         self.guards = guards.Guards()
+        self.gradients_read: dict[Site, Units] = {}
         self.called: dict[Site, str] = {}
         self.asked: dict[tuple[object, ...], set[str]] = {}
 
@@ -474,6 +477,10 @@ class PyTorch:
 
     def call_unknown(self, frame: Frame, callee: Opaque, args: Arguments, node: ast.AST) -> Value:
         """A call of something unknown: a module perhaps, or anything."""
+        func = node.func if isinstance(node, ast.Call) else None
+        if isinstance(func, ast.Attribute) and gradients.takes_gradients(func.attr):
+            owner = Opaque(callee.path[:-1])
+            return gradients.register(frame, owner, func.attr, args, node, frozenset({Part(owner, "*")}))
         if len(callee.path) > 1 and str(callee.path[-1]).startswith("."):
             found = self._method_of_unknown(
                 frame, Opaque(callee.path[:-1]), str(callee.path[-1])[1:], callee, args, node
@@ -648,9 +655,7 @@ class PyTorch:
             if name not in modules._HANDS_BACK:
                 return found
             # It may be a module as well as a tensor: what is handed back can be called like it.
-            return frozenset(
-                Opaque(owner.path, each, owner.hint) if isinstance(each, Tensor) else each for each in found
-            )
+            return frozenset(owner.with_tensor(each) if isinstance(each, Tensor) else each for each in found)
         kind = owner.external if isinstance(owner, Obj) else ""
         bases = (
             list(external_bases(frame, owner.made_of))
@@ -742,7 +747,7 @@ class PyTorch:
                 surely = tensor.surely.union(*(each.sure_leaves for each in given))
                 tags = tensor.tags | operators.halved(frame, given, reach)
                 tensor = tensor.but(flows=FLOWS, reach=reach, surely=surely, tags=tags)
-                recorded = Opaque(each.path, tensor, each.hint) if isinstance(each, Opaque) else tensor
+                recorded = each.with_tensor(tensor) if isinstance(each, Opaque) else tensor
                 result = join(result, one(recorded))
             else:
                 result = join(result, one(each))

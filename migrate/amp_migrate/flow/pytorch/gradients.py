@@ -92,6 +92,7 @@ from amp_migrate.flow.source import Code
 from amp_migrate.implications import implied
 
 REGISTRY = External("<optimizers>")
+_ANYWHERE = "anywhere"
 PARAMETERS = "<parameters>"
 AGAIN = ("again",)
 ENABLED = "<enabled>"
@@ -153,6 +154,8 @@ def note_scaler(frame: Frame, scaler: Atom) -> None:
     registry = frame.analysis.pytorch.registry
     is_new = scaler not in registry.scalers
     registry.scalers[scaler] = None
+    if is_new:
+        frame.analysis.heap.signal(REGISTRY, _ANYWHERE)
     _note_home(frame, scaler, is_new)
 
 
@@ -362,6 +365,7 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
     _note_low_weights(frame, reach, node)
     kinds = [_kind(each) for each in units]
     event.scaler = join(event.scaler, frozenset(each.scaler for each in kinds if each.scaler is not None))
+    _gauge_loss(frame, tensors, node)
     for site in NOTHING.union(*(each.unread for each in tensors)):
         analysis.event(frame, Act.UNREAD_LOSS, node, site=site, why=analysis.pytorch.called[site])
     are_told_apart = functools.cache(lambda atom: _are_told_apart(frame.analysis.pytorch.registry, atom, reach, surely))
@@ -394,6 +398,22 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
         worlds += changed(assuming_all(frame.now.worlds, facts), change_of(targets, is_any))
     frame.now.worlds = merged(worlds)
     _clear_graph(frame)
+
+
+def _gauge_loss(frame: Frame, tensors: Iterable[Tensor], node: ast.AST) -> None:
+    """Note that a loss goes backward which was made of scaled gradients, beside the scale that it was multiplied by."""
+    reads = NOTHING.union(*(tensor.reads for tensor in tensors if any(map(_is_scaled_twice, tensor.units))))
+    if reads:
+        scaled = [units for site in reads for units in [frame.analysis.pytorch.gradients_read.get(site, PURE)]]
+        scalers = frozenset(unit[0] for units in scaled for unit in units if unit and unit != ANY_UNIT)
+        is_sure = all(None not in units and ANY_UNIT not in units for units in scaled)
+        if scalers:
+            why = "a loss is made of it"
+            frame.analysis.event(frame, Act.GAUGE, node, sources=reads, why=why, scaler=scalers, is_sure=is_sure)
+
+
+def _is_scaled_twice(unit: Unit) -> bool:
+    return unit is not None and (unit == ANY_UNIT or unit[1] > 1)
 
 
 def _note_low_weights(frame: Frame, reach: Leaves, node: ast.AST) -> None:
@@ -479,6 +499,7 @@ def read(frame: Frame, tensor: Tensor, node: ast.AST) -> Value:
     leaves = tensor.leaf or frozenset({_UNKNOWN_LEAF})
     units, keys = states_of(frame, leaves)
     frame.analysis.event(frame, Act.READ, node, leaves=leaves, optimizer=frozenset(key[1] for key in keys))
+    frame.analysis.pytorch.gradients_read[frame.site(node)] = units
     gradient = Tensor(
         tensor.precision,
         tensor.rank,
@@ -639,18 +660,36 @@ def updated(frame: Frame, old: Tensor, value: Value, node: ast.AST) -> None:
             frame.analysis.event(frame, Act.RISK, node, tensor=each, why=A_RUNNING_BUFFER)
 
 
-def hook(
-    frame: Frame, tensor: Tensor, function: Value, node: ast.AST, before: Sequence[Value] = (), sides: int = 0
-) -> None:
+def takes_gradients(method: str) -> bool:
+    """Whether what is registered by a method of a tensor or module is called with gradients."""
+    return method == "register_hook" or (method.endswith("_hook") and ("backward" in method or "grad" in method))
+
+
+def register(
+    frame: Frame,
+    owner: Atom | Tensor,
+    name: str,
+    args: Arguments,
+    node: ast.AST,
+    leaves: Leaves | None = None,
+) -> Value:
     """A hook gets gradients whenever there are some: while they are scaled. One of a module gets them in tuples."""
     analysis = frame.analysis
-    scalers = relevant(frame, analysis.pytorch.registry.scalers)  # type: ignore[arg-type]
-    units: Units = frozenset((each, 1) for each in scalers) or PURE
+    tensor = owner if isinstance(owner, Tensor) else SOME_TENSOR
+    every = analysis.pytorch.registry.scalers
+    analysis.heap.read(REGISTRY, _ANYWHERE, frame.task)  # a scaler may be made later, and elsewhere
+    units: Units = frozenset((each, 1) for each in relevant(frame, every) or every) or PURE  # type: ignore[arg-type]
+    analysis.pytorch.gradients_read[frame.site(node)] = units
     gradient = SOME_TENSOR.but(units=units, reads=frozenset({frame.site(node)}), precision=tensor.precision)
-    analysis.event(frame, Act.HOOK, node, leaves=tensor.leaf)
-    given = [tup([one(gradient)])] * sides or [one(gradient)]
-    frame.analysis.call(frame, function, Arguments([*before, *given]), node)
+    analysis.event(frame, Act.HOOK, node, leaves=tensor.leaf if leaves is None else leaves)
+    given = [one(gradient)]
+    if "backward" in name:  # of a module
+        given = [one(owner), *[tup(given)] * (1 if "pre" in name else 2)]
+    elif name == "register_post_accumulate_grad_hook":
+        given = [one(owner)]
+    analysis.call(frame, args.get(0, "hook") or UNKNOWN, Arguments(given), node)
     frame.is_dead = False
+    return UNKNOWN
 
 
 # Optimizers

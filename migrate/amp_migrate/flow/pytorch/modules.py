@@ -48,7 +48,6 @@ from amp_migrate.flow.domain.tensor import (
     OTHER,
     PURE,
     SHAPED,
-    SOME_TENSOR,
     Tensor,
     few_leaves,
     join_tensors,
@@ -457,6 +456,9 @@ def unknown_result(
         frame.analysis.pytorch.weighing[region] |= weights
     if autocast.may_be_on and flows & FLOWS and any(map(_is_handed_in, callee)):
         frame.analysis.event(frame, Act.GIVEN, node)
+    is_chosen = any(isinstance(each, Opaque) and each.is_chosen for each in callee)
+    if autocast.may_be_on and is_chosen:
+        frame.analysis.event(frame, Act.NOT_ALL, node)
     reach = own | (NOTHING.union(*(each.reach | each.leaf for each in given)) if flows & FLOWS else NOTHING)
     tensor = made(
         precision,
@@ -475,7 +477,8 @@ def unknown_result(
     for module in callee if is_module else ():
         if isinstance(module, Obj) or (isinstance(module, Opaque) and module.path):
             cast_of_unknown(frame, module, node)
-    return one(Opaque((frame.site(node), "()"), tensor))
+    # What gets tensors computes with them; else it may make what computes.
+    return one(Opaque((frame.site(node), "()"), tensor, "", is_chosen and not given))
 
 
 def cast_of_unknown(frame: Frame, module: Atom, node: ast.AST) -> None:
@@ -489,7 +492,7 @@ def depending_on(frame: Frame, result: Value, owner: Atom) -> Value:
     """What an unknown forward of a known module gives: it depends on the module's parameters."""
     own = leaves(frame, owner)
     return frozenset(
-        Opaque(each.path, each.tensor.but(reach=few_leaves(each.tensor.reach | own), surely=each.tensor.surely | own))
+        each.with_tensor(each.tensor.but(reach=few_leaves(each.tensor.reach | own), surely=each.tensor.surely | own))
         if isinstance(each, Opaque) and each.tensor is not None and each.tensor.flows & FLOWS
         else each
         for each in result
@@ -583,11 +586,8 @@ def method(frame: Frame, owner: Atom, name: str, args: Arguments, node: ast.AST)
         if name == "register_forward_hook":
             frame.write(owner, HOOKS, args.get(0, "hook") or UNKNOWN, strong=False)
         return UNKNOWN
-    if "backward" in name and name.endswith("_hook"):
-        tensor = SOME_TENSOR.but(leaf=leaves(frame, owner))
-        hook, sides = args.get(0, "hook") or UNKNOWN, 1 if "pre" in name else 2
-        gradients.hook(frame, tensor, hook, node, [one(owner)], sides)
-        return UNKNOWN
+    if gradients.takes_gradients(name):
+        return gradients.register(frame, owner, name, args, node, leaves(frame, owner))
     if name in ("append", "extend", "insert", "update"):
         value = args.positional[-1] if args.positional else UNKNOWN
         inner = value if name in ("append", "insert") else containers.elements(frame, value, node)

@@ -121,9 +121,8 @@ def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.A
         return one(_requiring(frame, tensor, node, wanted is not False))
     if name == "retain_grad":
         return NONE_VALUE
-    if name in ("register_hook", "register_post_accumulate_grad_hook"):
-        gradients.hook(frame, tensor, args.get(0, "hook") or UNKNOWN, node)
-        return UNKNOWN
+    if gradients.takes_gradients(name):
+        return gradients.register(frame, tensor, name, args, node)
     if name in _SIZES:
         return some("size") if name in ("size", "stride") and not args.positional and not args.keywords else some("int")
     if name in _TRUTHS:
