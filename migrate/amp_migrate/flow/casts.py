@@ -283,19 +283,28 @@ class Casts:
         return changed is not None and not changed.is_low
 
     def _stored(self, event: Event) -> Iterator[FloatCast]:
-        """What is put into a more precise buffer, which gets the buffer's precision."""
+        """What is put into a buffer of another precision, which gets the buffer's."""
         node = event.node
+        value: ast.expr | None = None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            buffer, value = node.func.value, node.args[-1]
-        elif isinstance(node, ast.Subscript) and (stored := self._assigned(node)) is not None:
-            buffer, value = node.value, stored
-        else:
+            buffer, value = self._put_in(node, node.func)
+        elif isinstance(node, ast.Subscript):
+            buffer, value = node.value, self._assigned(node)
+        if value is None:
             return
         is_tensor = all(
             isinstance(each, Tensor) for each in self._value(buffer)
         )  # which a dictionary has no precision of
-        if _path(buffer) and is_tensor and self._is_low(value):
+        given = tensor_of(self._value(value))
+        is_float32 = given is not None and not given.precision & ~(LOW | F32) and self._is_low(buffer)
+        if _path(buffer) and is_tensor and (self._is_low(value) or is_float32):
             yield FloatCast(site_of(event.code.file, value), ast.unparse(buffer))
+
+    def _put_in(self, call: ast.Call, func: ast.Attribute) -> tuple[ast.expr, ast.expr | None]:
+        """The tensor that a method puts something into, and what that is, if it is to be seen."""
+        place, word = table.STORES.get(func.attr.removesuffix("_"), (0, ""))
+        named = next((each.value for each in call.keywords if each.arg == word), None)
+        return func.value, call.args[place - 1] if 0 < place <= len(call.args) else named
 
     def _assigned(self, target: ast.Subscript) -> ast.expr | None:
         parent = self._statements.get(target)

@@ -67,10 +67,55 @@ def unbound(before: Program, after: Program, name: str) -> Unbound | None:
         asked = _newly_read(old[place], node)
         older = (each for each in names & known if each in asked or is_carrier(after.values.at(scope, each)))
         for new in (names - known, *({each} for each in sorted(older))):
-            found = None if all(_is_given_first(node, each) for each in new) else _Walk(node, new).run()
-            if found is not None and not (new <= known and _Walk(old[place], new).run()):
+            found = None if all(_is_given_first(node, each) for each in new) else _without_value(node, new)
+            if found is not None and not (new <= known and _without_value(old[place], new)):
                 return found
     return None
+
+
+def _without_value(node: ast.AST, new: set[str]) -> Unbound | None:
+    """The first use of some names that may have no value in a function or module.
+
+    At first only what matters to these names is told apart on each way, and then, as far as there are few ways, all of
+    it. Either look takes ways for possible that are not, and none that are for impossible: both have to find one.
+    """
+    return _Walk(node, new, _mattering(node, new)).run() and _Walk(node, new).run()
+
+
+@dataclass(frozen=True)
+class _Mattering:
+    """What is told apart on the ways through a function: some names, and the tests that decide where they are bound."""
+
+    names: frozenset[str]
+    tests: frozenset[str]
+
+
+def _mattering(node: ast.AST, new: set[str]) -> _Mattering:
+    """What matters to some names: those that are read together with one, and the tests around what binds any of them.
+
+    What has a value without a test has one on all ways for all that is worth telling apart.
+    """
+    statements = list(_statements(node))
+    read = [{use.name for use in _used(heads(each))} for each in statements]
+    names = new.union(*(each for each in read if each & new))
+    branches = [each for each in statements if isinstance(each, (ast.If, ast.While))]
+    bound = {each: {name for inner in _statements(each) for name in _stored(inner)} for each in branches}
+    tested = {inner for each in branches for inner in _statements(each)}
+    always = {name for each in statements if each not in tested for name in _stored(each)}
+    deciding = (each.test for each in branches if not bound[each].isdisjoint(names - (always - new)))
+    return _Mattering(frozenset(names), frozenset(code for each in deciding for code in _codes(each)))
+
+
+def _codes(test: ast.expr) -> Iterator[str]:
+    """What a test asks, and what the tests ask that it is made of."""
+    return (ast.unparse(_asked(each)) for each in _parts(test))
+
+
+def _parts(test: ast.expr) -> Iterator[ast.expr]:
+    """A test, and those that it is made of."""
+    yield test
+    for each in test.values if isinstance(test, ast.BoolOp) else [test.operand] if _is_not(test) else ():
+        yield from _parts(each)
 
 
 def _newly_read(before: ast.AST, after: ast.AST) -> set[str]:
@@ -222,22 +267,23 @@ class _Walk(Walk[Way]):
     Args:
         node: the function or module.
         new: the names in question.
+        only: what is told apart on the ways; everything, if it is not given.
     """
 
-    def __init__(self, node: ast.AST, new: set[str]) -> None:
+    def __init__(self, node: ast.AST, new: set[str], only: _Mattering | None = None) -> None:
         super().__init__()
         self._node = node
         statements = list(_statements(node))
         asked = [each.test for each in statements if isinstance(each, (ast.If, ast.While))]
         for use in (use for each in statements for use in _used(heads(each)) if use.name in new):
             asked += (test for test, _ in use.conditions)
-        tests = Counter(ast.unparse(_asked(each)) for each in asked)
-        self._twice = {test for test, number in tests.items() if number > 1}
+        tests = Counter(code for each in asked for code in set(_codes(each)))
+        self._twice = {test for test, number in tests.items() if number > 1 and (only is None or test in only.tests)}
         stores = {name for each in statements for name in _stored(each)}
         # Attributes of `self` may have been given a value by any other method, but for those that are new in this one.
         is_constructor = isinstance(node, DEFINITIONS) and node.name == "__init__"
         own = {name for name in stores if not name.startswith("self.") or (is_constructor and name in new)}
-        self._own = own
+        self._own = own if only is None else own & only.names
         self._new = new & own
         self._later = _read_by_functions(statements, self._new)
         self._found: Unbound | None = None
@@ -299,7 +345,7 @@ class _Walk(Walk[Way]):
         return frozenset(found)
 
     def branch(self, test: ast.expr, outcome: bool, states: Ways) -> Ways:
-        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        if _is_not(test):
             return self.branch(test.operand, not outcome, states)
         if isinstance(test, ast.Constant):
             return super().branch(test, outcome, states)
@@ -330,7 +376,11 @@ def _says(code: str, name: str) -> bool:
 
 def _asked(test: ast.expr) -> ast.expr:
     """What a test asks: the same for `x` and for `not x`."""
-    return _asked(test.operand) if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
+    return _asked(test.operand) if _is_not(test) else test
+
+
+def _is_not(test: ast.expr) -> TypeGuard[ast.UnaryOp]:
+    return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
 
 
 def _asks(test: ast.expr) -> tuple[str, bool | None]:

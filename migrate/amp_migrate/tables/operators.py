@@ -265,8 +265,12 @@ FILLED: dict[str, tuple[tuple[int, str], ...]] = {
     "clamp_min": ((1, "min"),), "clamp_max": ((1, "max"),), "pad": ((3, "value"),), "threshold": ((2, "value"),),
     "full_like": ((1, "fill_value"),), "new_full": ((2, "fill_value"),),
 }  # fmt: skip
-# Their last argument is put into a tensor at others, and must be of its precision.
-STORES = frozenset("index_add index_copy index_put masked_scatter scatter scatter_add".split())
+# What is put into a tensor, by its place behind that and by name, where it must be of the precision of the tensor.
+STORES: dict[str, tuple[int, str]] = {
+    **dict.fromkeys(("scatter", "scatter_add", "scatter_reduce"), (3, "src")),
+    **dict.fromkeys(("index_add", "index_copy"), (3, "source")),
+    "index_put": (2, "values"), "masked_scatter": (2, "source"),
+}  # fmt: skip
 # No kernel takes these in half precision, or they raise.
 NO_HALF_KERNEL = frozenset(
     (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from .conftest import Check
 
 BEFORE = """
@@ -279,3 +281,56 @@ def main(args, model, loader):
         each.replace("= hold(model, optimizer", "= hold(model, optimizer.param_groups") for each in (before, handed)
     )
     assert wrong(*ends) == ""
+
+
+def among_many(tests: int, made_if: str, used_if: str) -> tuple[str, str]:
+    """A step in a loop with many other tests, and the same with a scaler that is made under a test of its own."""
+    flags = "".join(
+        f"        if flags[{n}]:\n            part{n} = x * {n}\n        else:\n            part{n} = None\n"
+        for n in range(tests)
+    )
+    flags += "".join(f"        if flags[{n}]:\n            x = x + part{n}\n" for n in range(tests))
+    text = (
+        "import torch\n\n\ndef run(flags, train, other, loader):\n    model = torch.nn.Linear(3, 3)\n"
+        f"    if {made_if}:\n        optimizer = torch.optim.Adam(model.parameters())\n{{made}}"
+        f"    for x in loader:\n{flags}        if {used_if}:\n{{step}}"
+    )
+    plain = "            model(x).sum().backward()\n            optimizer.step()\n"
+    made = '        scaler = torch.amp.GradScaler("cuda")\n'
+    scaled = plain.replace("model(x).sum()", "scaler.scale(model(x).sum())").replace(
+        "optimizer.step()", "scaler.step(optimizer)\n            scaler.update()"
+    )
+    return text.format(made="", step=plain), text.format(made=made, step=scaled)
+
+
+@pytest.mark.parametrize("tests", [2, 8, 25])
+@pytest.mark.parametrize(
+    ("made_if", "used_if"),
+    [
+        ("train", "train"),
+        ("not train", "not train"),
+        ("train and not other", "train and not other"),
+        ("train", "train and other"),
+    ],
+)
+def test_however_many_tests_there_are_those_count_that_decide_about_a_name(
+    wrong: Check, tests: int, made_if: str, used_if: str
+) -> None:
+    assert wrong(*among_many(tests, made_if, used_if)) == ""
+
+
+@pytest.mark.parametrize("tests", [2, 8, 25])
+def test_a_name_that_only_some_of_many_ways_give_a_value_has_none(wrong: Check, tests: int) -> None:
+    before, after = among_many(tests, "train", "other")
+    made = '        scaler = torch.amp.GradScaler("cuda")\n'
+    before = before.replace("    if train:\n        optimizer", "    if True:\n        optimizer")
+    after = after.replace("    if train:\n        optimizer", "    if True:\n        optimizer")
+    after = after.replace(made, f"    if train:\n{made}")
+    assert wrong(before, after) == "the result uses `scaler` where it may have no value"
+    # A test that no longer asks the same decides nothing.
+    before, after = among_many(tests, "train", "train")
+    again = "    for x in loader:\n        train = x.any()\n        optimizer = optimizer if other else other\n"
+    before = before.replace("    for x in loader:\n", again).replace("    if train:\n", "    if train or other:\n", 1)
+    after = after.replace("    for x in loader:\n", again)
+    after = after.replace(f"{made}", "").replace("    if train:\n", f"    if train:\n{made}    if train or other:\n", 1)
+    assert wrong(before, after) == "the result uses `scaler` where it may have no value"

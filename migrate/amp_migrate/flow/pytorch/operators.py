@@ -78,6 +78,7 @@ from amp_migrate.flow.domain.tensor import (
     few_leaves,
     is_same,
     join_tensors,
+    made,
     multiplied,
     one_of,
     powered,
@@ -167,6 +168,9 @@ def operate(
     if in_place:
         precision = tensors[0].precision
     _watch(frame, name, treatment, tensors, operands, autocast, node, args, kind)
+    source = args.get(*table.STORES[name]) if name in table.STORES else None
+    if source is not None and facet(source) is not None and not (treatment == table.WIDEST and autocast.may_be_on):
+        index_store(frame, tensors[0], one(made(INT, SHAPED)), source, node)
     ranges.scaled_up(frame, name, operands, precision, node)
     if autocast.may_be_on:
         analysis.pytorch.born_inside.add(frame.site(node))

@@ -43,7 +43,7 @@ from amp_migrate.flow.events import Act
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import arrays, gradients
-from amp_migrate.flow.pytorch.operators import cast, facet, filled, index_store, operate
+from amp_migrate.flow.pytorch.operators import cast, facet, filled, operate
 from amp_migrate.tables import operators as table
 
 _SIZES = frozenset(
@@ -141,8 +141,6 @@ def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.A
     )
     if name.endswith("_") and not name.endswith("__"):
         base = name[:-1]
-        if base in table.STORES and args.positional:
-            index_store(frame, tensor, one(made(INT, SHAPED)), args.positional[-1], node)
         if base in table.RESULT or base in ("fill", "zero", "copy", "normal", "uniform", "resize", "set"):
             gradients.changed_in_place(frame, tensor, base, args, node)
             result = operate(frame, base if base in table.RESULT else "fill", operands, node, whole, in_place=True)

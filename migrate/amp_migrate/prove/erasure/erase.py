@@ -39,7 +39,8 @@ _MARKS = {SCALER: MARK, SCALE: "<scale>"}
 # What changes a tensor in place by others, which are of its type.
 _PUTS = frozenset(
     (
-        "scatter_ scatter_add_ index_copy_ index_add_ index_put_ masked_scatter_ addmm_ addbmm_ baddbmm_ addmv_ addr_"
+        "scatter_ scatter_add_ scatter_reduce_ index_copy_ index_add_ index_put_ masked_scatter_ addmm_ addbmm_ "
+        "baddbmm_ addmv_ addr_ scatter scatter_add scatter_reduce index_copy index_add index_put masked_scatter"
     ).split()
 )
 _ZERO_GRAD = {"set_grads_to_None": "set_to_none"}  # what Apex's optimizers call otherwise
@@ -555,8 +556,9 @@ class Eraser:
             node = ast.copy_location(ast.Call(node.func, node.args, rest), node)
         gone = self._carried(node)
         given = [_without_cast(node.func, each) for each in node.args]
+        named = [ast.keyword(each.arg, _without_cast(node.func, each.value)) for each in node.keywords]
         args = [self.expression(each) for index, each in enumerate(given) if index not in gone]
-        keywords = [self._rebuilt(each) for each in node.keywords if each.arg is None or each.arg not in gone]
+        keywords = [self._rebuilt(each) for each in named if each.arg is None or each.arg not in gone]
         call = ast.copy_location(ast.Call(self.expression(node.func), args, keywords), node)
         if name in STATE_FUNCTIONS:
             call.func = ast.Name(STATE_FUNCTIONS[name][0], ast.Load())

@@ -88,3 +88,41 @@ with torch.no_grad():
 """
     for other, value in (("{}", "out"), ("torch.ones(8, 2)", "out.to(scores.dtype)")):
         assert f"        scores[index] = {value}\n" in migrate(STEP + evaluation.replace("OTHER", other)).after
+
+
+INSIDE = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(3, 3)
+
+    def forward(self, x, mask):
+        x = self.inner(x)
+        p = x.softmax(-1)
+        out = x.clone()
+        {store}
+        return out
+
+
+net = Net().to(device)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, mask in loader:
+    loss = net(x.to(device), mask.to(device)).mean()
+    STEP
+"""
+
+
+@pytest.mark.parametrize(
+    "store",
+    ["out[mask] = {}", "out[mask, 0] = {}", "out.masked_scatter_(mask, {})", "out.scatter_add_(1, mask, src={})"],
+)
+def test_what_autocast_computes_in_float32_takes_the_dtype_of_a_low_copy(migrate: Check, store: str) -> None:
+    text = "MODEL\n" + INSIDE.format(store=store.format("p"))
+    assert store.format("p.to(out.dtype)") in migrate(text).after
+
+
+@pytest.mark.parametrize(
+    "store", ["out[0] = p[0]", "out[mask] = x[mask]", "out[mask] = 0.5", "out = out + p", "out.copy_(p)"]
+)
+def test_what_a_low_copy_takes_is_not_cast(migrate: Check, store: str) -> None:
+    assert f"        {store}\n" in migrate("MODEL\n" + INSIDE.format(store=store)).after
