@@ -187,3 +187,42 @@ def test_a_name_that_is_imported_may_become_another(wrong: Check) -> None:
     after = after.replace("optim.step()", "scaler.step(optim)\n        scaler.update()")
     assert wrong(before, after) == ""
     assert wrong(before, after.replace("Adam(", "SGD(")) != ""
+
+
+NAMED = """
+import torch
+from torch import nn
+
+def train(model, optimizer, losses, loader, more):
+    for x, y in loader:
+{body}
+        optimizer.step()
+"""
+FIRST = "        losses[0](model(x), y).backward()\n"
+FIRST_NAMED = "        loss = losses[0](model(x), y)\n        loss.backward()\n"
+INSIDE = "        {head}:\n            losses[1](model(x), y).backward()\n"
+INSIDE_NAMED = "        {head}:\n            loss = losses[1](model(x), y)\n            loss.backward()\n"
+HEADS = ["if more", "while more.pop()", "for losses[1] in more", "with more", "for losses[1] in more:\n          if y"]
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_losses_get_one_name_however_deep_the_next_one_stands(wrong: Check, head: str) -> None:
+    inside, named = INSIDE.replace("{head}", head), INSIDE_NAMED.replace("{head}", head)
+    for before, after in (
+        (FIRST + inside, FIRST_NAMED + named),
+        (inside + FIRST, named + FIRST_NAMED),
+        (FIRST + inside + inside, FIRST_NAMED + named + named),
+        (FIRST + inside + FIRST, FIRST_NAMED + named + FIRST_NAMED),
+    ):
+        assert wrong(NAMED.replace("{body}", before), NAMED.replace("{body}", after)) == ""
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_name_that_an_inner_block_gives_another_loss_is_not_the_outer_one(wrong: Check, head: str) -> None:
+    named = INSIDE_NAMED.replace("{head}", head)
+    after = FIRST_NAMED + named + "        loss.backward()\n"
+    for before in (
+        FIRST + INSIDE.replace("{head}", head) + FIRST,
+        FIRST + INSIDE.replace("{head}", head) + FIRST.replace("[0]", "[1]"),
+    ):
+        assert wrong(NAMED.replace("{body}", before), NAMED.replace("{body}", after))

@@ -348,14 +348,19 @@ def _is_read(node: ast.AST, name: str) -> bool:
 
 
 def _reads_of_store(function: ast.AST, statement: ast.Assign, name: str) -> int:
-    """How many reads of a name one of its stores may serve: all those that no other store of it serves alone."""
+    """How many reads of a name one of its stores may serve: all those that no other store of it serves alone.
+
+    A store above a block that the one in question stands in serves alone what is read before that block.
+    """
     total = _reads(function, name)
     for body in _all_bodies(function):
         for index, other in enumerate(body):
             if other is statement or _only_name(other) != name:
                 continue
-            ends = [i for i in range(index + 1, len(body)) if _only_name(body[i]) == name]
-            total -= sum(_reads(each, name) for each in body[index + 1 : ends[0] + 1 if ends else len(body)])
+            run = range(index + 1, len(body))
+            ends = [i + 1 for i in run if _only_name(body[i]) == name]
+            ends += [i for i in run if any(each is statement for each in ast.walk(body[i]))]
+            total -= sum(_reads(each, name) for each in body[index + 1 : min(ends, default=len(body))])
     return total
 
 

@@ -214,6 +214,8 @@ def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Bac
         return None
     if any(arg.star or (arg.keyword is not None and arg.keyword.value not in _BACKWARD_KEYWORDS) for arg in call.args):
         return Refusal(file, call, f"the arguments of {code} are not those of Tensor.backward()", "migrate it by hand")
+    if isinstance(statement, cst.Try):
+        return Refusal(file, call, f"{code} stands where an exception is handled", "let it stand behind the try")
     if not (isinstance(statement, cst.Expr) and statement.value is call):
         return Refusal(file, call, f"{code} is part of a longer expression", "make it a statement of its own")
     return Backward(statement, call, receiver)

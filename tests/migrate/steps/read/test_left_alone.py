@@ -750,3 +750,16 @@ def test_a_step_beside_a_scaler_that_nothing_uses_is_told(migrate: Check, leaves
         plan = migrate(FORGOTTEN + use)
         assert plan.after == plan.source.text
         assert not [each for each in plan.findings if "nothing uses" in each.message]
+
+
+def test_a_backward_that_handles_an_exception_is_said_to(leaves: Check) -> None:
+    leaves(
+        """
+        try:
+            x = next(batches)
+        except StopIteration:
+            model(last).mean().backward()
+        optimizer.step()
+        """,
+        "stands where an exception is handled",
+    )
