@@ -17,7 +17,7 @@ from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import NEVER, Class, External, Obj, Opaque, Part, Value, tensor_of
 from amp_migrate.flow.domain.contexts import OFF
 from amp_migrate.flow.domain.tensor import F32, F64, LOW, OTHER, Tensor
-from amp_migrate.flow.events import A_ROUGH_INVERSE, A_ROUNDED_PROBABILITY, A_RUNNING_BUFFER, Act, Event
+from amp_migrate.flow.events import A_LONG_SUM, A_ROUGH_INVERSE, A_ROUNDED_PROBABILITY, A_RUNNING_BUFFER, Act, Event
 from amp_migrate.flow.pytorch.functions import operator_name
 from amp_migrate.flow.pytorch.modules import SOME_LAYER, takes
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
@@ -103,7 +103,12 @@ class Casts:
     def _of_low(self, node: ast.AST, code: Code, event: Event) -> Iterator[FloatCast]:
         """The casts of the operands of a node that are low as what an event is about."""
         assert event.tensor is not None
-        casts = (self._outward(each, code, event) for each in self._operands(node) if self._is_from(each, event.tensor))
+        operands = [each for each in self._operands(node) if self._is_from(each, event.tensor)]
+        if event.why == A_LONG_SUM:  # the sum is float32 as soon as what is added is, and may be None at first
+            statement = self._statements.get(node)
+            sums = {ast.unparse(each) for each in statement.targets} if isinstance(statement, ast.Assign) else set()
+            operands = [each for each in operands if ast.unparse(each) not in sums]
+        casts = (self._outward(each, code, event) for each in operands)
         yield from dict.fromkeys(cast for of_one in casts for cast in of_one)
 
     def _filled(self, event: Event) -> Iterator[FloatCast]:

@@ -593,7 +593,9 @@ def assign(frame: Frame, target: ast.expr, value: Value, source: ast.AST, *, sco
         scoped: whether the names are those of a comprehension, which nobody else sees.
     """
     if isinstance(target, ast.Name):
+        births = {each.born for each in value if isinstance(each, Tensor)}
         value = named(value, frame.site(target))
+        frame.analysis.pytorch.births.setdefault(frame.site(target), set()).update(*births)
         if scoped:
             frame.now.names[target.id] = value
         else:

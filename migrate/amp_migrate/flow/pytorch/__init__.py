@@ -98,6 +98,8 @@ class PyTorch:
         lowered: the leaves that a gradient comes to through what a region has computed in low precision.
         born_inside: where operators have run in regions.
         weighing: by region, the leaves that it casts to low precision.
+        births: where what a name gets may have been made, by where it gets that.
+        running: the parameters that are made anew of products, or of buffers.
         moments: what means and products are made of.
         guards: what is kept from singular points in vain.
         gradients_read: the loss scale in gradients, by where they were read.
@@ -121,6 +123,8 @@ class PyTorch:
         self.weighing: defaultdict[Site, set[Atom]] = defaultdict(set)
         self.asking_gradients: set[ast.AST] = set()
         self.cleared: dict[ast.AST, tuple[str, frozenset[Atom]]] = {}
+        self.births: dict[Site, set[Site]] = {}
+        self.running: set[Atom] = set()
         self.moments = variances.Moments()
         self.guards = guards.Guards()
         self.gradients_read: dict[Site, Units] = {}

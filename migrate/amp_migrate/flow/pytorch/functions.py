@@ -33,6 +33,7 @@ from amp_migrate.flow.domain.dtypes import TENSOR_TYPES
 from amp_migrate.flow.domain.tensor import (
     ANYWHERE,
     BOOL,
+    BUFFER,
     CPU,
     CUT,
     DEVICE,
@@ -40,6 +41,7 @@ from amp_migrate.flow.domain.tensor import (
     FLOWS,
     INT,
     OTHER,
+    ROUGH,
     SCALAR,
     SHAPED,
     SOME_TENSOR,
@@ -488,9 +490,14 @@ def _parameter(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     place = base.place if base.place != CPU else 4
     if given is not None:
         frame.write(owner, gradients.MADE_OF, one(given))
-    return one(
-        made(base.precision, base.rank, place, flows=CUT if is_frozen else FLOWS, leaf=frozenset({Part(owner, "")}))
-    )
+    # What sums up products is no weight that is trained, nor what is made of such: the codes of a codebook.
+    running = frame.analysis.pytorch.running
+    is_running = base.tags & (BUFFER | ROUGH) or any(isinstance(e, Part) and e.owner in running for e in base.reach)
+    if is_running:
+        running.add(owner)
+    tags = (base.tags & ROUGH | BUFFER) if is_running else 0
+    flows = CUT if is_frozen else FLOWS
+    return one(made(base.precision, base.rank, place, flows=flows, tags=tags, leaf=frozenset({Part(owner, "")})))
 
 
 def _variable(frame: Frame, args: Arguments, node: ast.AST) -> Value:

@@ -174,7 +174,8 @@ def operate(
     ranges.scaled_up(frame, name, operands, precision, node)
     if autocast.may_be_on:
         analysis.pytorch.born_inside.add(frame.site(node))
-    for each in tensors if isinstance(node, ast.BinOp) else tensors[:1] if in_place else ():
+    sums = tensors if isinstance(node, ast.BinOp) else tensors[:1] if in_place else []
+    for each in sums if precision & LOW else []:
         ranges.summed_up(frame, name, each, tensors, node, node)
     variances.follow(frame, name, operands, precision, node)
     result = _facts(frame, name, kind, tensors, operands, precision, autocast, treatment, node, args)

@@ -95,7 +95,9 @@ def summed_up(frame: Frame, name: str, old: Tensor, added: Sequence[Tensor], mad
         node: where this happens.
     """
     is_outside = frame.now.context.cuda.on == OFF and not frame.now.context.in_gradient
-    if name in _SUMS and is_outside and old.may_be_low and old.regions and frame.site(made_at) in old.born:
+    births = frame.analysis.pytorch.births
+    is_round = any(frame.site(made_at) in {each, *births.get(each, ())} for each in old.born)
+    if name in _SUMS and is_outside and old.may_be_low and old.regions and is_round:
         is_sure = _is_low(old, old.precision)
         if is_sure or any(each.born & frame.analysis.pytorch.born_inside for each in added):
             frame.analysis.event(frame, Act.RISK, node, tensor=old, why=A_LONG_SUM, is_sure=is_sure)

@@ -491,6 +491,65 @@ def test_sums_in_float32_do_not_overflow_a_running_buffer(product: str) -> None:
     assert not any("running buffer" in each.message for each in plan.findings)
 
 
+QUOTIENTS = """\
+import torch
+from torch import nn
+
+
+class Codebook(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.codes = nn.Embedding(32, 8)
+        self.sums = nn.Parameter(torch.randn(32, 8))
+        self.register_buffer("sizes", torch.zeros(32))
+
+    def forward(self, z):
+        index = torch.cdist(z, self.codes.weight).argmin(-1)
+        chosen = nn.functional.one_hot(index, 32).float()
+        found = torch.matmul(chosen, self.codes.weight)
+        self.sizes = 0.9 * self.sizes + 0.1 * chosen.sum(0)
+        {product}
+        {sums}
+        {codes}
+        return z + (found - z).detach()
+
+
+model = nn.Sequential(nn.Linear(3, 8), Codebook()).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, target in loader:
+    loss = nn.functional.mse_loss(model(x.cuda()), target)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+SUMS = "self.sums = nn.Parameter(0.9 * self.sums + 0.1 * total)"
+CODES = "self.codes.weight = nn.Parameter(self.sums / self.sizes.unsqueeze(1))"
+
+
+@pytest.mark.parametrize("frozen", ["", ", requires_grad=False"])
+def test_codes_that_are_divided_by_sizes_which_vanish_are_multiplied_in_float32(frozen: str) -> None:
+    sums, codes = (each[:-1] + frozen + ")" for each in (SUMS, CODES))
+    text = QUOTIENTS.format(product="total = torch.matmul(chosen.t(), z)", sums=sums, codes=codes)
+    after = migrate_text(text, Settings()).after
+    assert f"        {OFF}\n            found = torch.matmul(chosen, self.codes.weight)\n" in after
+    assert f"        {OFF}\n            total = torch.matmul(chosen.t(), z.float())\n        {sums}\n" in after
+
+
+@pytest.mark.parametrize(
+    ("product", "sums", "codes"),
+    [
+        ("total = torch.matmul(chosen.t(), z)", "self.last = total.detach()", CODES),
+        ("total = torch.matmul(chosen.t(), z)", "pass", "pass"),
+        ("total = chosen.mean()", "self.sums = nn.Parameter(torch.randn(32, 8))", "pass"),
+        ("total = chosen.mean()", "pass", "self.codes.weight = nn.Parameter(self.codes.weight.flip(0))"),
+    ],
+)
+def test_a_parameter_that_no_product_runs_into_is_a_weight(product: str, sums: str, codes: str) -> None:
+    plan = migrate_text(QUOTIENTS.format(product=product, sums=sums, codes=codes), Settings())
+    assert [each.code for each in plan.findings] == ["AMP501"]
+    assert OFF not in plan.after
+
+
 BY_TYPE = """\
 class Adversarial(nn.Module):
     def __init__(self, kind):

@@ -107,6 +107,16 @@ _SUMMING = """
         ("total = 0", "total += out[0]", "total += out[0].float()"),
         ("total = 0.0", "total = total + out[0]", "total = total + out[0].float()"),
         ("total = 0", "total = out.mean() + total", "total = out.float().mean() + total"),
+        (
+            "total = None",
+            "total = out if total is None else total + out",
+            "total = out if total is None else total + out.float()",
+        ),
+        (
+            "total = None",
+            "total = out[0] + total if total is not None else out[0]",
+            "total = out[0].float() + total if total is not None else out[0]",
+        ),
     ],
 )
 def test_sum_of_many_rounds_is_float32(rewrites: Check, start: str, given: str, in_float32: str) -> None:
@@ -153,7 +163,16 @@ def test_sum_that_an_object_keeps_is_float32(rewrites: Check) -> None:
 
 
 @pytest.mark.parametrize(
-    "summing", ["total = total + out.argmax(1)", "total = out + 1", "total += out[0, 0].item()", "sums += out[0]"]
+    "summing",
+    [
+        "total = total + out.argmax(1)",
+        "total = out + 1",
+        "total += out[0, 0].item()",
+        "sums += out[0]",
+        "total = out if total is None else out + 1",
+        "total = out.float() if total is None else total + out.float()",
+        "sums = out if x is None else out + sums",
+    ],
 )
 def test_what_does_not_grow_in_half_precision_stays_as_it_is(rewrites: Check, summing: str) -> None:
     rewrites(
