@@ -556,9 +556,10 @@ class Eraser:
             node = ast.copy_location(ast.Call(node.func, node.args, rest), node)
         gone = self._carried(node)
         given = [_without_cast(node.func, each) for each in node.args]
-        named = [ast.keyword(each.arg, _without_cast(node.func, each.value)) for each in node.keywords]
         args = [self.expression(each) for index, each in enumerate(given) if index not in gone]
-        keywords = [self._rebuilt(each) for each in named if each.arg is None or each.arg not in gone]
+        keywords = [self._rebuilt(each) for each in node.keywords if each.arg is None or each.arg not in gone]
+        for each in keywords:
+            each.value = _without_cast(node.func, each.value)
         call = ast.copy_location(ast.Call(self.expression(node.func), args, keywords), node)
         if name in STATE_FUNCTIONS:
             call.func = ast.Name(STATE_FUNCTIONS[name][0], ast.Load())

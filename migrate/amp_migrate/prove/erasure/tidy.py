@@ -359,7 +359,7 @@ def _reads_of_store(function: ast.AST, statement: ast.Assign, name: str) -> int:
                 continue
             run = range(index + 1, len(body))
             ends = [i + 1 for i in run if _only_name(body[i]) == name]
-            ends += [i for i in run if any(each is statement for each in ast.walk(body[i]))]
+            ends += [i for i in run if any(each is statement for inner in _all_bodies(body[i]) for each in inner)]
             total -= sum(_reads(each, name) for each in body[index + 1 : min(ends, default=len(body))])
     return total
 
