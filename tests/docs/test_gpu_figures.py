@@ -121,9 +121,7 @@ def test_a_page_of_measurements_has_every_part() -> None:
             {
                 "samples": 2,
                 "calls": 16,
-                "wrong": [
-                    {"region": True, "given": "float32 and float32", "said": "torch.cov(a): float16, said float32"}
-                ],
+                "wrong": [wrong],
                 "kernels": ["torch.matrix_exp(a)"],
             }
         ),
