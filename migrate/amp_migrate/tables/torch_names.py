@@ -111,6 +111,7 @@ WITHOUT_MODULES = frozenset("catboost fasttext gensim keras lightgbm sentencepie
 
 # What runs replicas of a module in threads.
 DATA_PARALLEL = frozenset(("torch.nn.DataParallel", "torch.nn.parallel.DataParallel"))
+DATA_PARALLEL_CALLS = frozenset(("torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel"))
 
 # Calls that hand back the module they are given.
 MODULE_WRAPPERS = frozenset(

@@ -55,7 +55,7 @@ from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import arrays, gradients, modules, ranks, switches, tensors, unread
 from amp_migrate.flow.pytorch.operators import facet, operate
 from amp_migrate.tables import operators as table
-from amp_migrate.tables.torch_names import SCHEDULER_FACTORIES
+from amp_migrate.tables.torch_names import DATA_PARALLEL_CALLS, SCHEDULER_FACTORIES
 
 SCALERS = frozenset(
     (
@@ -461,6 +461,16 @@ def _partial(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     return one(owner)
 
 
+def _data_parallel(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """`data_parallel(module, inputs, ...)` runs the module on its inputs: several of them, or one that is no tuple."""
+    module, inputs = args.get(0, "module"), args.get(1, "inputs")
+    if module is None or inputs is None:
+        return UNKNOWN
+    known, rest = containers.sequence(frame, inputs, node)
+    is_several = any(isinstance(each, Tup) for each in inputs) and not rest
+    return frame.analysis.call(frame, module, Arguments(known if is_several else [inputs]), node)
+
+
 def _checkpoint(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     """Activation checkpointing runs what it is given."""
     if not args.positional:
@@ -677,6 +687,7 @@ _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     "copy.deepcopy": _deepcopy,
     "functools.partial": _partial,
     "functools.reduce": _reduce,
+    **dict.fromkeys(DATA_PARALLEL_CALLS, _data_parallel),
     "torch.utils.checkpoint.checkpoint": _checkpoint,
     "torch.utils.cpp_extension.load": _compiled,
     "torch.utils.cpp_extension.load_inline": _compiled,

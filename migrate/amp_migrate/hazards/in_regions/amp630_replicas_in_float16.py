@@ -10,6 +10,7 @@ from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
+from amp_migrate.tables.torch_names import DATA_PARALLEL_CALLS
 
 RULE = Rule(
     code="AMP630",
@@ -59,9 +60,11 @@ def detect(script: Script) -> Iterator[Hazard]:
     for call in script.file.calls:
         region = script.region_around(call)
         is_bfloat16 = script.goes_to_bfloat16 if region is None else region.is_bfloat16
-        if not is_bfloat16 or not script.roles.calls_module(script.file, call):
+        if not is_bfloat16:
             continue
-        found = script.roles.replicas.of(script.file, call.func)
+        found = (script.file, call) if script.file.names.callee(call) in DATA_PARALLEL_CALLS else None
+        if found is None and script.roles.calls_module(script.file, call):
+            found = script.roles.replicas.of(script.file, call.func)
         if found is not None and found[1] not in told:
             told.add(found[1])
             file, made = found

@@ -135,3 +135,30 @@ def test_an_apex_script_stays_on_the_shim() -> None:
     plan = migrate_text(APEX, Settings(Dtype.BF16))
     assert "from amp_shim import amp" in plan.after
     assert [each.line for each in plan.findings if each.code == "AMP290"] == [8]
+
+
+FUNCTIONAL = """\
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self, gpus):
+        super().__init__()
+        self.gpus, self.main = gpus, nn.Linear(3, 4)
+    def forward(self, x):
+        if self.gpus > 1:
+            return nn.parallel.data_parallel({given}, range(self.gpus))
+        return self.main(x)
+model = Net(args.gpus).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("given", ["self.main, x", "self.main, (x,)", "module=self.main, inputs=x, device_ids=None"])
+def test_replicas_for_one_call_train_what_they_are_made_of(given: str) -> None:
+    text = FUNCTIONAL.format(given=given).replace("device_ids=None, range(self.gpus)", "device_ids=range(self.gpus)")
+    assert codes(text, Dtype.FP16) == [("AMP501", 15)]
+    assert codes(text, Dtype.BF16) == [("AMP630", 9), ("AMP501", 15)]
