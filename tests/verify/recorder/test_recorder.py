@@ -269,6 +269,29 @@ def test_what_a_script_computes_behind_its_last_step_is_of_no_step(record: Recor
     assert ("linear", "float32", 1) not in result.trace.census
 
 
+@pytest.mark.parametrize(
+    ("outer", "inner", "share"),
+    [("True", "False", 0.5), ("True", "True", 0.0), ("False", "False", 0.0)],
+)
+@pytest.mark.torch
+def test_work_that_is_switched_off_within_a_region_is_counted_apart(
+    record: Record, outer: str, inner: str, share: float
+) -> None:
+    (counted, *_) = record(
+        f"""
+        w = nn.Parameter(torch.ones(8, 8))
+        with torch.autocast("cuda", enabled={outer}):
+            loss = (w @ w).sum()
+            with torch.autocast("cuda", enabled={inner}):
+                loss = loss + (w @ w).sum()
+        loss.backward()
+        optimizer.step()
+        """,
+        census=True,
+    ).trace.counted
+    assert counted.kept == share * counted.work() > -1
+
+
 def test_the_census_calls_operations_by_their_own_names(record: Record) -> None:
     result = record(
         """

@@ -131,7 +131,8 @@ def _scale(event: Mapping[str, Any]) -> Scale:
 
 
 def _counted(event: Mapping[str, Any]) -> Counted:
-    return Counted(event["attempt"], tuple((name, dtype, calls, flops) for name, dtype, calls, flops in event["table"]))
+    table = tuple((name, dtype, calls, flops) for name, dtype, calls, flops in event["table"])
+    return Counted(event["attempt"], table, event.get("kept", 0))
 
 
 def _first(counted: Iterable[Counted]) -> tuple[tuple[str, str, int], ...]:

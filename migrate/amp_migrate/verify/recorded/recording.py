@@ -75,11 +75,13 @@ class Step:
 class Counted:
     """Operations by dtype of their results, over one attempt at an optimizer step.
 
-    `table`: (operation, dtype, calls, floating-point operations of matrix products and convolutions).
+    `table`: (operation, dtype, calls, floating-point operations of matrix products and convolutions). `kept`: those of
+    these operations that are made where a region is switched off within another.
     """
 
     attempt: int
     table: tuple[tuple[str, str, int, int], ...]
+    kept: int = 0
 
     def work(self, dtypes: Collection[str] | None = None) -> int:
         """Floating-point operations that gave results of some dtypes, or of any."""

@@ -45,6 +45,18 @@ def test_half_of_what_autocast_gives_at_every_look(make_trace: Make, shares: dic
     assert check.status is status
 
 
+@pytest.mark.parametrize(
+    ("low", "kept", "status"),
+    [(0.3, 70, Status.WARN), (0.7, 30, Status.PASS), (0.3, 30, Status.FAIL), (0.1, 70, Status.FAIL)],
+)
+def test_what_is_switched_off_within_a_region_is_meant(make_trace: Make, low: float, kept: int, status: Status) -> None:
+    migrated = tuple(replace(each, kept=kept) for each in counted(all_at(low)))
+    check = coverage.coverage(make_trace(), make_trace(counted=migrated), make_trace(counted=counted(all_at(1.0))))
+    assert check is not None
+    assert check.status is status
+    assert check.detail.endswith(f"; {kept}% of all is in regions that switch autocast off")
+
+
 def test_each_optimizer_is_held_against_its_own_share(make_trace: Make) -> None:
     steps = make_trace([1.0] * 4).steps
     turns = tuple(replace(step, optimizer=step.index % 2) for step in steps)

@@ -18,7 +18,10 @@ _GAPS = 0.25  # of the later looks that may find less
 _NEARLY = 0.9  # of that work: what is missing then is an operation here and there
 _WORSE = (Status.PASS, Status.WARN, Status.FAIL)
 Look: TypeAlias = tuple[int, float, float]
-"""An attempt at a step, the share of its work in half precision, and the share that there should be."""
+"""An attempt at a step, the share of its work in half precision, and the share that there should be.
+
+What a script switches off within its region it means to keep in float32: that is no part of the work of the first share.
+"""
 
 
 def coverage(original: Trace, migrated: Trace, oracle: Trace | None) -> Check | None:
@@ -30,6 +33,9 @@ def coverage(original: Trace, migrated: Trace, oracle: Trace | None) -> Check | 
     found = []
     for whose, looks in _of_optimizers(migrated, model):
         status, detail = _of_one(looks, whose, in_original=original.uses_amp)
+        if kept := _kept(migrated):
+            detail += f"; {kept:.0%} of all is in regions that switch autocast off"
+            status = max(status, Status.WARN, key=_WORSE.index) if kept > 1 - ENOUGH else status
         found.append(Check("G12", title, status, detail))
     return max(found, key=lambda check: _WORSE.index(check.status), default=None)
 
@@ -98,8 +104,14 @@ def _looks(migrated: Trace, model: Trace) -> Iterator[tuple[int, Look]]:
 
 
 def _share(counted: Counted) -> float | None:
-    work = counted.work()
+    work = counted.work() - counted.kept
     return counted.work(LOW_DTYPES) / work if work else None
+
+
+def _kept(migrated: Trace) -> float:
+    """The share of the work in regions that switch autocast off within others."""
+    work = sum(each.work() for each in migrated.counted)
+    return sum(each.kept for each in migrated.counted) / work if work else 0.0
 
 
 def dtype(original: Trace, migrated: Trace, asked: str) -> Check | None:

@@ -44,10 +44,13 @@ _work: Any = _Work  # torch's modes carry no annotations
 
 
 class _Counting(TorchFunctionMode):
-    def __init__(self, ranges: Ranges | None) -> None:
+    def __init__(self, progress: Progress, around: _Around, ranges: Ranges | None) -> None:
         super().__init__()
         self.on = True
+        self._progress = progress
+        self._around = around
         self._ranges = ranges
+        self.kept = 0  # floating-point operations where a region is switched off within another
         self.counts: Counter[tuple[str, str]] = Counter()
         self.flops: Counter[tuple[str, str]] = Counter()
 
@@ -73,9 +76,40 @@ class _Counting(TorchFunctionMode):
             self.counts[kind] += 1
             if work is not None:
                 self.flops[kind] += work.flops
+                self.kept += work.flops if self._is_switched_off() else 0
         if self._ranges is not None:
             self._ranges.see(name, first, learned=learned)
         return result
+
+    def _is_switched_off(self) -> bool:
+        """Whether autocast is off in a region within one in which it is on, as what needs float32 is written."""
+        return any(self._around.was_on) and not self._progress.autocast_on()
+
+
+class _Around(threading.local):
+    """Whether autocast was on where each of the regions begins that are open in a thread."""
+
+    def __init__(self) -> None:
+        self.was_on: list[bool] = []
+
+
+def _follow_regions(progress: Progress) -> _Around:
+    around = _Around()
+    region: Any = torch.autocast
+    enter, leave = region.__enter__, region.__exit__
+
+    @functools.wraps(enter)
+    def entered(this: Any) -> Any:
+        around.was_on.append(progress.autocast_on())
+        return enter(this)
+
+    @functools.wraps(leave)
+    def left(this: Any, *error: Any) -> Any:
+        del around.was_on[-1:]  # none where a region ends in another thread than it began in
+        return leave(this, *error)
+
+    region.__enter__, region.__exit__ = entered, left
+    return around
 
 
 def _first(result: Any) -> Any:
@@ -142,6 +176,7 @@ class Census:
         self._thread = threading.get_ident()
         self.mode: Any = None
         self._since = 0
+        self._around = _follow_regions(progress)
         self._open()
         self._count_in_threads()
         progress.after_attempt.append(self._turn)
@@ -159,7 +194,7 @@ class Census:
 
     def _open(self) -> None:
         if self.mode is None:
-            self.mode = _counting(self._ranges)
+            self.mode = _counting(self._progress, self._around, self._ranges)
             self.mode.__enter__()
         self.mode.on = True
         self._since = self._progress.attempts
@@ -180,11 +215,12 @@ class Census:
             return
         if not self._since or self._progress.attempts > self._since:  # else it is what a script does behind its steps
             table = [[*kind, count, mode.flops[kind]] for kind, count in sorted(mode.counts.items())]
-            self._progress.writer.put("census", attempt=self._progress.attempts - 1, table=table)
+            self._progress.writer.put("census", attempt=self._progress.attempts - 1, table=table, kept=mode.kept)
         if elsewhere:
             mode.on = False
             mode.counts.clear()
             mode.flops.clear()
+            mode.kept = 0
         else:
             mode.__exit__(None, None, None)
             self.mode = None
