@@ -23,8 +23,8 @@ MEANINGS = {
     "G11": "who saves the optimizer saves the scaler's state too",
     "G12": (
         "at least half of the work that autocast round the forward passes would put into half precision is there, from "
-        "the first step to the last; what is switched off within a region counts for neither, and is a warning where it "
-        "is more than half"
+        "the first step to the last; what is switched off within a region is left out, and is a warning where it is "
+        "more than half"
     ),
     "G13": (
         "the half format is the one that was asked for, or else that of an original with mixed precision; without "

@@ -20,7 +20,7 @@ _WORSE = (Status.PASS, Status.WARN, Status.FAIL)
 Look: TypeAlias = tuple[int, float, float]
 """An attempt at a step, the share of its work in half precision, and the share that there should be.
 
-What a script switches off within its region it means to keep in float32: that is no part of the work of the first share.
+What a script switches off within its region it means to keep in float32: that is no part of its work here.
 """
 
 
