@@ -219,6 +219,8 @@ class PyTorch:
                 found |= DEVICE if each.kind == "int" else 4
             elif isinstance(each, Opaque) and each.tensor is None:
                 found |= 4
+        if found and any(isinstance(each, Opaque) for each in value):
+            found |= 4  # it may be a tensor, but beside a place it is another
         self.places |= found
         return found or None
 

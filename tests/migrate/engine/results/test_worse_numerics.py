@@ -927,6 +927,29 @@ def test_a_loss_on_the_cpu_is_no_scaler_s_before_it_takes_any_device(target: tup
     assert not any("on the CPU" in each.message for each in plan.findings)
 
 
+OF_SOME_DEVICE = """\
+import torch
+from torch import nn
+
+if args.accel and torch.accelerator.is_available():
+    device = torch.accelerator.current_accelerator()
+else:
+    device = torch.device("cpu")
+critic = load().to(device)
+optimizer = torch.optim.Adam(critic.parameters())
+for _ in range(100):
+    state = torch.randn(8, 4).to(device)
+    loss = nn.functional.mse_loss(critic(state), torch.ones(8, 1, device=device))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_device_that_nobody_knows_is_not_the_cpu_which_it_may_be() -> None:
+    assert [each.code for each in migrate_text(OF_SOME_DEVICE, Settings()).findings] == ["AMP501"]
+
+
 PENALTY = """\
 import torch
 from torch import nn
