@@ -43,8 +43,9 @@ SAMPLES: dict[str, Callable[[Make], tuple[Any, ...]]] = {
     **dict.fromkeys(["chain_matmul", "linalg_multi_dot"], lambda t: ([t(4, 4), t(4, 4), t(4, 4)],)),
     "prelu": lambda t: (t(4, 4), t(4)),
     **dict.fromkeys(["rnn_tanh_cell", "rnn_relu_cell"], lambda t: (t(2, 4), t(2, 4), t(4, 4), t(4, 4))),
-    "gru_cell": lambda t: (t(2, 4), t(2, 4), t(12, 4), t(12, 4)),
-    "lstm_cell": lambda t: (t(2, 4), [t(2, 4), t(2, 4)], t(16, 4), t(16, 4)),
+    # With biases: without them the fused kernels have no shapes on fake tensors of PyTorch 2.14.
+    "gru_cell": lambda t: (t(2, 4), t(2, 4), t(12, 4), t(12, 4), t(12), t(12)),
+    "lstm_cell": lambda t: (t(2, 4), [t(2, 4), t(2, 4)], t(16, 4), t(16, 4), t(16), t(16)),
     "scaled_dot_product_attention": lambda t: (t(1, 2, 4, 8), t(1, 2, 4, 8), t(1, 2, 4, 8)),
     "pow.Scalar": lambda t: (2, t(4, 4)),
     "pow.Tensor_Scalar": lambda t: (t(4, 4), 2),
