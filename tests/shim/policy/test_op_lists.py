@@ -10,6 +10,7 @@ from amp_shim.policy.operators import family_of, registered_operators
 from gpu_suite.op_samples import (
     HALVES,
     OPERATORS,
+    NotOnFakeTensorsError,
     arguments,
     fake_cuda_autocast,
     mixed_outcome,
@@ -41,7 +42,11 @@ def test_every_operator_that_cuda_autocast_casts_is_listed() -> None:
 def test_list_predicts_what_cuda_autocast_does(name: str, region: torch.dtype) -> None:
     with fake_cuda_autocast(region):
         for given in (region, torch.float32):
-            assert outcome(name, given, "cuda") == predicted(NATIVE_CUDA.treatment(family_of(name)), given, region)
+            try:
+                found = outcome(name, given, "cuda")
+            except NotOnFakeTensorsError:
+                pytest.skip(f"this PyTorch shows {name} on a GPU alone")
+            assert found == predicted(NATIVE_CUDA.treatment(family_of(name)), given, region)
 
 
 @pytest.mark.parametrize("region", HALVES)
