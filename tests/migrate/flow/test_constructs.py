@@ -13,6 +13,13 @@ Tell = Callable[..., Any]
 
 CASES = {
     "a tuple is unpacked": ("a, (b, *c) = 1, (2, 3, 4)\nd = c[0]", {"a": "1", "b": "2", "d": "3 | 4"}),
+    "a named tuple": (
+        "from collections import namedtuple\nimport collections\nT = namedtuple('T', ['a', 'b'])\nt = T(1, b='x')\n"
+        "a, b, (c, d) = t.a, t.b, t\nU = collections.namedtuple('U', 'e, f')\ne = U('y', 2)._replace\n"
+        "f = U('y', 2).f\nif input():\n    t = T(2, 'z')\ng = t.a\nV = namedtuple('V', words)\nh = V(3, 4)[0]\n"
+        "if input():\n    t = U('y', 2)\ni, _ = t",
+        {"a": "1", "b": "'x'", "c": "1", "d": "'x'", "f": "2", "g": "1 | 2", "h": "3 | 4", "i": "'y' | 1 | 2"},
+    ),
     "names are swapped": ("a, b = 1, 2\na, b = b, a", {"a": "1 | 2", "b": "1 | 2"}),
     "a branch joins": ("if input():\n    a = 1\nelse:\n    a = 'x'\nb = a", {"b": "'x' | 1"}),
     "a loop that counts": ("n = 0\nfor i in range(3):\n    n = n + 1\nm = n", {"m": "some int"}),

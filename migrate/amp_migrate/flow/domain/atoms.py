@@ -68,12 +68,15 @@ class Some(Atom):
 
 
 class Tup(Atom):
-    """A tuple, or a sequence that nobody changes: its items, or what any of an unknown number of them may be."""
+    """A tuple, or a sequence that nobody changes: its items, or what any of an unknown number of them may be.
 
-    __slots__ = ("items", "rest")
+    `names`: those of the items, in a named tuple; empty in others.
+    """
 
-    def __init__(self, items: tuple[Value, ...], rest: Value | None = None) -> None:
-        self.items, self.rest = items, rest
+    __slots__ = ("items", "names", "rest")
+
+    def __init__(self, items: tuple[Value, ...], rest: Value | None = None, names: tuple[str, ...] = ()) -> None:
+        self.items, self.rest, self.names = items, rest, names
 
     def __repr__(self) -> str:
         return f"({', '.join(show(each) for each in self.items)}{'' if self.rest is None else f'*{show(self.rest)}'})"
@@ -313,7 +316,8 @@ def one_of_many(value: Value) -> Value:
 
 def _one_of_many(atom: Atom | Tensor) -> Atom | Tensor:
     if isinstance(atom, Tup):
-        return Tup(tuple(map(one_of_many, atom.items)), None if atom.rest is None else one_of_many(atom.rest))
+        rest = None if atom.rest is None else one_of_many(atom.rest)
+        return Tup(tuple(map(one_of_many, atom.items)), rest, atom.names)
     if isinstance(atom, Opaque) and atom.tensor is not None:
         return atom.with_tensor(atom.tensor.but(piece=A_PIECE))
     return atom.but(piece=A_PIECE) if isinstance(atom, Tensor) else atom
@@ -458,7 +462,9 @@ def _join_tuples(tuples: list[Tup], depth: int) -> Tup:
     lengths = {len(each.items) for each in tuples}
     if depth < _DEEPEST and len(lengths) == 1 and all(each.rest is None for each in tuples):
         columns = zip(*(each.items for each in tuples), strict=True)
-        return Tup(tuple(_merged(frozenset().union(*column), depth + 1) for column in columns))
+        names = {each.names for each in tuples}
+        items = tuple(_merged(frozenset().union(*column), depth + 1) for column in columns)
+        return Tup(items, None, names.pop() if len(names) == 1 else ())
     if depth >= _DEEPEST:
         return Tup((), UNKNOWN)
     inside = [item for each in tuples for item in (*each.items, each.rest or NEVER)]
@@ -478,7 +484,7 @@ def _bounded_tuple(whole: Tup, depth: int) -> Tup:
     if len(whole.items) > _LONGEST_TUPLE:
         return Tup((), bounded(join_all((*whole.items, whole.rest or NEVER)), depth + 1))
     rest = None if whole.rest is None else bounded(whole.rest, depth + 1)
-    return Tup(tuple(bounded(item, depth + 1) for item in whole.items), rest)
+    return Tup(tuple(bounded(item, depth + 1) for item in whole.items), rest, whole.names)
 
 
 _GROWING = ("int", "float", "str")

@@ -79,6 +79,8 @@ def _load(frame: Frame, atom: Atom | Tensor, name: str, node: ast.AST) -> Value:
             return const(inner.code.name)
         stored = frame.read(inner, name)
         return stored or UNKNOWN
+    if isinstance(atom, Tup) and name in atom.names:
+        return atom.items[atom.names.index(name)]
     if (
         isinstance(atom, Tup)
         and name in ("values", "indices", "logabsdet", "Q", "R", "U", "S", "V", "Vh")

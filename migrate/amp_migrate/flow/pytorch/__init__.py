@@ -470,6 +470,8 @@ class PyTorch:
                 [*([None] * len(given.positional)), *args.nodes], args.keyword_nodes,
             )  # fmt: skip
             return self.analysis.call(frame, frame.read(owner, "func"), whole, node)
+        if owner.external == functions.NAMED_TUPLE:
+            return functions.named_tuple(frame, owner, args, node)
         if switches.is_switch(owner.external) and args.positional:
             return switches.decorated(frame, owner, args.positional[0])
         return modules.call_object(frame, owner, args, node)

@@ -22,6 +22,7 @@ from amp_migrate.flow.domain.atoms import (
     const,
     constant,
     join,
+    join_all,
     many,
     one,
     some,
@@ -461,6 +462,28 @@ def _partial(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     return one(owner)
 
 
+def _namedtuple(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """The class that `namedtuple("T", "a b")` makes."""
+    made_class = Obj(frame.site(node), frame.context_of_objects, External(NAMED_TUPLE))
+    frame.write(made_class, FIELDS, args.get(1, "field_names") or UNKNOWN, strong=False)
+    return one(made_class)
+
+
+def named_tuple(frame: Frame, kind: Obj, args: Arguments, node: ast.AST) -> Value:
+    """An object of such a class, which is a tuple; of names that nobody knows it has none."""
+    given = frame.read(kind, FIELDS)
+    text = constant(given)
+    words = text.replace(",", " ").split() if isinstance(text, str) else []
+    if not words:
+        known, rest = containers.sequence(frame, given, node)
+        found = [] if rest else [constant(each) for each in known]
+        words = [each for each in found if isinstance(each, str)]
+    if args.rest or args.others or len(words) != len(args.positional) + len(args.keywords):
+        return one(Tup((), join_all(args.all()))) if list(args.all()) else UNKNOWN
+    items = [args.get(index, word) for index, word in enumerate(words)]
+    return one(Tup(tuple(each if each is not None else UNKNOWN for each in items), None, tuple(words)))
+
+
 def _data_parallel(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     """`data_parallel(module, inputs, ...)` runs the module on its inputs: several of them, or one that is no tuple."""
     module, inputs = args.get(0, "module"), args.get(1, "inputs")
@@ -683,6 +706,8 @@ def _twin(frame: Frame, owner: Obj, node: ast.AST) -> Obj:
     return found
 
 
+NAMED_TUPLE = "collections.namedtuple"
+FIELDS = "<fields>"
 _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     "copy.deepcopy": _deepcopy,
     "functools.partial": _partial,
@@ -702,6 +727,7 @@ _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     "threading.Thread": _thread,
     "multiprocessing.Process": _thread,
     "torch.multiprocessing.Process": _thread,
+    NAMED_TUPLE: _namedtuple,
     "collections.OrderedDict": _like("dict"),
     "collections.defaultdict": _defaultdict,
     "collections.deque": _like("list"),
