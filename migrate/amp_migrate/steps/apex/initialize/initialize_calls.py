@@ -175,6 +175,18 @@ def _level(file: File, arguments: Mapping[str, cst.BaseExpression]) -> str | Non
     return "O1" if level is None else written_string(level)
 
 
+def _levels_of(file: File, level: cst.BaseExpression | None) -> set[str | None]:
+    """The opt levels that an expression may be, None among them where it may be anything."""
+    if isinstance(level, cst.IfExp):
+        return _levels_of(file, level.body) | _levels_of(file, level.orelse)
+    if isinstance(level, cst.Name) and (bindings := file.scopes.of(level).lookup(level.value)):
+        values = [each.value for each in bindings]
+        # What is made of itself, and what is no plain assignment, is left to be anything.
+        if all(isinstance(each, (cst.SimpleString, cst.IfExp)) for each in values):
+            return set().union(*(_levels_of(file, each) for each in values))
+    return {written_string(level)}
+
+
 def _without_native_form(
     file: File, call: cst.Call, arguments: Mapping[str, cst.BaseExpression], level: str | None, apex_o2: Apex
 ) -> Refusal | None:
@@ -208,8 +220,9 @@ def _notes(
     file: File, arguments: Mapping[str, cst.BaseExpression], level: str | None, scale: str | None
 ) -> Iterator[str]:
     """What native AMP does differently from this call, in a sentence each; `scale` is the one that it asks for."""
-    if level in _LEVEL_NOTES:
-        yield _LEVEL_NOTES[level]
+    said = {level} if level is not None else _levels_of(file, arguments.get("opt_level"))
+    if said & _LEVEL_NOTES.keys():
+        yield _LEVEL_NOTES[level if len(said) == 1 else None]
     if not _is_none(arguments.get("keep_batchnorm_fp32")):
         yield "keep_batchnorm_fp32 is gone: under autocast batch norm keeps float32 weights and statistics"
     yield from notes_on_scale(scale)

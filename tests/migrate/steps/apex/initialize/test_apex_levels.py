@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.settings import Settings
+
 Check = Callable[..., Any]
 
 
@@ -149,3 +153,36 @@ def test_dynamic_loss_scale_is_what_the_scaler_does(rewrites: Check) -> None:
         ~ APEX_EPOCH
         """
     )
+
+
+@pytest.mark.parametrize(
+    ("level", "is_told"),
+    [
+        ("'O1' if fp16 else 'O0'", False),
+        ("'O1' if fp16 else ('O0' if slow else 'O1')", False),
+        ("'O2' if fp16 else 'O0'", True),
+        ("LEVELS[fp16] if fp16 else 'O0'", True),
+        ("args.level", True),
+    ],
+)
+@pytest.mark.parametrize("by_name", [True, False])
+def test_levels_with_float16_weights_are_told_where_one_may_be_asked_for(
+    level: str, is_told: bool, by_name: bool
+) -> None:
+    said = f"level = {level}\n" if by_name else ""
+    text = f"""\
+import torch
+from apex import amp
+net = torch.nn.Linear(8, 3).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+{said}net, optimizer = amp.initialize(net, optimizer, opt_level={"level" if by_name else level})
+for x in loader:
+    loss = net(x.cuda()).mean()
+    optimizer.zero_grad()
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+    optimizer.step()
+"""
+    plan = migrate_text(text, Settings())
+    assert "GradScaler(" in plan.after
+    assert any(each.code == "AMP210" and "O2 and O3" in each.message for each in plan.findings) == is_told
