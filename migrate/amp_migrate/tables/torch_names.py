@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+# Native AMP by all the names that it goes by.
+AUTOCAST = frozenset(
+    (
+        "torch.autocast torch.amp.autocast torch.amp.autocast_mode.autocast torch.cuda.amp.autocast "
+        "torch.cpu.amp.autocast torch.cuda.amp.autocast_mode.autocast torch.cpu.amp.autocast_mode.autocast"
+    ).split()
+)
+GRAD_SCALER = frozenset(
+    (
+        "torch.GradScaler torch.amp.GradScaler torch.amp.grad_scaler.GradScaler torch.cuda.amp.GradScaler "
+        "torch.cpu.amp.GradScaler torch.cuda.amp.grad_scaler.GradScaler"
+    ).split()
+)
+
 # Modules of `torch.nn` whose call computes a loss, and the functions behind them.
 LOSS_CLASS_SUFFIX = "Loss"
 LOSS_FUNCTIONS = frozenset(

@@ -56,14 +56,9 @@ from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import arrays, gradients, modules, ranks, switches, tensors, unread
 from amp_migrate.flow.pytorch.operators import facet, operate
 from amp_migrate.tables import operators as table
-from amp_migrate.tables.torch_names import DATA_PARALLEL_CALLS, SCHEDULER_FACTORIES
+from amp_migrate.tables.torch_names import DATA_PARALLEL_CALLS, GRAD_SCALER, SCHEDULER_FACTORIES
 
-SCALERS = frozenset(
-    (
-        "torch.amp.GradScaler torch.cuda.amp.GradScaler torch.cpu.amp.GradScaler torch.amp.grad_scaler.GradScaler "
-        "torch.cuda.amp.grad_scaler.GradScaler torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"
-    ).split()
-)
+SCALERS = GRAD_SCALER | {"torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"}
 _CLIPS = frozenset(
     f"torch.nn.utils.{name}"
     for name in (

@@ -57,6 +57,7 @@ OF_MODELS = True
 # Half of the step before one: what is nearer to one is rounded to it.
 _NEAR_IN_FLOAT16 = 2.0**-12
 _NEAR_IN_BFLOAT16 = 2.0**-9
+_NEAR_IN_FLOAT32 = 2.0**-25  # such a limit is one for the original, too
 _METHODS = frozenset({"clamp", "clip"})
 _FUNCTIONS = frozenset({"torch.clamp", "torch.clip"})
 _NEW = frozenset(f"torch.{name}" for name in ("empty", "linspace", "ones", "rand", "randn", "zeros"))
@@ -106,7 +107,7 @@ def _clamped(file: File, call: cst.Call) -> tuple[cst.BaseExpression | None, cst
 
 def _rounds_to_one(file: File, limit: cst.BaseExpression | None, near: float) -> bool:
     value = None if limit is None else _value(file, limit)
-    return value is not None and 0 < 1 - value <= near
+    return value is not None and _NEAR_IN_FLOAT32 < 1 - value <= near
 
 
 def _value(file: File, node: cst.BaseExpression) -> float | None:

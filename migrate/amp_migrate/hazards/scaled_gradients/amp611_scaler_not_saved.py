@@ -25,7 +25,7 @@ from amp_migrate.steps.scaler.checkpoint_entries import (
     write_restored,
     write_saved,
 )
-from amp_migrate.steps.statements.amp_signs import GRAD_SCALER
+from amp_migrate.tables.torch_names import GRAD_SCALER
 
 RULE = Rule(
     code="AMP611",

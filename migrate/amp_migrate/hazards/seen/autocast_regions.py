@@ -10,7 +10,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.settings import Dtype
-from amp_migrate.steps.statements.amp_signs import AUTOCAST
+from amp_migrate.tables.torch_names import AUTOCAST
 from amp_migrate.trees.nodes import find, is_constant, written_string
 
 FLOAT16 = frozenset({"torch.float16", "torch.half"})

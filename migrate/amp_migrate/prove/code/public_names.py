@@ -68,6 +68,8 @@ def public(full: str) -> str:
         module, _, name = full.rpartition(".")
         if module.rpartition(".")[2] in _INNER and not name.startswith("_"):
             full = f"torch.amp.{name}"
+    if full == "torch.GradScaler":
+        return GRAD_SCALER
     if full == "torch.autocast":
         return AUTOCAST
     if full == SHIM or full.startswith(f"{SHIM}."):

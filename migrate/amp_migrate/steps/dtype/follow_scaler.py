@@ -13,7 +13,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.plan.code import code
 from amp_migrate.plan.edit import Edit, Remove
-from amp_migrate.steps.statements.amp_signs import GRAD_SCALER
+from amp_migrate.tables.torch_names import GRAD_SCALER
 from amp_migrate.trees.nodes import is_constant
 from amp_migrate.write.editor import Editor
 

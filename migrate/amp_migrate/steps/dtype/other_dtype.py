@@ -17,7 +17,7 @@ from amp_migrate.settings import Dtype
 from amp_migrate.steps.dtype.region_dtype import cuda_regions, on_in_float16, retarget, switched_off, undecided
 from amp_migrate.steps.dtype.remove_scalers import UNTOUCHED, Descaler, Fates
 from amp_migrate.steps.dtype.scale_reads import answer_when_off
-from amp_migrate.steps.statements.amp_signs import GRAD_SCALER
+from amp_migrate.tables.torch_names import GRAD_SCALER
 from amp_migrate.trees.tree import Tree
 from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor

@@ -11,7 +11,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.plan.code import code, plain
 from amp_migrate.plan.edit import AddArgument, Edit
 from amp_migrate.settings import Dtype
-from amp_migrate.steps.statements.amp_signs import AUTOCAST
+from amp_migrate.tables.torch_names import AUTOCAST
 from amp_migrate.trees.nodes import is_constant
 from amp_migrate.write.editor import Editor
 

@@ -19,7 +19,8 @@ from amp_migrate.plan.move import Move
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.steps.dtype.follow_scaler import Component, Follower
 from amp_migrate.steps.dtype.region_dtype import AutocastCall
-from amp_migrate.steps.statements.amp_signs import AUTOCAST, GRAD_SCALER, foreign_autocast, names_any
+from amp_migrate.steps.statements.amp_signs import foreign_autocast, names_any
+from amp_migrate.tables.torch_names import AUTOCAST, GRAD_SCALER
 from amp_migrate.trees.nodes import is_constant
 from amp_migrate.write.editor import Editor
 

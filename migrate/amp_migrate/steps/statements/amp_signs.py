@@ -7,20 +7,8 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
+from amp_migrate.tables.torch_names import AUTOCAST, GRAD_SCALER
 from amp_migrate.trees.nodes import Block, find, is_constant, walk
-
-AUTOCAST = frozenset(
-    (
-        "torch.autocast torch.amp.autocast torch.amp.autocast_mode.autocast torch.cuda.amp.autocast "
-        "torch.cpu.amp.autocast torch.cuda.amp.autocast_mode.autocast torch.cpu.amp.autocast_mode.autocast"
-    ).split()
-)
-GRAD_SCALER = frozenset(
-    (
-        "torch.amp.GradScaler torch.amp.grad_scaler.GradScaler torch.cuda.amp.GradScaler torch.cpu.amp.GradScaler "
-        "torch.cuda.amp.grad_scaler.GradScaler"
-    ).split()
-)
 
 
 def uses_amp(file: File, body: Block, function: cst.FunctionDef | None) -> bool:

@@ -140,3 +140,10 @@ with torch.autocast("cuda", dtype=torch.float16):
 """
     plan = migrate_text(text, Settings(select=("AMP631",)))
     assert (plan.after == text) is is_float32
+
+
+@pytest.mark.parametrize("limit", ["1 - 1e-15", "1 - 2**-26", "1.0"])
+def test_a_limit_that_is_one_in_float32_too_is_the_original_s(limit: str) -> None:
+    body = f"p = torch.sigmoid(p).clamp(0, {limit})\n{LOG}"
+    assert after(body) == script(body)
+    assert torch.ones(1).clamp(max=eval(limit)).item() == 1.0

@@ -23,12 +23,13 @@ def loop(*lines: str, head: str = "") -> str:
 STEP = ("scaler.step(optimizer)", "scaler.update()")
 
 
-def test_clipping_in_one_block_with_the_step_is_repaired(rewrites: Check) -> None:
+@pytest.mark.parametrize("scaler", ["torch.amp.GradScaler", "torch.GradScaler", "torch.amp.grad_scaler.GradScaler"])
+def test_clipping_in_one_block_with_the_step_is_repaired(rewrites: Check, scaler: str) -> None:
     rewrites(
-        """
+        f"""
           model = nn.Linear(2, 2)
           optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-          scaler = torch.amp.GradScaler("cuda")
+          scaler = {scaler}("cuda")
           for x, y in loader:
               with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
                   loss = nn.functional.mse_loss(model(x), y)

@@ -553,3 +553,23 @@ def test_scaler_found_at_run_time_keeps_the_users_switch(migrate: Check) -> None
     )
     assert 'torch.amp.GradScaler("cuda", enabled=(a or b) and amp_dtype == torch.float16)' in plan.after
     assert 'torch.amp.autocast(device_type="cuda", dtype=amp_dtype, enabled=a or b)' in plan.after
+
+
+def test_by_the_shortest_of_its_names(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2)
+        - scaler = torch.GradScaler("cuda")
+          for x, y in loader:
+              optimizer.zero_grad()
+        -     with torch.autocast("cuda", dtype=torch.float16):
+        +     with torch.autocast("cuda", dtype=torch.bfloat16):
+                  loss = model(x, y)
+        -     scaler.scale(loss).backward()
+        -     scaler.step(optimizer)
+        -     scaler.update()
+        +     loss.backward()
+        +     optimizer.step()
+        """,
+        dtype="bf16",
+    )

@@ -12,7 +12,7 @@ from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.plan.code import source
 from amp_migrate.steps.apex.uses.amp_tests import is_amp_or_none, is_none_without_apex
-from amp_migrate.steps.statements.amp_signs import GRAD_SCALER
+from amp_migrate.tables.torch_names import GRAD_SCALER
 from amp_migrate.trees.nodes import (
     Block,
     Statement,

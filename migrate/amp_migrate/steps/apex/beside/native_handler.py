@@ -9,7 +9,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted, import_source
 from amp_migrate.analysis.files import File
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
-from amp_migrate.steps.statements.amp_signs import AUTOCAST, GRAD_SCALER
+from amp_migrate.tables.torch_names import AUTOCAST, GRAD_SCALER
 from amp_migrate.trees.nodes import Block, Statement, block_of, find, nested_statements, statements
 
 _NATIVE = AUTOCAST | GRAD_SCALER | {"torch.amp", "torch.cuda.amp"}
