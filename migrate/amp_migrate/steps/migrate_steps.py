@@ -19,6 +19,7 @@ from amp_migrate.plan.edit import Edit
 from amp_migrate.plan.move import InFile, Move, Refusal
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Apex, Dtype
+from amp_migrate.steps.apex.script.prepared_steps import PreparedOptimizers
 from amp_migrate.steps.apex.script.script_group import handed_wrappers, idle_files, never_scaled, uses_apex_amp
 from amp_migrate.steps.flag.decide_flag import decide_flags, flag_places
 from amp_migrate.steps.flag.write_flag import WrittenFlags, write_flags
@@ -63,6 +64,7 @@ class StepMigration:
         self._idle: frozenset[File] = frozenset()
         self._handed: Collection[File] = ()
         self._never_scaled: Mapping[File, cst.Call] = {}
+        self._prepared = PreparedOptimizers(project, ())
 
     def moves(self, files: Sequence[File]) -> list[Move]:
         """Read and decide about every step."""
@@ -72,6 +74,7 @@ class StepMigration:
             self._idle = idle_files(self.project, files)
         self._handed = handed_wrappers(self.project, files)
         self._never_scaled = dict(never_scaled(self.project, files, self._handed))
+        self._prepared = PreparedOptimizers(self.project, files)
         for move in self._move_all(files):
             self._moved[move.step.file].append(move)
         moves = [Move((), tuple(self._refused))]
@@ -213,16 +216,21 @@ class StepMigration:
         """The way of a scaler to the optimizers of a step, where nothing speaks against one."""
         route = self._traveller.reach(file, optimizers)
         homes = [] if isinstance(route, Refusal) else dict.fromkeys(creation.file for creation in route.creations)
-        refused = self._cast_by_apex(route) or next(filter(None, map(self._obstacle, homes)), None)
+        refused = self._cast_by_apex(route, file, optimizers) or next(filter(None, map(self._obstacle, homes)), None)
         return route if refused is None else refused
 
-    def _cast_by_apex(self, route: Route | Refusal) -> Refusal | None:
-        """Why a step stays whose optimizer an Apex script prepares that scales no loss, and so stays on the shim."""
+    def _cast_by_apex(
+        self, route: Route | Refusal, file: File, optimizers: Sequence[cst.BaseExpression]
+    ) -> Refusal | None:
+        """Why a step stays whose optimizers Apex prepares: its script stays on the shim, or has a switch for it."""
+        reason = "Apex prepares its optimizer, and casts what is computed here though nothing scales the loss"
         for creation in () if isinstance(route, Refusal) else route.creations:
             if creation.file in self._never_scaled:
-                reason = "Apex prepares its optimizer, and casts what is computed here though nothing scales the loss"
                 return Refusal(creation.file, self._never_scaled[creation.file], reason)
-        return None
+        by = next(filter(None, (self._prepared.preparing(file, each) for each in optimizers)), None)
+        if by is not None and by.is_off:
+            reason = "it is what the script computes in float32, where its own switch does not ask for Apex"
+        return None if by is None else Refusal(by.file, by.call, reason)
 
     def _move(self, read: Gathered | Refusal) -> ScaledStep | None:
         if isinstance(read, Refusal):
@@ -248,9 +256,9 @@ class StepMigration:
                 self._refuse(found, step)
                 return None
             route = with_low_scale(found) if step.has_summed_penalty else found
-        elif self._never_scaled:
-            way = self._traveller.reach(step.file, [each.optimizer for each in step.optimizer_steps])
-            refused = self._cast_by_apex(way)
+        elif (self._never_scaled or self._prepared) and step.optimizer_steps:
+            optimizers = [each.optimizer for each in step.optimizer_steps]
+            refused = self._cast_by_apex(self._traveller.reach(step.file, optimizers), step.file, optimizers)
             if refused is not None:
                 self._refuse(refused, step)
                 return None

@@ -22,6 +22,7 @@ from amp_migrate.steps.apex.script.doubts import (
     without_steps,
     wrapper_asked_elsewhere,
 )
+from amp_migrate.steps.apex.script.prepared_steps import plain_steps_of
 from amp_migrate.steps.apex.script.script_group import ApexScript, asks_apex, uses_apex_amp
 from amp_migrate.steps.apex.step.apex_steps import ApexStep, read_steps
 from amp_migrate.steps.apex.step.fp16_optimizer import not_understood, read_wrappers
@@ -103,7 +104,7 @@ class ScriptReader:
             alone = [Refusal(file, node, reason) for file, node in functions] if is_alone else []
             return alone or list(without_initialize(script))
         if script.all_steps:
-            return []
+            return list(plain_steps_of(script, self._project, self._roles))
         refusals = [*without_steps(script.initializes)] or [*plain_steps(script.files)]
         return refusals or list(without_forwards(script, self._roles))
 

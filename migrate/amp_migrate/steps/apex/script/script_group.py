@@ -11,7 +11,7 @@ import libcst as cst
 
 from amp_migrate.analysis.exports import is_exported, taken
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.imported import imported_files
+from amp_migrate.analysis.imported import imported_files, loaded_by
 from amp_migrate.analysis.project import Project
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
@@ -25,6 +25,7 @@ from amp_migrate.trees.nodes import is_constant
 from amp_migrate.trees.own_calls import named_arguments
 
 _OF_STEPS = re.compile(r"\b(?:amp|apex|backward|FP16_Optimizer|loss_scale|master_params|zero_grad)\b")
+_BACKWARD = re.compile(r"\.\s*backward\s*\(")
 
 
 @dataclass(frozen=True)
@@ -125,9 +126,20 @@ def _of_steps(file: File) -> set[str]:
 
 
 def _helped(project: Project, starting: Sequence[File], other: File) -> list[File]:
-    """The scripts that a file may be a helper of: those that leave their steps to others, if there are any."""
+    """The scripts that a file may be a helper of: those that leave their steps to others, if there are any.
+
+    It is no helper of a script that trains by other files where it belongs to one that loads it.
+    """
     found = [file for file in starting if _may_help(project, file, other)]
+    if len(found) > 1:
+        loaded = {file: loaded_by(project, [file]) for file in found}
+        if any(other in each for each in loaded.values()):
+            found = [file for file in found if other in loaded[file] or not any(map(_goes_backward, loaded[file]))]
     return [file for file in found if not any(True for _ in amp_calls(file, "scale_loss"))] or found
+
+
+def _goes_backward(file: File) -> bool:
+    return _BACKWARD.search(file.tree.text) is not None
 
 
 def _may_help(project: Project, file: File, other: File) -> bool:
