@@ -1,4 +1,4 @@
-"""Steps that do not scale their loss, and train what `amp.initialize` prepares: they keep its switch, or stay with it."""
+"""Plain steps that train what `amp.initialize` prepares: their script keeps its switch, or stays whole."""
 
 from __future__ import annotations
 
