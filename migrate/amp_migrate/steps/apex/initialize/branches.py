@@ -162,7 +162,7 @@ def chosen_switch(file: File, chain: cst.If, switches: Sequence[tuple[str, ...]]
         if mine == "True" and not _is_other_level(file, test, on):
             on = code if on == "False" else f"{code} or {on}"
         elif mine == "False":
-            on = f"{_negated(file, test)} and {grouped(on)}"
+            on = _negated(file, test) if on == "True" else f"{_negated(file, test)} and {grouped(on)}"
         elif mine != "True":
             on = f"{mine} and {code}" if on == "False" else f"{mine} if {code} else {on}"
     return (on,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
 from typing import TypeVar
 
 import libcst as cst
@@ -16,6 +17,7 @@ from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.apex.initialize.in_helper import is_chosen, seen_below, seen_from
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.initialize.reached import ways_to
 from amp_migrate.steps.apex.initialize.switch import VARIABLE, is_off, is_short, is_visible, switch_code
 from amp_migrate.steps.apex.script.native_script import (
     FileInFloat32,
@@ -48,6 +50,14 @@ Place = TypeVar("Place", bound=cst.CSTNode)
 
 
 UNSAID = "asks for cannot be said where the scaler would be made"
+_UNASKED = "whether mixed precision is on cannot be asked here"
+
+
+class Unsaid(Enum):
+    """Why the ways to a place do not say how it asks whether mixed precision is on."""
+
+    ALL_ALIKE = "all that initializes asks the same"
+    BY_SCALER = "it depends on the way, as the scaler does"
 
 
 class NativeDecider:
@@ -131,7 +141,7 @@ class NativeDecider:
                     return Refusal(creation.file, creation.home, f"what {what} {UNSAID}")
         for each in steps:
             step = each.step.gathered.step
-            switch = self._switch_at(step.file, step.place, each.route)
+            switch = self._switch_at(step.file, step.place, each.route, is_step=True)
             if isinstance(switch, Refusal) and step.computes:
                 return switch
         folds = [fold for each in steps for fold in each.step.folds]
@@ -151,7 +161,7 @@ class NativeDecider:
 
     def _step(self, each: ScriptStep, limit: NormLimit | None) -> NativeStep:
         step = each.step.gathered.step
-        switch = self._switch_at(step.file, step.place, each.route)
+        switch = self._switch_at(step.file, step.place, each.route, is_step=True)
         enabled = None if switch is None or isinstance(switch, Refusal) else plain(switch)
         scaler = None if each.route is None else each.route.scaler
         moved = step.in_float32 if self._is_off else replace(step, enabled=enabled)
@@ -220,27 +230,73 @@ class NativeDecider:
         others = {key: made for key, made in ways.creations.items() if made.home not in taken}
         return starts, in_callers, replace(ways, creations=others)
 
-    def _switch_at(self, file: File, at: cst.CSTNode, route: Route | None = None) -> str | Refusal | None:
+    def _switch_at(
+        self, file: File, at: cst.CSTNode, route: Route | None = None, *, is_step: bool = False
+    ) -> str | Refusal | None:
         """How a place asks whether mixed precision is on: None where it always is."""
         # What a caller decides is not to be seen in the helper, whose own condition is a part of the caller's.
         own = (i for i in self._initializes if not self._views or i.optimizers is None)
         known = (*self._views.values(), *own, *self._below.values())
         switched = [initialize for initialize in known if switch_code(initialize) is not None]
         is_late = any(initialize.is_late for initialize in known)
-        if not switched and not is_late:
+        if not is_late and not self._is_off:
+            decided = self._reached(known, file, at, is_step=is_step)
+            if not isinstance(decided, Unsaid):
+                return decided
+            if decided is Unsaid.ALL_ALIKE and not switched:
+                return None
+            switched = switched if decided is Unsaid.ALL_ALIKE else []
+        elif not switched and not is_late:
             return None
         initialize = next((i for i in switched if not is_late and is_visible(self._project, i, file, at)), None)
         if initialize is not None:
-            switch = switch_code(initialize)
-            assert switch is not None
-            if is_short(switch) or file is not initialize.file or not _sees(initialize, file, at):
-                return switch
-            self._named.add(initialize)
-            return VARIABLE
+            return self._written(initialize, file, at)
         scaler = self._scaler_at(file, at) if route is None else route.scaler
         if scaler is not None and self._dtype is Dtype.FP16:  # elsewhere it is off where the region is bfloat16
             return f"{scaler}.is_enabled()"
-        return Refusal(file, at, "whether mixed precision is on cannot be asked here")
+        return Refusal(file, at, _UNASKED)
+
+    def _reached(
+        self, known: Sequence[Initialize], file: File, at: cst.CSTNode, *, is_step: bool
+    ) -> str | Refusal | Unsaid | None:
+        """How a place asks for mixed precision, by what has been initialized on the ways to it.
+
+        A step asks what its scaler asks; an evaluation need not ask again what is asked round it and what initializes.
+        """
+        are_alike = len({switch_code(each) for each in known}) <= 1
+        if are_alike and is_step:
+            return Unsaid.ALL_ALIKE
+        ways = ways_to(self._project, known, file, at) or ()
+        if are_alike:  # where no initialization comes before by some way, it is in float32 by that
+            return Refusal(file, at, _UNASKED) if any(each.may_be_plain for each in ways) else Unsaid.ALL_ALIKE
+        if is_step:  # which needs Apex: what goes another way than all that initializes does not get here
+            ways = [each for each in ways if not each.is_apart]
+        elif ways and all(any(switch_code(i) is None for i in each.before) for each in ways):
+            return None  # whatever else is initialized
+        reaching = [(*each.asked, *each.doubtful) for each in ways] or [tuple(known)]
+        certain = [each.asked for each in ways]
+        if any(_differ(each) for each in certain) or any(_differ(each) and not _all_step(each) for each in reaching):
+            return Refusal(file, at, "amp.initialize comes before this more than once, under different conditions")
+        found = [i for each in ways for i in (each.asked if is_step else each.before)]
+        if found and not _differ(found) and all(each.before and not each.doubtful for each in ways):
+            if switch_code(found[0]) in (None, "False"):
+                return switch_code(found[0])
+            if all(is_visible(self._project, each, file, at) for each in found):
+                return self._written(found[0], file, at)
+            return Unsaid.BY_SCALER
+        has_scaler = all(each and _all_step(each) for each in reaching)
+        return Unsaid.BY_SCALER if is_step or has_scaler else Refusal(file, at, _UNASKED)
+
+    def _written(self, initialize: Initialize, file: File, at: cst.CSTNode) -> str:
+        """The condition of an initialization at a place that sees what it is made of: by its name, where it is long."""
+        switch = switch_code(initialize)
+        assert switch is not None
+        if is_short(switch) or file is not initialize.file or not _sees(initialize, file, at):
+            return switch
+        if initialize not in (*self._initializes, *self._views.values(), *self._below.values()):
+            return switch
+        self._named.add(initialize)
+        return VARIABLE
 
     def _evaluated(
         self, file: File, regions: Iterable[Region], left: list[FileInFloat32]
@@ -286,6 +342,15 @@ class NativeDecider:
 def _is_called(file: File, attribute: cst.Attribute) -> bool:
     call = file.tree.parents[attribute]
     return isinstance(call, cst.Call) and call.func is attribute
+
+
+def _differ(initializes: Iterable[Initialize]) -> bool:
+    return len({switch_code(each) for each in initializes}) > 1
+
+
+def _all_step(initializes: Iterable[Initialize]) -> bool:
+    """Whether all of them prepare optimizers, and have scalers for that."""
+    return all(each.optimizers is not None for each in initializes)
 
 
 def _sees(initialize: Initialize, file: File, at: cst.CSTNode) -> bool:

@@ -1,0 +1,227 @@
+"""Which calls of `amp.initialize` come before a place of the script, on each way that leads there.
+
+A way is a place with the calls of the functions around it, out to a module or to a function that nobody calls. Apex
+casts in the whole process once it is initialized, so that a region asks what has been initialized on its way, which
+another branch of an `if` has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TypeAlias
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.hops import MAX_HOPS
+from amp_migrate.analysis.project import Project
+from amp_migrate.steps.apex.initialize.branches import branches_of, place_of
+from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.trees.nodes import LOOP_TYPES, Block, Statement, blocks, statements
+from amp_migrate.trees.tree import Tree
+
+# A place, and what leads there: it stands in the function that the next one calls.
+_Frames: TypeAlias = "tuple[tuple[File, cst.CSTNode], ...]"
+
+_MAX_WAYS = 64
+_EXITS = frozenset({"sys.exit", "exit", "quit", "os._exit"})
+
+
+class _Order(Enum):
+    """How what initializes stands to a place, in the function in which their ways part, where it is not before it."""
+
+    AFTER = "after"
+    APART = "never both"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """A branch of an `if` before a place, in which what initializes always runs."""
+
+    chain: cst.If
+    block: Block
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to a place.
+
+    Attributes:
+        before: what has been initialized on it, under the conditions that are still to be asked there.
+        asked: the same, with all conditions of their scalers.
+        doubtful: what may have been.
+        is_apart: whether all that initializes stands in other branches than this way.
+        may_be_plain: the same, or in branches before it that need not be taken.
+    """
+
+    before: tuple[Initialize, ...]
+    asked: tuple[Initialize, ...]
+    doubtful: tuple[Initialize, ...]
+    is_apart: bool
+    may_be_plain: bool
+
+
+def ways_to(project: Project, initializes: Sequence[Initialize], file: File, at: cst.CSTNode) -> list[Way] | None:
+    """What has been initialized at a place, by the way to it; None where some way there cannot be seen."""
+    ways = _ways(project, file, at, ())
+    if ways is None or not ways:
+        return None
+    known = [(each, _ways(project, each.file, _standing(each), ())) for each in initializes]
+    return [_way(frames, known) for frames in ways]
+
+
+def _standing(initialize: Initialize) -> Statement:
+    """The statement that initializes, in the words of the function that the scaler is made in."""
+    tree = initialize.file.tree
+    is_there = initialize.statement in tree.parents
+    is_same = is_there and tree.function(initialize.statement) is tree.function(initialize.home)
+    return initialize.statement if is_same else initialize.home
+
+
+def _ways(project: Project, file: File, at: cst.CSTNode, seen: tuple[cst.CSTNode, ...]) -> list[_Frames] | None:
+    """The ways to a place, each from it outwards; None where they cannot all be seen."""
+    node = file.tree.function(at)
+    if node is None:
+        return [((file, at),)]
+    if node in seen:
+        return []
+    function = project.reference(file, node)
+    sites = project.call_sites(function)
+    if sites is None or len(seen) >= MAX_HOPS or any(True for _ in project.possible_calls(function)):
+        return None
+    found: list[_Frames] = [] if sites else [((file, at),)]
+    for site in sites:
+        outer = _ways(project, site.file, site.call, (*seen, node))
+        if outer is None:
+            return None
+        found += (((file, at), *each) for each in outer)
+        if len(found) > _MAX_WAYS:
+            return None
+    return found
+
+
+def _way(frames: _Frames, known: Sequence[tuple[Initialize, list[_Frames] | None]]) -> Way:
+    before: list[Initialize] = []
+    asked: list[Initialize] = []
+    doubtful: list[Initialize] = []
+    orders: set[_Order] = set()
+    chosen: dict[Initialize, list[_Branch]] = {}
+    for initialize, ways in known:
+        found = [_order(initialize, each, frames) for each in ways or ()] or [_Order.UNKNOWN]
+        orders.update(each for each in found if isinstance(each, _Order))
+        seen = [each for each in found if isinstance(each, Initialize)]
+        branches = [each for each in found if isinstance(each, _Branch)]
+        # That it is not before by one of its ways says nothing, where it is by another.
+        if len({each.switch for each in seen}) == 1:
+            before.append(seen[0])
+            asked.append(initialize)
+        elif seen or _Order.UNKNOWN in found:
+            doubtful.append(initialize)
+        elif branches:
+            chosen[initialize] = branches
+    if _is_every_branch(chosen):
+        before += chosen
+        asked += chosen
+        chosen = {}
+    may_be_plain = not before and not doubtful and orders <= {_Order.APART}
+    is_apart = may_be_plain and not chosen and _Order.APART in orders
+    return Way(tuple(before), tuple(asked), (*doubtful, *chosen), is_apart, may_be_plain and (is_apart or bool(chosen)))
+
+
+def _is_every_branch(chosen: Mapping[Initialize, Sequence[_Branch]]) -> bool:
+    """Whether each branch of an `if` initializes, under one condition, or leaves."""
+    branches = [each for found in chosen.values() for each in found]
+    if not branches or len({(each.switch, each.limits) for each in chosen}) > 1:
+        return False
+    chain = branches[0].chain
+    taken = {each.block for each in branches}
+    return (
+        all(each.chain is chain for each in branches)
+        and branches_of(chain)[-1][0] is None
+        and all(each in taken or _leaves_block(each) for each in blocks(chain))
+    )
+
+
+def _order(initialize: Initialize, way: _Frames, frames: _Frames) -> _Order | _Branch | Initialize:
+    """How one way to what initializes stands to a way to a place.
+
+    Returns:
+        What is still to be asked at the place, where it is before that.
+    """
+    mine, theirs = list(way), list(frames)
+    shared: list[tuple[File, cst.CSTNode]] = []
+    while len(mine) > 1 and len(theirs) > 1 and mine[-1][1] is theirs[-1][1]:
+        shared.append(mine.pop())
+        theirs.pop()
+    (file, first), (where, second) = mine[-1], theirs[-1]
+    tree = file.tree
+    if file is not where or tree.function(first) is not tree.function(second):
+        return _Order.UNKNOWN
+    block = tree.common_block([first, second])
+    one, other = tree.lift(first, block), tree.lift(second, block)
+    is_again = tree.loop(one) is not None or any(each.tree.loop(call) is not None for each, call in shared)
+    if one is other:
+        return _Order.APART if not is_again and _are_apart(tree, one, first, second) else _Order.UNKNOWN
+    if tree.order[one] > tree.order[other]:
+        return _Order.UNKNOWN if is_again else _Order.AFTER
+    if isinstance(one, cst.If) and not is_again and _leaves(tree, one, first):
+        return _Order.APART
+    home = initialize.home
+    if len(mine) == 1 and home in tree.ancestors(one):
+        # What is asked round both is not asked again.
+        conditions = place_of(file, initialize.statement, initialize.optimizers)[1]
+        is_own = one is initialize.statement and initialize.switch[: len(conditions)] == conditions
+        return replace(initialize, switch=initialize.switch[len(conditions) :]) if is_own else _Order.UNKNOWN
+    # Below the function in which the ways part, what initializes must run whenever the call is made.
+    nodes = [home, *(call for _, call in mine[1:])]
+    inside = zip(mine[:-1], nodes[:-1], strict=True)
+    runs = all(_always_runs(each.tree, node, None) for (each, _), node in inside)
+    if runs and _always_runs(tree, nodes[-1], one):
+        return initialize
+    branch = _branch(tree, one, nodes[-1]) if runs and isinstance(one, cst.If) else None
+    if branch is None or tree.block(tree.statement(nodes[-1])) is not branch:
+        return _Order.UNKNOWN
+    return _Branch(cst.ensure_type(one, cst.If), branch)
+
+
+def _are_apart(tree: Tree, statement: Statement, first: cst.CSTNode, second: cst.CSTNode) -> bool:
+    """Whether two nodes stand in branches of one `if`."""
+    return isinstance(statement, cst.If) and None not in (
+        _branch(tree, statement, first),
+        _branch(tree, statement, second),
+    )
+
+
+def _branch(tree: Tree, chain: cst.If, node: cst.CSTNode) -> Block | None:
+    """The branch of an `if` that a node stands in; None where it is a part of a test."""
+    around = {*tree.ancestors(node)}
+    return next((each for each in blocks(chain) if each in around), None)
+
+
+def _leaves(tree: Tree, chain: cst.If, node: cst.CSTNode) -> bool:
+    """Whether nothing behind an `if` runs after the branch of it that a node stands in."""
+    block = _branch(tree, chain, node)
+    return block is not None and _leaves_block(block)
+
+
+def _leaves_block(block: Block) -> bool:
+    last = statements(block)[-1]
+    value = last.value if isinstance(last, cst.Expr) else None
+    is_exit = isinstance(value, cst.Call) and dotted(value.func) in _EXITS
+    return isinstance(last, (cst.Return, cst.Raise)) or is_exit
+
+
+def _always_runs(tree: Tree, node: cst.CSTNode, within: Statement | None) -> bool:
+    """Whether no `if`, loop or `except` decides whether a node runs, in its function or in a statement round it."""
+    if node is within:
+        return True
+    for each in tree.ancestors(node):
+        if isinstance(each, (cst.If, cst.ExceptHandler, *LOOP_TYPES)):
+            return False
+        if each is within or isinstance(each, cst.FunctionDef):
+            return True
+    return True

@@ -1,0 +1,326 @@
+"""Several calls of `amp.initialize`: each region asks what those ask that come before it, and never another's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from textwrap import dedent, indent
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+HEAD = """\
+import torch
+from apex import amp
+
+def epoch(args, model, optimizer):
+    for x, y in loader:
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        with amp.scale_loss(loss, optimizer) as scaled:
+            scaled.backward()
+        optimizer.step()
+
+def evaluate(args, model):
+    with torch.no_grad():
+        return model(x).argmax(1)
+
+"""
+MODEL = """\
+model = torch.nn.Linear(8, 3).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+TRAIN = """\
+def {}(args, model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = amp.initialize(model, optimizer, opt_level={})
+    epoch(args, model, optimizer)
+
+"""
+ONE_OF_TWO = """\
+def main(args):
+    model = torch.nn.Linear(8, 3).cuda()
+    if args.full:
+        full(args, model)
+    else:
+        half(args, model)
+"""
+OTHER_CONDITIONS = "amp.initialize comes before this more than once, under different conditions"
+UNASKED = "whether mixed precision is on cannot be asked here"
+
+
+def main(text: str) -> str:
+    """A script whose main function has some lines."""
+    return HEAD + "def main(args):\n" + indent(dedent(text).strip("\n").replace("MODEL\n", MODEL), "    ") + "\n"
+
+
+def asked(after: str) -> list[str]:
+    """What regions and scalers ask, in their order; `on` where it is nothing."""
+    found = []
+    for line in after.splitlines():
+        made = re.search(r"\b(autocast|GradScaler)\((.*)\)", line)
+        if made is not None:
+            condition = re.search(r"enabled=(.*)", made[2])
+            found.append(f"{made[1]}: {'on' if condition is None else condition[1]}")
+    return found
+
+
+def step_and_scaler(after: str) -> list[str]:
+    """What the region of the step and what the scaler asks."""
+    return [each.partition(": ")[2] for each in (asked(after)[0], asked(after)[-1])]
+
+
+def told(plan: Any) -> list[str]:
+    return [finding.message for finding in plan.findings]
+
+
+def stays(migrate: Check, text: str, why: str, dtype: str = "fp16") -> None:
+    """Assert that a script keeps Apex's calls, from the shim, and that this is said with a reason."""
+    plan = migrate(text, dtype, head="")
+    assert plan.after == plan.source.text.replace("from apex import amp", "from amp_shim import amp")
+    assert f"kept on amp_shim instead of native AMP: {why}" in told(plan)
+
+
+INITIALIZES = """
+    model = torch.nn.Linear(8, 3).cuda()
+    if args.load == "":
+        half(args, model)
+    else:
+        model = amp.initialize(model, opt_level={level})
+        evaluate(args, model)
+"""
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_another_branch_that_only_tests_says_nothing_of_the_training(dtype: str, migrate: Check) -> None:
+    text = main(INITIALIZES.format(level='"O1"')) + TRAIN.format("half", '"O1"')
+    after = migrate(text, dtype, head="").after
+    assert "enabled=" not in after
+    assert len(asked(after)) == (3 if dtype == "fp16" else 2)
+
+
+def test_another_level_of_what_only_tests_is_that_of_the_test(migrate: Check) -> None:
+    text = main(INITIALIZES.format(level="args.level")) + TRAIN.format("half", '"O1"')
+    after = migrate(text, head="").after
+    assert asked(after) == ["autocast: on", 'autocast: args.level != "O0"', "GradScaler: on"]
+
+
+def test_another_level_of_what_trains_is_not_that_of_the_test(migrate: Check) -> None:
+    text = main(INITIALIZES.format(level='"O1"')) + TRAIN.format("half", "args.level")
+    after = migrate(text, head="").after
+    assert asked(after) == ['autocast: args.level != "O0"', "autocast: on", "GradScaler: amp_enabled"]
+    assert 'amp_enabled = args.level != "O0"' in after
+
+
+def test_a_function_that_both_ways_call_does_not_ask_for_one_of_them(migrate: Check) -> None:
+    text = main(INITIALIZES.format(level="args.level")) + TRAIN.format("half", '"O1"') + "    evaluate(args, model)\n"
+    plan = migrate(text, head="")
+    assert asked(plan.after) == ["autocast: on", "GradScaler: on"]
+    assert f"evaluation stays in float32: {UNASKED}" in told(plan)
+
+
+def test_both_branches_of_an_if_with_float32_in_one(migrate: Check) -> None:
+    after = migrate(
+        main("""
+            MODEL
+            if args.full:
+                model, optimizer = amp.initialize(model, optimizer, opt_level="O0")
+                epoch(args, model, optimizer)
+            else:
+                model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+                epoch(args, model, optimizer)
+        """),
+        head="",
+    ).after
+    assert step_and_scaler(after) == ["not args.full", "amp_enabled"]
+    assert "amp_enabled = not args.full\n" in after
+
+
+def test_both_branches_of_an_if_with_mixed_precision_ask_nothing(migrate: Check) -> None:
+    after = migrate(
+        main("""
+            MODEL
+            if args.fast:
+                model, optimizer = amp.initialize(model, optimizer, opt_level="O2")
+                epoch(args, model, optimizer)
+            else:
+                model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+                epoch(args, model, optimizer)
+            evaluate(args, model)
+        """),
+        head="",
+    ).after
+    assert asked(after) == ["autocast: on", "autocast: on", "GradScaler: on"]
+
+
+def test_two_functions_of_which_one_is_called_are_always_on_together(migrate: Check) -> None:
+    text = HEAD + TRAIN.format("half", '"O1"') + TRAIN.format("full", '"O2"') + ONE_OF_TWO
+    after = migrate(text + "    evaluate(args, model)\n", head="").after
+    assert asked(after) == ["autocast: on", "autocast: on", "GradScaler: on", "GradScaler: on"]
+
+
+@pytest.mark.parametrize(
+    ("level", "scaler"),
+    [('"O0"', "False"), ("args.level", "amp_enabled"), ('"O1", enabled=args.amp', "bool(args.amp)")],
+)
+def test_a_step_that_two_functions_share_asks_the_scaler_it_is_given(level: str, scaler: str, migrate: Check) -> None:
+    text = HEAD + TRAIN.format("half", '"O1"') + TRAIN.format("full", level) + ONE_OF_TWO
+    plan = migrate(text + "    evaluate(args, model)\n", head="")
+    assert asked(plan.after) == ["autocast: scaler.is_enabled()", "GradScaler: on", f"GradScaler: {scaler}"]
+    assert f"evaluation stays in float32: {UNASKED}" in told(plan)
+
+
+@pytest.mark.parametrize("level", ['"O0"', "args.level", '"O1", enabled=args.amp'])
+def test_a_step_without_a_scaler_that_two_functions_share_stays(level: str, migrate: Check) -> None:
+    text = HEAD + TRAIN.format("half", '"O1"') + TRAIN.format("full", level) + ONE_OF_TWO
+    stays(migrate, text, UNASKED, "bf16")
+
+
+PLAIN = """\
+def full(args, model):
+    print(model)
+
+"""
+PLAIN_STEP = """\
+def full(args, model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+"""
+
+
+def test_an_evaluation_that_a_plain_training_calls_too_stays(migrate: Check) -> None:
+    text = HEAD + TRAIN.format("half", '"O1"') + PLAIN + ONE_OF_TWO + "    evaluate(args, model)\n"
+    plan = migrate(text, head="")
+    assert asked(plan.after) == ["autocast: on", "GradScaler: on"]
+    assert f"evaluation stays in float32: {UNASKED}" in told(plan)
+
+
+def test_an_evaluation_in_the_branch_of_the_mixed_training_is_mixed(migrate: Check) -> None:
+    text = HEAD + TRAIN.format("half", '"O1"') + PLAIN + ONE_OF_TWO + "        evaluate(args, model)\n"
+    plan = migrate(text, head="")
+    assert asked(plan.after) == ["autocast: on", "autocast: on", "GradScaler: on"]
+
+
+def test_an_evaluation_behind_a_branch_that_leaves_is_mixed(migrate: Check) -> None:
+    text = HEAD + TRAIN.format("half", '"O1"') + PLAIN + ONE_OF_TWO + "    evaluate(args, model)\n"
+    after = migrate(text.replace("        full(args, model)\n", "        return full(args, model)\n"), head="").after
+    assert asked(after) == ["autocast: on", "autocast: on", "GradScaler: on"]
+
+
+def test_a_plain_training_stays_plain_beside_a_test_that_initializes(migrate: Check) -> None:
+    text = main("""
+        model = torch.nn.Linear(8, 3).cuda()
+        if args.test:
+            model = amp.initialize(model, opt_level="O1")
+            evaluate(args, model)
+        else:
+            full(args, model)
+    """)
+    text = text[: text.index("def epoch")] + text[text.index("def evaluate") :] + PLAIN_STEP
+    stays(migrate, text, "a training step in float32 stands in one file with inference by Apex")
+
+
+@pytest.mark.parametrize("level", ['"O1"', '"O1", enabled=args.teach'])
+def test_another_model_before_the_step_under_another_condition_keeps_it(level: str, migrate: Check) -> None:
+    text = main(f"""
+        MODEL
+        teacher = amp.initialize(torch.nn.Linear(8, 3).cuda(), opt_level={level})
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1", enabled=args.amp)
+        epoch(args, model, optimizer)
+    """)
+    stays(migrate, text, OTHER_CONDITIONS)
+
+
+def test_another_model_after_the_step_says_nothing_of_it(migrate: Check) -> None:
+    text = main("""
+        MODEL
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1", enabled=args.amp)
+        epoch(args, model, optimizer)
+        teacher = amp.initialize(torch.nn.Linear(8, 3).cuda(), opt_level="O1")
+        evaluate(args, teacher)
+    """)
+    assert asked(migrate(text, head="").after) == [
+        "autocast: bool(args.amp)",
+        "autocast: on",
+        "GradScaler: bool(args.amp)",
+    ]
+
+
+def test_another_model_after_the_step_in_a_loop_may_be_before_it(migrate: Check) -> None:
+    text = main("""
+        MODEL
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1", enabled=args.amp)
+        for _ in range(2):
+            epoch(args, model, optimizer)
+            teacher = amp.initialize(torch.nn.Linear(8, 3).cuda(), opt_level="O1")
+    """)
+    stays(migrate, text, OTHER_CONDITIONS)
+
+
+def test_branches_that_take_turns_in_a_loop_are_not_apart(migrate: Check) -> None:
+    text = main("""
+        MODEL
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1", enabled=args.amp)
+        for phase in phases:
+            if phase == "train":
+                epoch(args, model, optimizer)
+            else:
+                teacher = amp.initialize(torch.nn.Linear(8, 3).cuda(), opt_level="O1")
+                evaluate(args, teacher)
+    """)
+    stays(migrate, text, OTHER_CONDITIONS)
+
+
+def test_one_after_the_other_under_two_conditions_keeps_the_step(migrate: Check) -> None:
+    text = main("""
+        MODEL
+        if args.one:
+            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        if args.two:
+            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        epoch(args, model, optimizer)
+    """)
+    stays(migrate, text, OTHER_CONDITIONS)
+
+
+def test_two_files_of_which_one_only_tests(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "train.py": """
+                  import torch
+                - from apex import amp
+                  import test
+
+                  def train(args, model):
+                      optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+                +     scaler = torch.amp.GradScaler("cuda")
+                      for x, y in loader:
+                ~         loss = torch.nn.functional.mse_loss(model(x), y)
+                ~         APEX_STEP
+
+                  def main(args, model):
+                      if args.load == "":
+                          train(args, model)
+                      else:
+                          test.run(args, model)
+            """,
+            "test.py": """
+                  import torch
+                - from apex import amp
+
+                  def run(args, model):
+                -     model = amp.initialize(model, opt_level="O1", enabled=args.half)
+                      with torch.no_grad():
+                -         return model(x)
+                +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.half)):
+                +             return model(x)
+            """,
+        }
+    )
