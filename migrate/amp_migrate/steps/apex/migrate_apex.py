@@ -294,8 +294,9 @@ class ApexMigration:
     def _site(self, script: ApexScript, *, gives: bool) -> tuple[list[ScriptStep], Traveller] | Refusal:
         """Each step with the way of its scaler, and what knows the way to other places."""
         homes: dict[cst.CSTNode, Statement] = {}
-        # One scope may prepare a model alone, too, which needs no scaler.
-        for initialize in sorted(script.initializes, key=lambda each: each.optimizers is not None):
+        # What prepares a model alone makes no scaler, where another call prepares the optimizer.
+        stepping = [each for each in script.initializes if each.optimizers is not None]
+        for initialize in stepping or script.initializes:
             tree = initialize.file.tree
             if not isinstance(initialize.home, cst.Return):
                 homes[tree.function(initialize.home) or tree.module] = initialize.home

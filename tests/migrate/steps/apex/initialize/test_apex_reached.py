@@ -289,6 +289,56 @@ def test_one_after_the_other_under_two_conditions_keeps_the_step(migrate: Check)
     stays(migrate, text, OTHER_CONDITIONS)
 
 
+def test_a_scaler_is_never_made_by_what_only_tests(migrate: Check) -> None:
+    text = main("""
+        model = torch.nn.Linear(8, 3).cuda()
+        if args.load == "":
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            model, optimizer = prepare(args, model, optimizer)
+            epoch(args, model, optimizer)
+        else:
+            model = amp.initialize(model, opt_level="O1")
+            evaluate(args, model)
+    """)
+    helper = """\
+def prepare(args, model, optimizer):
+    return amp.initialize(model, optimizer, opt_level=args.level)
+"""
+    after = migrate(text + helper, head="").after
+    assert asked(after) == ['autocast: args.level != "O0"', "autocast: on", "GradScaler: amp_enabled"]
+    assert 'amp_enabled = args.level != "O0"\n' in after
+    assert "args.load" not in after.replace('if args.load == "":', "")
+
+
+def test_objects_that_train_do_not_ask_what_the_test_asks(migrate: Check) -> None:
+    text = main("""
+        model = torch.nn.Linear(8, 3).cuda()
+        if args.load == "":
+            trainer = Trainer(args, model)
+            trainer.fit()
+        else:
+            model = amp.initialize(model, opt_level="O1", enabled=args.half)
+            evaluate(args, model)
+    """)
+    trainer = """\
+class Trainer:
+    def __init__(self, args, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.model, self.optimizer = amp.initialize(self.model, self.optimizer, opt_level="O1")
+
+    def fit(self):
+        for x, y in loader:
+            loss = torch.nn.functional.cross_entropy(self.model(x), y)
+            self.optimizer.zero_grad()
+            with amp.scale_loss(loss, self.optimizer) as scaled:
+                scaled.backward()
+            self.optimizer.step()
+"""
+    after = migrate(text[: text.index("def epoch")] + text[text.index("def evaluate") :] + trainer, head="").after
+    assert sorted(asked(after)) == ["GradScaler: on", "autocast: bool(args.half)", "autocast: on"]
+
+
 def test_two_files_of_which_one_only_tests(rewrites_files: Check) -> None:
     rewrites_files(
         {
