@@ -6,6 +6,7 @@ import ast
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from pathlib import PurePath
 from typing import Any
 
 from amp_migrate.flow.domain.atoms import (
@@ -78,6 +79,9 @@ _DEEPEST = 40
 # How often a function is interpreted for one set of arguments, before nothing more is known of it.
 _MOST_RUNS = 40
 _RECURSION = 12_000
+# Through how many files a name is followed that one imports from the other.
+_MOST_IMPORTS = 20
+_EXITS = frozenset(("exit", "quit", "sys.exit", "os._exit", "os.abort"))
 _METHODS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -104,7 +108,8 @@ class Analysis:
         tables: the dictionaries that a key which nobody knows is looked up in, and that hold classes or functions, or
             nothing so far; with who has looked.
         lineages: what classes inherit from, by who has asked, until a class has another base.
-        goes_on: the files that are read on behind a statement that is never left.
+        goes_on: the files and functions that are read on behind statements that are never left, and behind which.
+        ends: the statements of the files in focus that are never left, as far as is seen, with who runs them so.
         not_followed: the functions whose calls gave something unknown, because they are none of the run's business, or
             because it has come to its end.
         given_up: the functions that did not come to rest: what they still changed is anything.
@@ -144,7 +149,8 @@ class Analysis:
         self.managers: dict[Obj, dict[Atom, Arguments]] = {}
         self.modules: dict[str, Module | None] = {}
         self.interpreted = self.executed = self.consulted = self.evaluated = self.lowered = 0
-        self.goes_on: dict[Code, None] = {}
+        self.goes_on: dict[Code, frozenset[ast.stmt]] = {}
+        self.ends: dict[ast.stmt, dict[Task, tuple[Frame, bool]]] = {}
         self.not_followed: dict[Code, None] = {}
         self.given_up: dict[Code, None] = {}
         self.unseen: dict[Code, None] = {}
@@ -180,7 +186,7 @@ class Analysis:
         self._fill_tables()
         self._go_on()
         entered: set[Code] = set()
-        while self._enter_uncalled(entered):
+        while self._go_on_behind_ends() or self._enter_uncalled(entered):
             self._settle()
 
     def _go_on(self) -> None:
@@ -191,9 +197,55 @@ class Analysis:
         for file in self.focus:
             module = self.module(file)
             if module is not None and module.tree.body and module.tree.body[-1] not in self.states:
-                self.goes_on[module.code] = None
+                self.goes_on[module.code] = module.followed
                 self._outdate(self.task(module.code, FrameRef(module.code, (), None), {}, NO_CONTEXT))
         self._settle()
+
+    def note_end(self, frame: Frame, node: ast.stmt, *, is_dead: bool) -> None:
+        """Note whether a statement of a file in focus calls what never returns, as far as is seen now."""
+        if is_dead and not _leaves(node):
+            self.ends.setdefault(node, {})[frame.task] = frame, bool(frame.raising)
+        elif node in self.ends:
+            self.ends[node].pop(frame.task, None)
+
+    def _go_on_behind_ends(self) -> bool:
+        """Look at what stands behind calls that never return, if nothing else leads there; whether there was any.
+
+        Rather than a program that ends before its step, that is one which has not been understood. In a `try`, a call
+        may be there to raise: only more than plain statements behind it is looked at.
+        """
+        more: dict[Code, set[ast.stmt]] = {}
+        for node, frames in self.ends.items():
+            for frame, may_be_meant in frames.values():
+                known = self.goes_on.get(frame.code, frozenset())
+                behind = list(frame.module.behind(frame.code, node))
+                is_last = not behind or behind[0] in self.states
+                if node not in known and not is_last and not (may_be_meant and not _holds_others(behind)):
+                    more.setdefault(frame.code, set()).add(node)
+        for code, nodes in more.items():
+            self.goes_on[code] = self.goes_on.get(code, frozenset()) | nodes
+            for task in {each: None for node in nodes for each in self.ends[node]}:
+                self._outdate(task)
+        return bool(more)
+
+    @property
+    def gone_on(self) -> list[tuple[Code, ast.stmt]]:
+        """The statements that are never left, as far as is seen, and behind which the program was read on.
+
+        None that calls a function which ends the program, or waits forever, or of which the same is told.
+        """
+        found = {
+            (frame.code, node): None
+            for node, frames in self.ends.items()
+            for frame, _ in frames.values()
+            if node in self.goes_on.get(frame.code, ()) and not self._calls_the_last(node)
+        }
+        return sorted(found, key=lambda each: (each[0].file, each[1].lineno, each[1].col_offset))
+
+    def _calls_the_last(self, node: ast.stmt) -> bool:
+        ending = {frame.code for frames in self.ends.values() for frame, _ in frames.values()}
+        called = [code for each in ast.walk(node) for code in self.callees.get(each, ())]
+        return any(code in ending or any(map(_is_last, ast.walk(code.node))) for code in called)
 
     def put_in_elsewhere(self, frame: Frame, table: Obj) -> Value:
         """What else a dictionary of classes or functions may hold than what is known to be put into it."""
@@ -610,33 +662,54 @@ class Analysis:
             return NEVER if not frame.code.is_function else UNKNOWN
         return one(Opaque((frame.module.file, name)))
 
-    def global_of(self, frame: Frame, file: str, name: str, *, strict: bool = False, depth: int = 0) -> Value:
+    def global_of(
+        self,
+        frame: Frame,
+        file: str,
+        name: str,
+        *,
+        strict: bool = False,
+        within: frozenset[tuple[str, str]] = frozenset(),
+    ) -> Value:
         """What a name of a file of the project is; its own code is run for that.
 
         Args:
             strict: give nothing at all where the file has no such name.
+            within: the names that it is asked for: files that import each other may come back to them.
         """
         self._bring_module(file)
         owner = FileModule(file)
+        within |= {(file, name)}
         found = self.heap.read(owner, name, frame.task)
-        if any(isinstance(each, Lazy) for each in found) and depth < 20:
+        if any(isinstance(each, Lazy) for each in found):
             found = join_all(
-                self.global_of(frame, each.file, each.name, depth=depth + 1) if isinstance(each, Lazy) else one(each)
-                for each in found
+                self._imported_name(frame, each, within) if isinstance(each, Lazy) else one(each) for each in found
             )
         if found:
             return found
         for star, inside in self._stars.get(file, {}).items():
-            if inside and depth < 20:
-                found = self.global_of(frame, star, name, strict=True, depth=depth + 1)
+            if inside and (star, name) not in within and len(within) < _MOST_IMPORTS:
+                found = self.global_of(frame, star, name, strict=True, within=within)
                 if found:
                     return found
-        submodule = self.locate(f".{name}", file) if file.endswith("__init__.py") else None
+        submodule = self._submodule(file, name)
         if submodule is not None:
             return one(FileModule(submodule))
         module = self.module(file)
         is_bound = module is not None and name in module.code.bound
         return NEVER if strict and not is_bound else one(Opaque((file, name)))
+
+    def _imported_name(self, frame: Frame, name: Lazy, within: frozenset[tuple[str, str]]) -> Value:
+        """What a name is that is imported; where that comes back to itself, the file of a package is meant."""
+        if (name.file, name.name) not in within and len(within) < _MOST_IMPORTS:
+            return self.global_of(frame, name.file, name.name, within=within)
+        submodules = (self._submodule(*each) for each in sorted(within))
+        found = next((each for each in submodules if each is not None), None)
+        return one(Opaque((name.file, name.name)) if found is None else FileModule(found))
+
+    def _submodule(self, package: str, name: str) -> str | None:
+        """The file of a name in a package; None where it is no package, or has none."""
+        return self.locate(f".{name}", package) if PurePath(package).name == "__init__.py" else None
 
     def global_at(self, frame: Frame, owner: FileModule, name: object) -> Value:
         """What a file has under a key of `globals()`; any of it where nobody knows the key."""
@@ -951,6 +1024,25 @@ class Analysis:
         found.seen_by.setdefault(frame.task, set()).update(states)
         frame.task.happened[found] = None
         return found
+
+
+def _holds_others(statements: list[ast.stmt]) -> bool:
+    return any(isinstance(each, (ast.With, ast.AsyncWith, ast.For, ast.AsyncFor, ast.While)) for each in statements)
+
+
+def _leaves(node: ast.stmt) -> bool:
+    """Whether a statement is there to be the last: `sys.exit()`, `return`, `raise`."""
+    is_exit = isinstance(node, ast.Expr) and _is_last(node.value)
+    return is_exit or isinstance(node, (ast.Return, ast.Raise, ast.Assert))
+
+
+def _is_last(node: ast.AST) -> bool:
+    """Whether something ends the program, or is a loop without an end."""
+    if isinstance(node, ast.While):
+        return isinstance(node.test, ast.Constant) and bool(node.test.value)
+    if isinstance(node, ast.Raise):
+        return node.exc is not None and ast.unparse(node.exc).startswith("SystemExit")
+    return isinstance(node, ast.Call) and ast.unparse(node.func) in _EXITS
 
 
 def _binds_no_more(module: Module | None) -> bool:

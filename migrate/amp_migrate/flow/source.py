@@ -166,6 +166,11 @@ class Module:
         """The module's own code."""
         return self.codes[self.tree]
 
+    def behind(self, code: Code, end: ast.stmt) -> Iterator[ast.stmt]:
+        """The statements of a function, or of the file, that would run behind one of them, the next one first."""
+        for block, index in reversed(list(_path(code.body, end))):
+            yield from block[index + 1 :]
+
     @cached_property
     def followed(self) -> frozenset[ast.stmt]:
         """The statements that stand in no other, and that another such one follows."""
@@ -308,3 +313,19 @@ def _scan(file: str, start: ast.AST, code: Code, codes: dict[ast.AST, Code]) -> 
         stack += [(each, inside) for each in reversed(list(ast.iter_child_nodes(node)))]
     for one_of in codes.values():
         one_of.bound -= one_of.global_names | one_of.nonlocal_names
+
+
+def _path(block: list[ast.stmt], wanted: ast.stmt) -> Iterator[tuple[list[ast.stmt], int]]:
+    """The blocks that a statement stands in, the outermost first, each with its place in it."""
+    place = (wanted.lineno, wanted.col_offset)
+    ends = ((each.end_lineno or 0, each.end_col_offset or 0) for each in block)
+    index = next((at for at, end in enumerate(ends) if place <= end), None)
+    if index is not None:
+        yield block, index
+        inner = block[index]
+        parts = [inner, *getattr(inner, "handlers", ()), *getattr(inner, "cases", ())]
+        blocks = [getattr(each, name, []) for each in parts for name in ("body", "orelse", "finalbody")]
+        for each in blocks if inner is not wanted else ():
+            if each and each[0].lineno <= wanted.lineno <= (each[-1].end_lineno or 0):
+                yield from _path(each, wanted)
+                return

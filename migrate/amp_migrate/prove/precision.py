@@ -61,6 +61,9 @@ from amp_migrate.flow.source import Code, Site
 from amp_migrate.tables.signatures import Version
 
 NOT_LOOKED_AT = "the program is too large to look at all of what low precision does in it"
+NOT_UNDERSTOOD = (
+    "what this calls never returns, as far as it can be read: what low precision does behind it is known in part"
+)
 Key: TypeAlias = "tuple[str, str, bool, str]"
 Measured: TypeAlias = "Mapping[str, Mapping[int, str]]"
 # A wrong result costs more than the seconds to look further than other questions do.
@@ -304,6 +307,9 @@ def _harms(
         harm = Harm(_at(questions), _unseen(analysis) + also, kernels is not None, Trouble.UNSEEN)
         found.append(((script, NOT_LOOKED_AT, True, ""), harm))
         return found, at
+    for code, node in analysis.gone_on[:1]:
+        where = Site(code.file, node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or 0)
+        found.append(((script, NOT_UNDERSTOOD, True, ""), Harm(where, NOT_UNDERSTOOD, False, Trouble.UNSEEN)))
     found += _measured(casts, measured)
     found += [
         ((script, Act.GIVEN.value, False, ""), Harm(each.site, Act.GIVEN.value, False, Trouble.GIVEN, is_told=False))

@@ -205,23 +205,23 @@ def item(frame: Frame, value: Value, index: Value, node: ast.Subscript) -> Value
 def _item(frame: Frame, atom: Atom | Tensor, index: Value, node: ast.Subscript) -> Value:
     if isinstance(atom, Tensor):
         return frame.analysis.pytorch.subscript(frame, atom, index, node)
-    is_slice = isinstance(node.slice, ast.Slice)
+    is_part = is_slice(index)
     if isinstance(atom, Tup):
         at = constant(index)
-        if isinstance(at, int) and not is_slice and atom.rest is None:
+        if isinstance(at, int) and atom.rest is None:
             return atom.items[at] if -len(atom.items) <= at < len(atom.items) else NEVER
         whole = join_all((*atom.items, atom.rest or NEVER))
-        if isinstance(node.slice, ast.Slice):
-            bounds = _bounds(node.slice) if atom.rest is None else None
-            return many(whole) if bounds is None else tup(atom.items[bounds])
+        if is_part:
+            of = bounds(node.slice) if atom.rest is None and isinstance(node.slice, ast.Slice) else None
+            return many(whole) if of is None else tup(atom.items[of])
         return whole
     if isinstance(atom, Obj):
         return _item_of_object(frame, atom, index, node)
     if isinstance(atom, Opaque):
         name = key(index) or "[]"
-        return one(atom.part(name)) if not is_slice else one(atom)
+        return one(atom.part(name)) if not is_part else one(atom)
     if isinstance(atom, Some) and atom.kind == "size":
-        return one(atom) if is_slice else some("int")
+        return one(atom) if is_part else some("int")
     if isinstance(atom, Some) and atom.kind == "ndarray":
         return frame.analysis.pytorch.part_of_array(atom)
     if isinstance(atom, (Const, Some)):
@@ -236,7 +236,12 @@ def _item(frame: Frame, atom: Atom | Tensor, index: Value, node: ast.Subscript) 
     return UNKNOWN
 
 
-def _bounds(node: ast.Slice) -> slice | None:
+def is_slice(index: Value) -> bool:
+    """Whether a subscript takes several elements, be it by a slice that was made before: `layers[some]`."""
+    return bool(index) and all(isinstance(each, Some) and each.kind == "slice" for each in index)
+
+
+def bounds(node: ast.Slice) -> slice | None:
     """The slice that is written out; None where a bound is computed."""
     try:
         return slice(
@@ -249,12 +254,12 @@ def _bounds(node: ast.Slice) -> slice | None:
 def _item_of_object(frame: Frame, owner: Obj, index: Value, node: ast.Subscript) -> Value:
     if owner.made_of not in (LIST, DICT, SET):
         return frame.analysis.get_item(frame, owner, index, node)
-    if isinstance(node.slice, ast.Slice):
+    if is_slice(index):
         given, rest = sequence(frame, one(owner), node)
-        bounds = None if rest or not given else _bounds(node.slice)
-        if bounds is None:
+        of = bounds(node.slice) if given and not rest and isinstance(node.slice, ast.Slice) else None
+        if of is None:
             return new(frame, node, LIST, rest=contents(frame, owner))
-        return new(frame, node, LIST, given[bounds])
+        return new(frame, node, LIST, given[of])
     name = key(index)
     if name is None:
         found = contents(frame, owner) or _made_for_key(frame, owner, REST, node)

@@ -61,11 +61,14 @@ def step(frame: Frame, node: ast.stmt) -> None:
         contexts[node] = frame.now.context if own is None else own.join(frame.now.context)
         states = frame.analysis.states
         states[node] = states.get(node, frozenset()) | frame.now.worlds
-    before = frame.now.copy() if frame.code in frame.analysis.goes_on and node in frame.module.followed else None
+    before = frame.now.copy() if node in frame.analysis.goes_on.get(frame.code, ()) else None
     _BY_KIND[type(node)](frame, node)
-    if frame.is_dead:
+    is_dead = frame.is_dead
+    if is_dead:
         frame.is_dead = False
         frame.state = None
+    if frame.is_recorded:
+        frame.analysis.note_end(frame, node, is_dead=is_dead)
     if frame.state is None and before is not None:
         _go_on(frame, node, before)
 

@@ -448,7 +448,7 @@ class PyTorch:
     def get_item(self, frame: Frame, owner: Obj, index: Value, node: ast.Subscript) -> Value:
         """An element of an object of another package's class."""
         if modules.is_module_name(owner.external) or attributes.is_module(frame, owner):
-            return modules.get_item(frame, owner, index)
+            return modules.get_item(frame, owner, index, node)
         return containers.contents(frame, owner) or UNKNOWN
 
     # Calls

@@ -73,6 +73,7 @@ WRAPPERS = frozenset(
 _CHAINS = frozenset(
     "torch.nn.Sequential torch.nn.ModuleList torch.nn.ModuleDict torch.nn.ParameterList torch.nn.ParameterDict".split()
 )
+_SLICED = frozenset(("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ParameterList"))
 _HANDS_BACK = frozenset(
     "to cuda cpu float double half bfloat16 train eval requires_grad_ apply type xpu compile share_memory".split()
 )
@@ -656,14 +657,33 @@ def moved(frame: Frame, owner: Atom, name: str, args: Arguments) -> None:
             frame.write(each, FROZEN, const(True), strong=False)
 
 
-def get_item(frame: Frame, owner: Obj, index: Value) -> Value:
-    """An element of a list, dictionary or chain of modules."""
+def get_item(frame: Frame, owner: Obj, index: Value, node: ast.Subscript) -> Value:
+    """An element of a list, dictionary or chain of modules; of a slice, a list or chain of those in it."""
+    kind = next((name for name in (owner.external, *_bases(frame, owner)) if name in _SLICED), None)
+    if kind is not None and containers.is_slice(index):
+        return _sliced(frame, owner, kind, node)
     name = containers.key(index)
     if name is not None and not name.startswith("[-"):
         found = join(frame.read(owner, name), frame.read(owner, containers.REST))
         if found:
             return found
     return containers.contents(frame, owner) or UNKNOWN
+
+
+def _sliced(frame: Frame, owner: Obj, kind: str, node: ast.Subscript) -> Value:
+    """A list or chain of some modules of another one: all of them, where nobody knows which."""
+    made = Obj(frame.site(node), frame.context_of_objects, External(kind))
+    if frame.runs_often:
+        frame.analysis.many.add(made)
+    names = frame.analysis.heap.names(owner, frame.task)
+    numbered = [name for name in names if name.startswith("[") and name != containers.REST]
+    rest = join(frame.read(owner, containers.REST), _added(frame, owner, names))
+    bounds = containers.bounds(node.slice) if not rest and isinstance(node.slice, ast.Slice) else None
+    if bounds is None:
+        _number(frame, made, [], join(rest, containers.contents(frame, owner)) or UNKNOWN)
+    else:
+        _number(frame, made, [frame.read(owner, name) for name in numbered][bounds], NEVER)
+    return one(made)
 
 
 def iterate(frame: Frame, owner: Obj) -> Value:

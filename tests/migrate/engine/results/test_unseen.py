@@ -76,3 +76,84 @@ def test_a_step_stays_whose_kernels_nobody_has_seen_called(
     is_told = [each.message.startswith(TOLD) for each in outcome.findings if each.code == "AMP504"]
     left = [each.message for each in outcome.findings if "kernels.py compiles may take one type" in each.message]
     assert (len(outcome.changed), len(is_told), len(left)) == ((0, 0, 1) if base == "Function" else (1, 1, 0))
+
+
+ENDING = """\
+import sys
+import torch
+from library import F, usage
+from torch import nn
+
+
+class Holder:
+    pass
+
+
+def main():
+    model = nn.Linear(8, 4).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    {before}
+    for x, target in loader:
+        optimizer.zero_grad()
+        loss = {loss}
+        loss.backward()
+        optimizer.step()
+    {behind}
+
+
+if __name__ == "__main__":
+    main()
+    print("done")
+"""
+LIBRARY = """\
+import sys
+import torch.nn.functional as F
+
+
+def usage():
+    print("train.py")
+    sys.exit(2)
+"""
+MSE = "nn.functional.mse_loss(model(x.cuda()), target.cuda())"
+NEVER_RETURNS = "what this calls never returns, as far as it can be read: what low precision does behind it is known in"
+
+
+@pytest.mark.parametrize(
+    ("before", "loss", "behind", "line"),
+    [
+        ("Holder().start()", MSE, "", 14),
+        ("held = Holder().data", MSE, "", 0),
+        ("try:\n        Holder().start()\n    except AttributeError:\n        pass", MSE, "", 0),
+        ("if len(sys.argv) < 2:\n        usage()", MSE, "", 0),
+        ("if len(sys.argv) < 2:\n        sys.exit(1)", MSE, "", 0),
+        ("pass", MSE, "sys.exit(0)", 0),
+        ("pass", MSE, "raise SystemExit", 0),
+        ("pass", MSE, "usage()", 0),
+        ("pass", MSE, "Holder().start()", 0),
+        ("pass", MSE, "while True:\n        pass", 0),
+        ("unknown().start()", MSE, "", 0),
+    ],
+)
+def test_a_step_behind_what_seems_to_end_the_program_is_told(
+    tmp_path: Path, before: str, loss: str, behind: str, line: int
+) -> None:
+    (tmp_path / "library.py").write_text(LIBRARY)
+    (tmp_path / "train.py").write_text(ENDING.format(before=before, loss=loss, behind=behind))
+    outcome = migrate([tmp_path], Settings())
+    assert len(outcome.changed) == 1
+    told = [each.line for each in outcome.findings if each.message.startswith(NEVER_RETURNS)]
+    assert told == [line] * bool(line)
+
+
+def test_what_low_precision_breaks_behind_what_seems_to_end_the_program_is_mended_as_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "library.py").write_text(LIBRARY + "\n\ndef told(p, y):\n    return F.binary_cross_entropy(p, y)\n")
+    text = ENDING.replace("F, usage", "F, usage, told", 1)
+    texts = []
+    for before in ("Holder().start()", "unknown().start()"):
+        (tmp_path / "train.py").write_text(
+            text.format(before=before, loss="told(torch.sigmoid(model(x.cuda())), target.cuda())", behind="")
+        )
+        (plan,) = migrate([tmp_path], Settings()).changed
+        texts.append(plan.after.replace(before, "unknown().start()"))
+    assert texts[0] == texts[1]
+    assert ".float()" in texts[0]
