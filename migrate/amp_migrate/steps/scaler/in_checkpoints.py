@@ -45,7 +45,7 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wish
         back = {
             (file.tree.block(entry.statement), file.tree.code(entry.checkpoint), route.scaler): (entry, route)
             for entry in checkpoint_entries.restored_entries(file)
-            if (route := beside.route(file, entry.optimizer)) is not None
+            if (saved or not _saves_others(file)) and (route := beside.route(file, entry.optimizer)) is not None
         }
         restored += ((editor.of(file), *each) for each in back.values())
     for file in _callers_of_restorers(roles, traveller):
@@ -70,6 +70,11 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wish
 
 def _move(edit: Edit, way: Route) -> Move:
     return Move((edit,), beside=Ways.of([way]).trees)
+
+
+def _saves_others(file: File) -> bool:
+    """Whether a file saves checkpoints; where none of them has an optimizer's state, a scaler has nothing to load."""
+    return any(file.names.callee(call) == "torch.save" for call in file.calls)
 
 
 def _told_apart(file: File, entry: checkpoint_entries.RestoredEntry) -> Finding:

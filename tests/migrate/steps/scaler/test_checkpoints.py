@@ -107,6 +107,39 @@ def test_restored_where_the_checkpoint_has_it(rewrites: Check) -> None:
     )
 
 
+@pytest.mark.parametrize("kept", ["model.state_dict()", '{"model": model.state_dict(), "epoch": 3}', "model"])
+def test_not_restored_where_no_checkpoint_has_the_optimizer(rewrites: Check, kept: str) -> None:
+    rewrites(
+        f"""
+        ~ MODEL
+          if args.resume:
+              checkpoint = torch.load(args.resume)
+              model.load_state_dict(checkpoint["model"])
+              if "optimizer" in checkpoint:
+                  optimizer.load_state_dict(checkpoint["optimizer"])
+        ~ EPOCH
+          torch.save({kept}, "last.pt")
+        """
+    )
+
+
+def test_restored_where_one_of_several_checkpoints_has_the_optimizer(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ MODEL
+          if args.resume:
+              checkpoint = torch.load(args.resume)
+              optimizer.load_state_dict(checkpoint["optimizer"])
+        +     if checkpoint.get("scaler"):
+        +         scaler.load_state_dict(checkpoint["scaler"])
+        ~ EPOCH
+          torch.save(model.state_dict(), "best.pt")
+        - torch.save({"optimizer": optimizer.state_dict()}, "last.pt")
+        + torch.save({"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}, "last.pt")
+        """
+    )
+
+
 RESTORED = """
   import os
   import torch.distributed as dist
