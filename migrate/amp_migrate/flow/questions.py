@@ -78,6 +78,7 @@ WRONG_BY_ITSELF = {
 SAVED_LOW = "saved in half precision"
 ADDED = "true gradients are added to scaled ones"
 NO_GRADIENTS = "a scaler steps an optimizer without gradients"
+BY_HAND = "what `.grad` is given by hand is of no scaled loss of its own"
 SHARED = "a parameter that two optimizers have is unscaled twice"
 CLIPPED = "gradients are clipped while they are scaled"
 NO_BFLOAT16 = "NumPy has no bfloat16"
@@ -440,7 +441,9 @@ class Questions:
                         )
                         is_always &= what is not SEVERAL_SCALES or self._is_surely_of(optimizer, event.leaves)
                         is_seen = any(self.is_known(each, scaler, optimizer) for each in ways)
-                        why = _ways(wrong) or (self._other_losses(optimizer) if what is NO_GRADIENTS else "")
+                        why = _ways(wrong)
+                        if what is NO_GRADIENTS and not why:
+                            why = self._other_losses(optimizer) or (BY_HAND if event.code.gives_gradients else "")
                         yield Fault(event.site, what, is_always, why, is_seen)
 
     def _is_off(self, scaler: object, code: Code, facts: Facts) -> bool:

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 ScopeNode: TypeAlias = "ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
+_GIVING = frozenset(("add_", "copy_", "sub_", "set_", "fill_"))
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -76,6 +77,14 @@ class Code:
     def reads_gradients(self) -> bool:
         """Whether the gradient of something is named in it: it may be a part of a step."""
         return any(isinstance(each, ast.Attribute) and each.attr == "grad" for each in ast.walk(self.node))
+
+    @cached_property
+    def gives_gradients(self) -> bool:
+        """Whether a gradient is given a value in it by hand: `p.grad = g`, `p.grad.data.add_(g)`."""
+        calls = (each.func for each in ast.walk(self.node) if isinstance(each, ast.Call))
+        changed = (each for each in calls if isinstance(each, ast.Attribute) and each.attr in _GIVING)
+        owners = (ast.unparse(each.value).removesuffix(".data") for each in changed)
+        return bool(self.stores("grad")) or any(each.endswith(".grad") for each in owners)
 
     @cached_property
     def captured(self) -> frozenset[str]:

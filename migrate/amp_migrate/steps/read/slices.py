@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterator
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
-from amp_migrate.analysis.files import File, object_path
+from amp_migrate.analysis.files import File, object_bindings, object_path
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.model.training_step import Backward
 from amp_migrate.steps.regions.find_regions import RegionFinder
 from amp_migrate.steps.statements.data_flow import reads, targets
 from amp_migrate.steps.statements.no_grad import is_quiet
 from amp_migrate.tables import operators
-from amp_migrate.trees.nodes import LOOP_TYPES, Block, Statement, block_of, blocks, nested_statements, statements
+from amp_migrate.trees.nodes import LOOP_TYPES, Block, Statement, block_of, blocks, find, nested_statements, statements
 from amp_migrate.trees.own_calls import calls_of
 
 _BUILTINS = frozenset(dir(builtins))
@@ -26,7 +26,7 @@ _PLAIN_METHODS = (
     frozenset(operators.RESULT)
     | frozenset(operators.AUTOCAST)
     | frozenset(operators.DTYPE_METHODS)
-    | {"detach"}
+    | {"detach", "cpu", "cuda", "to"}
     | {name for each in (dict, list, set, str, int, object) for name in dir(each)}
 )
 _LIBRARIES = frozenset((*sys.stdlib_module_names, "numpy", "torch"))
@@ -59,6 +59,7 @@ class Slices:
             if isinstance(loop, LOOP_TYPES) and self.tree.function(loop) is self.tree.function(at)
         ]
         found: list[Statement] = []
+        seen: list[tuple[list[Statement], list[Statement]]] = []
         for scope in [*scopes, body]:
             before = [
                 s
@@ -70,13 +71,54 @@ class Slices:
             found = [each for each in sliced if each not in self.tree.ancestors(at)]  # `for loss in losses:`
             if any(self.regions.runs_forward(each) for each in found):
                 return found, True
+            seen.append((found, before))
             # A function of the project that runs the forward itself needs none to be taken for granted before it.
             given = [] if backward.computes else [each for each in found if self._hands_on_a_module(each)]
             if given:
                 for each in given:
                     self.regions.assume(each)
                 return found, True
+        for part, before in seen if not backward.computes and backward.part is None else ():
+            kept = self._keeping(part, backward, before)
+            if kept:
+                return [*part, *kept], True
         return found, False
+
+    def _keeping(
+        self, found: Collection[Statement], backward: Backward, before: Collection[Statement]
+    ) -> list[Statement]:
+        """The forwards that keep what a loss comes from: `model(x, y)` for `model.loss`, `net(scene)` for `scene.y`.
+
+        The second gives nothing that anybody takes: it is there for what it does to what it is given.
+        """
+        nodes = [backward.loss, *found]
+        read = reads([backward.loss]).union(*map(self.regions.effects.reads, found))
+        kept = {dotted(each.value) for node in nodes for each in find(node, cst.Attribute) if self._is_kept(each)}
+        taken: list[Statement] = []
+        for each in before:
+            if each in found or blocks(each) or is_quiet(self.file, each):
+                continue
+            forwards = self.regions.forwards(each)
+            args = [arg.value for call in forwards for arg in call.args] if isinstance(each, cst.Expr) else []
+            is_given = any(isinstance(arg, cst.Name) and arg.value in read and self._is_object(arg) for arg in args)
+            if is_given or any(dotted(call.func) in kept for call in forwards):
+                taken.append(each)
+        return taken
+
+    def _is_object(self, node: cst.Name) -> bool:
+        """Whether a name stands for an object of a class of the project, in which something may be kept."""
+        made = [each.value for each in object_bindings(self.file, node)]
+        return bool(made) and all(isinstance(each, cst.Call) and self._makes_object(each) for each in made)
+
+    def _makes_object(self, call: cst.Call) -> bool:
+        found = self.roles.project.definition(self.file, call.func)
+        return found is not None and isinstance(found[1], cst.ClassDef)
+
+    def _is_kept(self, node: cst.Attribute) -> bool:
+        """Whether an attribute is a value that is read: no `model.parameters()`, and no switch."""
+        parent = self.tree.parents[node]
+        is_called = isinstance(parent, cst.Call) and parent.func is node
+        return not is_called and dotted(node.value) is not None and node.attr.value != "training"
 
     def forwards_of_outputs(
         self, body: Block, members: set[Statement], barriers: frozenset[Statement]

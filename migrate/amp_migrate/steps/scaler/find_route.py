@@ -124,6 +124,10 @@ class Traveller:
             return self._from_other_names(file, at, optimizers, others, create, seen)
         initialized = scope.node in self.homes
         if isinstance(scope.node, cst.FunctionDef) and any(map(is_parameter, bindings)) and not initialized:
+            made = next((name for name, each in zip(names, bindings, strict=True) if not is_parameter(each)), None)
+            if made is not None:
+                given = next(name for name, each in zip(names, bindings, strict=True) if is_parameter(each))
+                return _lost(file, at, f"`{given}` comes from a caller, and `{made}` is made here")
             if not all(is_same_object(name, each) for name, each in zip(names, bindings, strict=True)):
                 return _lost(file, at, f"`{file.tree.quote(at)}` is a parameter that may be given another value")
             return self._from_caller(file, scope.node, names, create, seen)

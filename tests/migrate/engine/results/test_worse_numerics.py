@@ -1809,3 +1809,40 @@ def test_what_is_wrong_where_the_scaler_is_made_leaves_the_step_alone(tmp_path: 
     assert "GradScaler" not in plans["main.py"].after
     assert not plans["engine.py"].changed
     assert [each.kind for each in plans["engine.py"].findings] == [Kind.LEFT]
+
+
+BY_HAND = """\
+import copy
+import torch
+from torch import nn
+
+model = nn.Linear(4, 2).cuda()
+outer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    outer.zero_grad()
+    inner = copy.deepcopy(model)
+    optimizer = torch.optim.SGD(inner.parameters(), lr=0.1)
+    loss = nn.functional.mse_loss(inner(x.cuda()), y.cuda())
+    loss.backward()
+    optimizer.step()
+    for ours, its in zip(model.parameters(), inner.parameters()):
+        {given}
+    outer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "is_said"),
+    [
+        ("ours.grad = its.grad.clone()", True),
+        ("ours.grad.data.add_(its.grad.data)", True),
+        ("ours.grad.copy_(its.grad)", True),
+        ("print(its.grad)", False),
+        ("ours.data.copy_(its.data)", False),
+    ],
+)
+def test_gradients_that_are_given_by_hand_are_said_to_be(given: str, is_said: bool) -> None:
+    plan = migrate_text(BY_HAND.format(given=given), Settings())
+    left = [each.message for each in plan.findings if each.kind is Kind.LEFT]
+    assert len(left) == 1
+    assert ("what `.grad` is given by hand is of no scaled loss" in left[0]) is is_said

@@ -33,6 +33,44 @@ def test_optimizer_of_an_object_of_unknown_class(leaves: Check) -> None:
     )
 
 
+def test_optimizers_of_a_caller_and_of_the_function_itself(leaves: Check) -> None:
+    leaves(
+        """
+        def train(model, optimizer, loader):
+            for x in loader:
+                copied = nn.Linear(2, 2)
+                own_optimizer = torch.optim.SGD(copied.parameters(), lr=optimizer.param_groups[0]["lr"])
+                optimizer.zero_grad()
+                loss = copied(model(x)).mean()
+                loss.backward()
+                own_optimizer.step()
+                optimizer.step()
+        MODEL
+        for epoch in range(3):
+            train(model, optimizer, loader)
+        """,
+        "`optimizer` comes from a caller, and `own_optimizer` is made here",
+    )
+
+
+def test_optimizer_of_a_caller_that_may_be_another_one(leaves: Check) -> None:
+    leaves(
+        """
+        def train(model, optimizer, loader):
+            optimizer = None or torch.optim.SGD(model.parameters(), lr=0.1)
+            for x in loader:
+                optimizer.zero_grad()
+                loss = model(x).mean()
+                loss.backward()
+                optimizer.step()
+        MODEL
+        for epoch in range(3):
+            train(model, optimizer, loader)
+        """,
+        "`optimizer` is a parameter that may be given another value",
+    )
+
+
 def test_function_that_nobody_calls(leaves: Check) -> None:
     leaves(
         """
