@@ -105,6 +105,7 @@ class Analysis:
         executed: how many statements that were.
         consulted: how many of these were of files that are only consulted.
         lowered: the lines of the files that were parsed.
+        unparsed: the files that were asked for, and that the running Python cannot parse: what they have is unknown.
         tables: the dictionaries that a key which nobody knows is looked up in, and that hold classes or functions, or
             nothing so far; with who has looked.
         lineages: what classes inherit from, by who has asked, until a class has another base.
@@ -148,6 +149,7 @@ class Analysis:
         self._escaped: dict[Func, None] = {}
         self.managers: dict[Obj, dict[Atom, Arguments]] = {}
         self.modules: dict[str, Module | None] = {}
+        self.unparsed: dict[str, None] = {}
         self.interpreted = self.executed = self.consulted = self.evaluated = self.lowered = 0
         self.goes_on: dict[Code, frozenset[ast.stmt]] = {}
         self.ends: dict[ast.stmt, dict[Task, tuple[Frame, bool]]] = {}
@@ -288,6 +290,8 @@ class Analysis:
             text = self.files.text(file)
             found = None if text is None else read_module(file, text)
             self.modules[file] = found
+            if found is None and text is not None:
+                self.unparsed[file] = None
             self.lowered += 0 if found is None else found.lines
         return self.modules[file]
 

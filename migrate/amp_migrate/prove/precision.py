@@ -61,6 +61,7 @@ from amp_migrate.flow.source import Code, Site
 from amp_migrate.tables.signatures import Version
 
 NOT_LOOKED_AT = "the program is too large to look at all of what low precision does in it"
+NOT_PARSED = "this Python cannot parse {}: what low precision does in it is not known"
 NOT_UNDERSTOOD = (
     "what this calls never returns, as far as it can be read: what low precision does behind it is known in part"
 )
@@ -307,6 +308,9 @@ def _harms(
         harm = Harm(_at(questions), _unseen(analysis) + also, kernels is not None, Trouble.UNSEEN)
         found.append(((script, NOT_LOOKED_AT, True, ""), harm))
         return found, at
+    for file in analysis.unparsed:
+        what = NOT_PARSED.format(file)
+        found.append(((script, what, True, ""), Harm(_at(questions), what, False, Trouble.UNSEEN)))
     for code, node in analysis.gone_on[:1]:
         where = Site(code.file, node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or 0)
         found.append(((script, NOT_UNDERSTOOD, True, ""), Harm(where, NOT_UNDERSTOOD, False, Trouble.UNSEEN)))

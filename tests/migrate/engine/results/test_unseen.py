@@ -145,15 +145,31 @@ def test_a_step_behind_what_seems_to_end_the_program_is_told(
     assert told == [line] * bool(line)
 
 
-def test_what_low_precision_breaks_behind_what_seems_to_end_the_program_is_mended_as_elsewhere(tmp_path: Path) -> None:
-    (tmp_path / "library.py").write_text(LIBRARY + "\n\ndef told(p, y):\n    return F.binary_cross_entropy(p, y)\n")
-    text = ENDING.replace("F, usage", "F, usage, told", 1)
+def test_what_low_precision_breaks_behind_what_seems_to_end_the_program_is_found_as_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "library.py").write_text(LIBRARY + "\n\ndef spread(out):\n    return (out.t() @ out).det().log()\n")
+    text = ENDING.replace("F, usage", "F, usage, spread", 1)
     texts = []
     for before in ("Holder().start()", "unknown().start()"):
-        (tmp_path / "train.py").write_text(
-            text.format(before=before, loss="told(torch.sigmoid(model(x.cuda())), target.cuda())", behind="")
-        )
-        (plan,) = migrate([tmp_path], Settings()).changed
-        texts.append(plan.after.replace(before, "unknown().start()"))
+        (tmp_path / "train.py").write_text(text.format(before=before, loss="spread(model(x.cuda()))", behind=""))
+        outcome = migrate([tmp_path], Settings())
+        found = [each.message for each in outcome.findings if not each.message.startswith(NEVER_RETURNS)]
+        texts.append((found, [each.after.replace(before, "unknown().start()") for each in outcome.changed]))
     assert texts[0] == texts[1]
-    assert ".float()" in texts[0]
+    assert texts[0] != (["training step moved to float16 autocast with scaler"], texts[0][1])
+
+
+@pytest.mark.parametrize(
+    ("library", "is_told"),
+    [
+        ("def first(out):\n    print 'half', out\n    return out\n", True),
+        ("def first(out):\n    return out\n\n\ndef odd(:\n", True),
+        ("def first(out):\n    return out\n", False),
+    ],
+)
+def test_a_file_that_cannot_be_parsed_is_told_where_a_step_moves(tmp_path: Path, library: str, is_told: bool) -> None:
+    (tmp_path / "library.py").write_text(library)
+    (tmp_path / "train.py").write_text(SCRIPT.format(before="", out="first(model(x.cuda()))"))
+    outcome = migrate([tmp_path], Settings())
+    assert len(outcome.changed) == 1
+    told = [each.message for each in outcome.findings if each.code == "AMP504" and "cannot parse" in each.message]
+    assert [each.split("library.py")[1] for each in told] == [": what low precision does in it is not known"] * is_told
