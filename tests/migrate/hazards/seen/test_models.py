@@ -27,8 +27,8 @@ from models.attention import Attention
 
 model = Attention()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for x, y in loader:
-    loss = torch.nn.functional.mse_loss(model(x), y)
+for x, y, mask in loader:
+    loss = torch.nn.functional.mse_loss(model(x, x, mask), y)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

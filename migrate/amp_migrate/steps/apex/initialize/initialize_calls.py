@@ -211,9 +211,25 @@ def _switch(file: File, conditions: Sequence[str], arguments: Mapping[str, cst.B
     if written_string(level) == "O0":
         switch.append("False")
     elif level is not None and written_string(level) is None:  # a name is asked, whatever it stands for today
-        is_on = f'{file.tree.code(level)} != "O0"'
+        is_on = _is_mixed(file, level)
         switch += [is_on] if is_on not in switch else []
     return tuple(switch)
+
+
+def _is_mixed(file: File, level: cst.BaseExpression) -> str:
+    """Code that asks whether a level which only the run knows is one with mixed precision."""
+    if isinstance(level, cst.IfExp):
+        chosen = [written_string(each) for each in (level.body, level.orelse)]
+        if None not in chosen and (chosen[0] == "O0") != (chosen[1] == "O0"):
+            return f"not {_operand(file, level.test)}" if chosen[0] == "O0" else f"bool({file.tree.code(level.test)})"
+    return f'{_operand(file, level)} != "O0"'
+
+
+def _operand(file: File, node: cst.BaseExpression) -> str:
+    """Code that an operator may stand before or behind."""
+    code = file.tree.code(node)
+    is_one = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or bool(node.lpar)
+    return code if is_one else f"({code})"
 
 
 def _notes(

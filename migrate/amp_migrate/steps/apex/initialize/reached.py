@@ -17,6 +17,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.hops import MAX_HOPS
+from amp_migrate.analysis.imported import loaded_by
 from amp_migrate.analysis.project import Project
 from amp_migrate.steps.apex.initialize.branches import branches_of, place_of
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
@@ -71,7 +72,7 @@ def ways_to(project: Project, initializes: Sequence[Initialize], file: File, at:
     if ways is None or not ways:
         return None
     known = [(each, _ways(project, each.file, _standing(each), ())) for each in initializes]
-    return [_way(frames, known) for frames in ways]
+    return [_way(project, frames, known) for frames in ways]
 
 
 def _standing(initialize: Initialize) -> Statement:
@@ -104,14 +105,14 @@ def _ways(project: Project, file: File, at: cst.CSTNode, seen: tuple[cst.CSTNode
     return found
 
 
-def _way(frames: _Frames, known: Sequence[tuple[Initialize, list[_Frames] | None]]) -> Way:
+def _way(project: Project, frames: _Frames, known: Sequence[tuple[Initialize, list[_Frames] | None]]) -> Way:
     before: list[Initialize] = []
     asked: list[Initialize] = []
     doubtful: list[Initialize] = []
     orders: set[_Order] = set()
     chosen: dict[Initialize, list[_Branch]] = {}
     for initialize, ways in known:
-        found = [_order(initialize, each, frames) for each in ways or ()] or [_Order.UNKNOWN]
+        found = [_order(project, initialize, each, frames) for each in ways or ()] or [_Order.UNKNOWN]
         orders.update(each for each in found if isinstance(each, _Order))
         seen = [each for each in found if isinstance(each, Initialize)]
         branches = [each for each in found if isinstance(each, _Branch)]
@@ -146,7 +147,7 @@ def _is_every_branch(chosen: Mapping[Initialize, Sequence[_Branch]]) -> bool:
     )
 
 
-def _order(initialize: Initialize, way: _Frames, frames: _Frames) -> _Order | _Branch | Initialize:
+def _order(project: Project, initialize: Initialize, way: _Frames, frames: _Frames) -> _Order | _Branch | Initialize:
     """How one way to what initializes stands to a way to a place.
 
     Returns:
@@ -159,7 +160,9 @@ def _order(initialize: Initialize, way: _Frames, frames: _Frames) -> _Order | _B
         theirs.pop()
     (file, first), (where, second) = mine[-1], theirs[-1]
     tree = file.tree
-    if file is not where or tree.function(first) is not tree.function(second):
+    if file is not where:
+        return _Order.APART if _are_scripts_apart(project, file, where) else _Order.UNKNOWN
+    if tree.function(first) is not tree.function(second):
         return _Order.UNKNOWN
     block = tree.common_block([first, second])
     one, other = tree.lift(first, block), tree.lift(second, block)
@@ -186,6 +189,11 @@ def _order(initialize: Initialize, way: _Frames, frames: _Frames) -> _Order | _B
     if branch is None or tree.block(tree.statement(nodes[-1])) is not branch:
         return _Order.UNKNOWN
     return _Branch(cst.ensure_type(one, cst.If), branch)
+
+
+def _are_scripts_apart(project: Project, file: File, other: File) -> bool:
+    """Whether two files that ways begin in are scripts of their own: neither loads the other."""
+    return file not in loaded_by(project, [other]) and other not in loaded_by(project, [file])
 
 
 def _are_apart(tree: Tree, statement: Statement, first: cst.CSTNode, second: cst.CSTNode) -> bool:

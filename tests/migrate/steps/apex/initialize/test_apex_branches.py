@@ -97,7 +97,7 @@ def script(*lines: str) -> str:
         ),
         (
             ("if args.fp16:", '    level = "O1" if args.o else "O0"', "    INIT(opt_level=level)"),
-            'enabled=bool(args.fp16) and ("O1" if args.o else "O0") != "O0"',
+            "enabled=bool(args.fp16) and bool(args.o)",
         ),
         (
             ("if args.fp16:", '    level = "O1"', "    INIT(opt_level=level)", "else:", "    level = None"),

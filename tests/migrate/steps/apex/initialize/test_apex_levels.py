@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -186,3 +187,37 @@ for x in loader:
     plan = migrate_text(text, Settings())
     assert "GradScaler(" in plan.after
     assert any(each.code == "AMP210" and "O2 and O3" in each.message for each in plan.findings) == is_told
+
+
+@pytest.mark.parametrize(
+    ("level", "asked"),
+    [
+        ("'O0' if cfg.slow else 'O1'", "not cfg.slow"),
+        ("('O0' if cfg.slow else 'O2')", "not cfg.slow"),
+        ("'O0' if a and b else 'O1'", "not (a and b)"),
+        ("'O1' if cfg.fp16 else 'O0'", "bool(cfg.fp16)"),
+        ("'O1' if cfg.fp16 else 'O2'", "('O1' if cfg.fp16 else 'O2') != \"O0\""),
+        ("cfg.level if cfg.fp16 else 'O0'", "(cfg.level if cfg.fp16 else 'O0') != \"O0\""),
+        ("cfg.level or 'O0'", "(cfg.level or 'O0') != \"O0\""),
+        ("cfg.level", 'cfg.level != "O0"'),
+    ],
+)
+def test_a_level_that_is_chosen_in_its_place_is_asked_as_a_whole(level: str, asked: str) -> None:
+    text = f"""\
+import torch
+from apex import amp
+net = torch.nn.Linear(8, 3).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+net, optimizer = amp.initialize(net, optimizer, opt_level={level})
+for x in loader:
+    loss = net(x.cuda()).mean()
+    optimizer.zero_grad()
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+    optimizer.step()
+"""
+    after = migrate_text(text, Settings()).after
+    assert f"amp_enabled = {asked}\n" in after or f"enabled={asked})" in after
+    for slow in (True, False):
+        names = {"cfg": SimpleNamespace(slow=slow, fp16=slow, level="O1" if slow else "O0"), "a": slow, "b": True}
+        assert eval(asked, dict(names)) == (eval(level, dict(names)) != "O0")
