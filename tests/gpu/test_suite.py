@@ -109,7 +109,8 @@ def test_the_doctor_is_rehearsed_and_takes_no_script_for_another(tmp_path: Path)
 @pytest.mark.slow
 def test_ways_to_be_faster_are_rehearsed(tmp_path: Path) -> None:
     found = rehearsed("tune", tmp_path)
-    assert [way["name"] for way in found["compute"]["ways"]] == ["channels_last", "fused"]
+    # The fastest stands first, and on a busy machine that may be either.
+    assert {way["name"] for way in found["compute"]["ways"]} == {"channels_last", "fused"}
 
 
 @pytest.mark.slow
