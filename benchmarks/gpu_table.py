@@ -8,15 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from statistics import fmean
 from textwrap import wrap
 from typing import Any
 
 from amp_migrate.report.rules.marks import between
-from amp_migrate.verify.judge.statistics.interval import half_interval
 from gpu_suite.arms import MIGRATED, PLAIN
 from gpu_suite.bounds import told_apart
-from gpu_suite.figures import LEARNT, Figure, Value, figures, shortfalls
+from gpu_suite.figures import LEARNT, Figure, Value, figures, shortfalls, value_of
 from gpu_suite.operators import disagreements
 from gpu_suite.plot import bars
 from gpu_suite.sizes import FULL
@@ -157,15 +155,14 @@ def _accuracy(rows: list[Mapping[str, Any]]) -> Iterator[str]:
     def cells(arm: str) -> tuple[object, ...]:
         mine = found[arm]
         apart = [mine[seed] - plain[seed] for seed in mine if seed in plain]
-        differs = None if arm == PLAIN else Value(fmean(apart), half_interval(apart))
-        return arm, Value(fmean(mine.values()), half_interval(list(mine.values()))), differs, len(mine)
+        differs = None if arm == PLAIN else value_of(apart)
+        return arm, value_of(list(mine.values())), differs, len(mine)
 
     yield from _rows(("", "accuracy", "against float32, seed by seed", "seeds"), (cells(arm) for arm in arms))
 
 
 def _learnt(rows: list[Mapping[str, Any]], arm: str) -> Value:
-    values = [row["accuracy"] for row in rows if row["arm"] == arm and "accuracy" in row]
-    return Value(fmean(values), half_interval(values))
+    return value_of([row["accuracy"] for row in rows if row["arm"] == arm and "accuracy" in row])
 
 
 def _programs(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

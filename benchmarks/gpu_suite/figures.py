@@ -79,13 +79,13 @@ def _figure(rows: Sequence[Row], workload: str, arm: str) -> Figure:
         workload,
         arm,
         len(mine),
-        ms=_value([row["ms"] for row in mine.values()]),
+        ms=value_of([row["ms"] for row in mine.values()]),
         speedup=_ratio(plain, mine),
         by_hand=_ratio(by_hand, mine),
         peak=peak,
         memory=peak / plain_peak if peak and plain_peak else None,
-        loss=_value([row["loss"] for row in mine.values()]),
-        learnt=_value([row[learnt] for row in mine.values()]),
+        loss=value_of([row["loss"] for row in mine.values()]),
+        learnt=value_of([row[learnt] for row in mine.values()]),
     )
 
 
@@ -93,7 +93,8 @@ def _by_seed(rows: Sequence[Row], workload: str, arm: str) -> dict[int, Row]:
     return {row["seed"]: row for row in rows if (row["workload"], row["arm"]) == (workload, arm) and "error" not in row}
 
 
-def _value(values: Sequence[float]) -> Value:
+def value_of(values: Sequence[float]) -> Value:
+    """The mean of some values, with half of its 95 % interval."""
     return Value(fmean(values), half_interval(values))
 
 

@@ -22,8 +22,8 @@ FUNCTIONS = {
     "programs": "programs:run",
     "examples": "examples:run",
     "training": "training:run",
-    "shim": "shim_cost:run",
-    "recording": "recording:run",
+    "shim": "ratios:shim",
+    "recording": "ratios:recording",
     "doctor": "bounds:run",
     "tune": "bounds:tune",
 }

@@ -41,9 +41,7 @@ def _tf32(measured: Measured) -> Diagnosis:
     if not measured.on_gpu:
         return Diagnosis("TF32", Found.UNKNOWN, "whether float32 runs on matrix units cannot be told without a GPU")
     settings = {"convolutions": "tf32_convolutions", "products": "tf32"}
-    computed = {
-        "convolutions" if each.operation.startswith("conv") else "products" for each in measured.anatomy.products
-    }
+    computed = {"convolutions" if _is_convolution(each) else "products" for each in measured.anatomy.products}
     used = [kind for kind, setting in settings.items() if kind in computed and measured.environment[setting]]
     if not used or measured.capability < TF32_CAPABILITY:
         return Diagnosis("TF32", Found.FINE, "float32 does not run on matrix units")
@@ -120,10 +118,14 @@ def _is_odd(product: Product) -> bool:
     return any(size % 8 for size in product.sizes)
 
 
+def _is_convolution(product: Product) -> bool:
+    return product.operation.startswith("conv")
+
+
 def _mostly_tf32(measured: Measured) -> bool:
     """Whether most of the matrix operations run in TF32 where they are in float32."""
     products = measured.anatomy.products
-    convolved = sum(each.flops for each in products if each.operation.startswith("conv"))
+    convolved = sum(each.flops for each in products if _is_convolution(each))
     kind = "tf32_convolutions" if 2 * convolved > sum(each.flops for each in products) else "tf32"
     return measured.capability >= TF32_CAPABILITY and bool(measured.environment[kind])
 
