@@ -156,6 +156,23 @@ def test_dynamic_loss_scale_is_what_the_scaler_does(rewrites: Check) -> None:
     )
 
 
+def said_at(level: str, before: str = "") -> str:
+    """A script that initializes Apex at a level, with lines before that."""
+    return f"""\
+import torch
+from apex import amp
+net = torch.nn.Linear(8, 3).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+{before}net, optimizer = amp.initialize(net, optimizer, opt_level={level})
+for x in loader:
+    loss = net(x.cuda()).mean()
+    optimizer.zero_grad()
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+    optimizer.step()
+"""
+
+
 @pytest.mark.parametrize(
     ("level", "is_told"),
     [
@@ -171,20 +188,7 @@ def test_levels_with_float16_weights_are_told_where_one_may_be_asked_for(
     level: str, is_told: bool, by_name: bool
 ) -> None:
     said = f"level = {level}\n" if by_name else ""
-    text = f"""\
-import torch
-from apex import amp
-net = torch.nn.Linear(8, 3).cuda()
-optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-{said}net, optimizer = amp.initialize(net, optimizer, opt_level={"level" if by_name else level})
-for x in loader:
-    loss = net(x.cuda()).mean()
-    optimizer.zero_grad()
-    with amp.scale_loss(loss, optimizer) as scaled_loss:
-        scaled_loss.backward()
-    optimizer.step()
-"""
-    plan = migrate_text(text, Settings())
+    plan = migrate_text(said_at(level="level" if by_name else level, before=said), Settings())
     assert "GradScaler(" in plan.after
     assert any(each.code == "AMP210" and "O2 and O3" in each.message for each in plan.findings) == is_told
 
@@ -203,20 +207,7 @@ for x in loader:
     ],
 )
 def test_a_level_that_is_chosen_in_its_place_is_asked_as_a_whole(level: str, asked: str) -> None:
-    text = f"""\
-import torch
-from apex import amp
-net = torch.nn.Linear(8, 3).cuda()
-optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-net, optimizer = amp.initialize(net, optimizer, opt_level={level})
-for x in loader:
-    loss = net(x.cuda()).mean()
-    optimizer.zero_grad()
-    with amp.scale_loss(loss, optimizer) as scaled_loss:
-        scaled_loss.backward()
-    optimizer.step()
-"""
-    after = migrate_text(text, Settings()).after
+    after = migrate_text(said_at(level), Settings()).after
     assert f"amp_enabled = {asked}\n" in after or f"enabled={asked})" in after
     for slow in (True, False):
         names = {"cfg": SimpleNamespace(slow=slow, fp16=slow, level="O1" if slow else "O0"), "a": slow, "b": True}
