@@ -66,13 +66,31 @@ class Way:
     may_be_plain: bool
 
 
+class _Scripts:
+    """Tells scripts of their own from files of one program; what a file loads is looked for once."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._loaded: dict[File, frozenset[File]] = {}
+
+    def are_apart(self, file: File, other: File) -> bool:
+        """Whether neither of two files loads the other."""
+        return file not in self._of(other) and other not in self._of(file)
+
+    def _of(self, file: File) -> frozenset[File]:
+        if file not in self._loaded:
+            self._loaded[file] = loaded_by(self._project, [file])
+        return self._loaded[file]
+
+
 def ways_to(project: Project, initializes: Sequence[Initialize], file: File, at: cst.CSTNode) -> list[Way] | None:
     """What has been initialized at a place, by the way to it; None where some way there cannot be seen."""
     ways = _ways(project, file, at, ())
     if ways is None or not ways:
         return None
     known = [(each, _ways(project, each.file, _standing(each), ())) for each in initializes]
-    return [_way(project, frames, known) for frames in ways]
+    scripts = _Scripts(project)
+    return [_way(scripts, frames, known) for frames in ways]
 
 
 def _standing(initialize: Initialize) -> Statement:
@@ -105,14 +123,14 @@ def _ways(project: Project, file: File, at: cst.CSTNode, seen: tuple[cst.CSTNode
     return found
 
 
-def _way(project: Project, frames: _Frames, known: Sequence[tuple[Initialize, list[_Frames] | None]]) -> Way:
+def _way(scripts: _Scripts, frames: _Frames, known: Sequence[tuple[Initialize, list[_Frames] | None]]) -> Way:
     before: list[Initialize] = []
     asked: list[Initialize] = []
     doubtful: list[Initialize] = []
     orders: set[_Order] = set()
     chosen: dict[Initialize, list[_Branch]] = {}
     for initialize, ways in known:
-        found = [_order(project, initialize, each, frames) for each in ways or ()] or [_Order.UNKNOWN]
+        found = [_order(scripts, initialize, each, frames) for each in ways or ()] or [_Order.UNKNOWN]
         orders.update(each for each in found if isinstance(each, _Order))
         seen = [each for each in found if isinstance(each, Initialize)]
         branches = [each for each in found if isinstance(each, _Branch)]
@@ -147,7 +165,7 @@ def _is_every_branch(chosen: Mapping[Initialize, Sequence[_Branch]]) -> bool:
     )
 
 
-def _order(project: Project, initialize: Initialize, way: _Frames, frames: _Frames) -> _Order | _Branch | Initialize:
+def _order(scripts: _Scripts, initialize: Initialize, way: _Frames, frames: _Frames) -> _Order | _Branch | Initialize:
     """How one way to what initializes stands to a way to a place.
 
     Returns:
@@ -161,7 +179,7 @@ def _order(project: Project, initialize: Initialize, way: _Frames, frames: _Fram
     (file, first), (where, second) = mine[-1], theirs[-1]
     tree = file.tree
     if file is not where:
-        return _Order.APART if _are_scripts_apart(project, file, where) else _Order.UNKNOWN
+        return _Order.APART if scripts.are_apart(file, where) else _Order.UNKNOWN
     if tree.function(first) is not tree.function(second):
         return _Order.UNKNOWN
     block = tree.common_block([first, second])
@@ -189,11 +207,6 @@ def _order(project: Project, initialize: Initialize, way: _Frames, frames: _Fram
     if branch is None or tree.block(tree.statement(nodes[-1])) is not branch:
         return _Order.UNKNOWN
     return _Branch(cst.ensure_type(one, cst.If), branch)
-
-
-def _are_scripts_apart(project: Project, file: File, other: File) -> bool:
-    """Whether two files that ways begin in are scripts of their own: neither loads the other."""
-    return file not in loaded_by(project, [other]) and other not in loaded_by(project, [file])
 
 
 def _are_apart(tree: Tree, statement: Statement, first: cst.CSTNode, second: cst.CSTNode) -> bool:

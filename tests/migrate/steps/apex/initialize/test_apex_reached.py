@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from textwrap import dedent, indent
 from typing import Any
 
 import pytest
+from amp_migrate.engine.migrate import migrate
+from amp_migrate.settings import Settings
 
 Check = Callable[..., Any]
 
@@ -374,3 +377,46 @@ def test_two_files_of_which_one_only_tests(rewrites_files: Check) -> None:
             """,
         }
     )
+
+
+TRAINING = """\
+from apex import amp
+import torch
+import steps
+{more}
+model = torch.nn.Linear(8, 3).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1" if half else "O0")
+steps.train(model, optimizer)
+"""
+STEPS = """\
+import torch
+from apex import amp
+
+def train(model, optimizer):
+    for x in loader:
+        loss = model(x).mean()
+        optimizer.zero_grad()
+        with amp.scale_loss(loss, optimizer) as scaled:
+            scaled.backward()
+        optimizer.step()
+    evaluate(model)
+
+def evaluate(model):
+    with torch.no_grad():
+        return model(x)
+"""
+TESTING = "from apex import amp\nimport steps\n\namp_handle = amp.init(enabled=fast)\nsteps.evaluate(model)\n"
+
+
+@pytest.mark.parametrize(("more", "moves"), [("", True), ("import testing\n", False)])
+def test_what_another_script_initializes_is_not_before_a_step_that_it_does_not_load(
+    tmp_path: Path, more: str, moves: bool
+) -> None:
+    texts = {"training": TRAINING.format(more=more), "steps": STEPS, "testing": TESTING}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    outcome = migrate([tmp_path], Settings())
+    after = {each.source.path.stem: each.after for each in outcome.changed}
+    assert ("scaler.scale(loss).backward()" in after["steps"]) == moves
+    assert any(OTHER_CONDITIONS in each.message for each in outcome.findings) != moves
