@@ -48,7 +48,8 @@ class Editor(LanguageClient):
 
     async def open(self, path: Path) -> None:
         await self.start_io(sys.executable, "-m", "amp_migrate", "--language-server")
-        await self.initialize_async(types.InitializeParams(capabilities=types.ClientCapabilities()))
+        begin = self.initialize_async(types.InitializeParams(capabilities=types.ClientCapabilities()))
+        await asyncio.wait_for(begin, SECONDS)
         self.initialized(types.InitializedParams())
         document = types.TextDocumentItem(path.as_uri(), "python", 1, path.read_text(encoding="utf-8"))
         self.text_document_did_open(types.DidOpenTextDocumentParams(document))
@@ -66,9 +67,9 @@ class Editor(LanguageClient):
         return [each for each in found or () if isinstance(each, types.CodeAction)]
 
     async def end(self) -> None:
-        await self.shutdown_async(None)
+        await asyncio.wait_for(self.shutdown_async(None), SECONDS)
         self.exit(None)
-        await self.stop()  # type: ignore[no-untyped-call]
+        await asyncio.wait_for(self.stop(), SECONDS)  # type: ignore[no-untyped-call]
 
 
 def applied(text: str, edits: Sequence[types.TextEdit | types.AnnotatedTextEdit | types.SnippetTextEdit]) -> str:

@@ -7,11 +7,12 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from threading import Thread
+from typing import TypeAlias
 
 from amp_migrate.engine.migrate import migrate_workspace
 from amp_migrate.engine.outcome import Outcome, Part
@@ -25,6 +26,8 @@ from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding
 from amp_migrate.settings import Settings
 
+Done: TypeAlias = tuple[Outcome, Mapping[Work, int]]
+
 
 def in_processes(
     workspace: Workspace, settings: Settings, parts: Sequence[Part], workers: int
@@ -35,7 +38,7 @@ def in_processes(
     context = get_context("fork" if sys.platform == "linux" else "spawn")
     with ProcessPoolExecutor(min(workers, len(parts)), context, _start, (workspace, settings)) as pool:
         try:
-            futures = {pool.submit(_work, part): part for part in parts}
+            futures = {_asked(pool, part): part for part in parts}
             for future in as_completed(futures):
                 part = futures[future]
                 try:
@@ -49,6 +52,15 @@ def in_processes(
             for child in active_children():
                 child.terminate()
             raise
+
+
+def _asked(pool: ProcessPoolExecutor, part: Part) -> Future[Done]:
+    try:
+        return pool.submit(_work, part)
+    except BrokenProcessPool as error:  # the first part may kill its process before the last is asked for
+        failed: Future[Done] = Future()
+        failed.set_exception(error)
+        return failed
 
 
 _given: tuple[Workspace, Settings]
@@ -74,7 +86,7 @@ def _end_with_the_parent() -> None:
         os._exit(1)
 
 
-def _work(part: Part) -> tuple[Outcome, Mapping[Work, int]]:
+def _work(part: Part) -> Done:
     workspace, settings = _given
     collect()
     before = work.done()

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
 
 import pytest
 from amp_migrate.engine.migrate import migrate_workspace
@@ -116,3 +120,20 @@ def test_a_process_that_dies_is_an_error_for_its_files(tmp_path: Path, monkeypat
     outcome = migrate_in_parts(make(tmp_path, a=OLD * 3, b=OLD * 3), Settings(), workers=2)
     assert [(Path(each.path).stem, each.code) for each in outcome.findings] == [("a", "AMP002"), ("b", "AMP002")]
     assert "died" in outcome.findings[0].message
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_pool_that_breaks_while_it_is_asked_is_an_error_for_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = ProcessPoolExecutor.submit
+
+    def submit(pool: ProcessPoolExecutor, work: Callable[[Part], Any], part: Part) -> Future[Any]:
+        if part[0].stem == "b":
+            raise BrokenProcessPool("a child process terminated abruptly")
+        return ask(pool, work, part)
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", submit)
+    outcome = migrate_in_parts(make(tmp_path, a=OLD * 3, b=OLD * 3), Settings(), workers=2)
+    codes = {Path(each.path).stem: each.code for each in outcome.findings}
+    assert (codes["b"], codes["a"] != "AMP002") == ("AMP002", True)
