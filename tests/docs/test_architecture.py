@@ -6,6 +6,7 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
 from amp_migrate.catalog.step_rules import FP32_STEP
 from amp_migrate.cli import command
 from click.testing import CliRunner
@@ -65,9 +66,9 @@ def test_no_way_goes_back() -> None:
             assert before or not behind, f"{module} is named before what needs it"
 
 
-def test_the_plan_that_is_shown_is_the_one_that_is_made(tmp_path: Path) -> None:
-    with CliRunner().isolated_filesystem(tmp_path):
-        Path("train.py").write_text(f"{FP32_STEP.before}\n")
-        result = CliRunner().invoke(command, ["--explain-plan", "train.py"])
+def test_the_plan_that_is_shown_is_the_one_that_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(f"{FP32_STEP.before}\n")
+    result = CliRunner().invoke(command, ["--explain-plan", "train.py"])
     (shown,) = re.findall(r"--explain-plan train\.py\n(.+?\n)```", PAGE, re.S)
     assert result.stdout == shown
