@@ -1,4 +1,8 @@
-"""Parts of a project that are planned in processes of their own."""
+"""Parts of a project that are planned in processes of their own.
+
+Not by a `ProcessPoolExecutor`: what is asked of it just when one of its processes dies may never be answered. Here one
+thread asks and listens, and the end of a process is the end of what can be heard from it.
+"""
 
 from __future__ import annotations
 
@@ -6,76 +10,103 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import active_children, get_context, parent_process
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from threading import Thread
-from typing import TypeAlias
 
+from amp_migrate import interrupts
 from amp_migrate.engine.migrate import migrate_workspace
 from amp_migrate.engine.outcome import Outcome, Part
 from amp_migrate.engine.parsed_files import Parsed, forget_oldest
 from amp_migrate.engine.parts import work
 from amp_migrate.engine.parts.garbage import collect
-from amp_migrate.engine.parts.work import Work
 from amp_migrate.engine.problems import refused
 from amp_migrate.engine.source import display_name
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding
 from amp_migrate.settings import Settings
 
-Done: TypeAlias = tuple[Outcome, Mapping[Work, int]]
+# Forking spares each child the imports; elsewhere it is not to be had, or not to be trusted.
+_CONTEXT = get_context("fork") if sys.platform == "linux" else get_context("spawn")
 
 
 def in_processes(
     workspace: Workspace, settings: Settings, parts: Sequence[Part], workers: int
 ) -> Iterator[tuple[Part, Outcome]]:
-    """Plan every part in up to `workers` processes; where one dies, every part not done yet has a finding for it."""
+    """Plan every part in up to `workers` processes; where one dies, each file of the part it had has a finding."""
     workspace.settle_projects()
-    # Forking spares each child the imports; elsewhere it is not to be had, or not to be trusted.
-    context = get_context("fork" if sys.platform == "linux" else "spawn")
-    with ProcessPoolExecutor(min(workers, len(parts)), context, _start, (workspace, settings)) as pool:
-        try:
-            futures = {_asked(pool, part): part for part in parts}
-            for future in as_completed(futures):
-                part = futures[future]
-                try:
-                    outcome, done = future.result()
-                    work.add(done)
-                    yield part, outcome
-                except BrokenProcessPool:
-                    yield part, Outcome((), tuple(map(_died, part)), len(part))
-        except BaseException:  # nobody wants to know any more, and the pool would wait for all that was asked of it
-            pool.shutdown(wait=False, cancel_futures=True)
-            for child in active_children():
-                child.terminate()
-            raise
-
-
-def _asked(pool: ProcessPoolExecutor, part: Part) -> Future[Done]:
+    left = list(reversed(parts))
+    planners: list[_Planner] = []
     try:
-        return pool.submit(_work, part)
-    except BrokenProcessPool as error:  # the first part may kill its process before the last is asked for
-        failed: Future[Done] = Future()
-        failed.set_exception(error)
-        return failed
+        while left or planners:
+            while left and len(planners) < workers:
+                with interrupts.held():  # no child answers a signal for its parent, and the parent knows every child
+                    planners.append(_Planner(workspace, settings))
+                planners[-1].ask(left.pop())
+            ready = wait([planner.channel for planner in planners])
+            for planner in [each for each in planners if each.channel in ready]:
+                part, outcome = planner.part, planner.answer()
+                if outcome is None or not left:
+                    planners.remove(planner)
+                    planner.end()
+                else:
+                    planner.ask(left.pop())
+                yield part, outcome or Outcome((), tuple(map(_died, part)), len(part))
+    finally:
+        for planner in planners:
+            planner.end()
 
 
-_given: tuple[Workspace, Settings]
-_parsed: Parsed = {}  # what many parts import is parsed once in each process
+class _Planner:
+    """A process that plans one part after the other, and the part that it has."""
+
+    part: Part
+
+    def __init__(self, workspace: Workspace, settings: Settings) -> None:
+        self.channel, theirs = _CONTEXT.Pipe()
+        self._process = _CONTEXT.Process(target=_plan, args=(theirs, workspace, settings), daemon=True)
+        self._process.start()
+        theirs.close()  # so that the channel ends with the process
+
+    def ask(self, part: Part) -> None:
+        self.part = part
+        with suppress(BrokenPipeError):  # it has died: there will be no answer
+            self.channel.send(part)
+
+    def answer(self) -> Outcome | None:
+        """What the part came to; None where the process has died."""
+        try:
+            outcome: Outcome
+            outcome, done = self.channel.recv()
+        except (EOFError, OSError):
+            return None
+        work.add(done)
+        return outcome
+
+    def end(self) -> None:
+        self._process.kill()  # it has nothing to lose, and may not hear of anything less
+        self._process.join()
+        self.channel.close()
 
 
-def _start(workspace: Workspace, settings: Settings) -> None:
-    global _given  # noqa: PLW0603  # the way of the standard library to hand a worker what all its tasks need
-    _given = workspace, settings
+def _plan(channel: Connection, workspace: Workspace, settings: Settings) -> None:
     gc.freeze()  # what was there before the fork is nothing to look for garbage in
-    for name in ("SIGINT", "SIGHUP"):  # the parent ends the children, by a signal that is the system's to answer
+    for name in ("SIGINT", "SIGHUP"):  # the parent is asked, too, and ends its children
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     Thread(target=_end_with_the_parent, daemon=True).start()
+    parsed: Parsed = {}  # what many parts import is parsed once in each process
+    while True:
+        part = channel.recv()
+        collect()
+        before = work.done()
+        outcome = migrate_workspace(workspace.focused(part), settings, parsed)
+        forget_oldest(parsed)
+        channel.send((outcome, work.since(before)))
 
 
 def _end_with_the_parent() -> None:
@@ -84,15 +115,6 @@ def _end_with_the_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
-
-
-def _work(part: Part) -> Done:
-    workspace, settings = _given
-    collect()
-    before = work.done()
-    outcome = migrate_workspace(workspace.focused(part), settings, _parsed)
-    forget_oldest(_parsed)
-    return outcome, work.since(before)
 
 
 def _died(path: Path) -> Finding:

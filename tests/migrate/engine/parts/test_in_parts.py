@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import pytest
 from amp_migrate.engine.migrate import migrate_workspace
@@ -16,11 +14,13 @@ from amp_migrate.engine.outcome import FilePlan, Part
 from amp_migrate.engine.parsed_files import Parsed
 from amp_migrate.engine.parts import in_parts
 from amp_migrate.engine.parts.in_parts import migrate_in_parts, split
+from amp_migrate.engine.parts.processes import _Planner
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Dtype, Settings
 
 pytestmark = pytest.mark.usefixtures("toy_planner")
+Planner: TypeAlias = "Callable[[Workspace, Settings, Parsed], tuple[FilePlan, ...]]"
 OLD = "amp, old_amp = 1, 2\n"
 STEP = f"{OLD}# loss.backward()\n"
 
@@ -111,29 +111,33 @@ def test_progress_is_told_part_by_part(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_a_process_that_dies_is_an_error_for_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("workers", [2, 3])
+def test_a_process_that_dies_is_an_error_for_the_files_it_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toy_planner: Planner, workers: int
+) -> None:
     def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[FilePlan, ...]:
-        os.kill(os.getpid(), signal.SIGKILL)
-        return ()
+        if min(each.path.stem for each in workspace.candidates()) < "c":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return toy_planner(workspace, settings, parsed)
 
     monkeypatch.setattr("amp_migrate.engine.migrate.plan", plan)
-    outcome = migrate_in_parts(make(tmp_path, a=OLD * 3, b=OLD * 3), Settings(), workers=2)
-    assert [(Path(each.path).stem, each.code) for each in outcome.findings] == [("a", "AMP002"), ("b", "AMP002")]
-    assert "died" in outcome.findings[0].message
+    outcome = migrate_in_parts(make(tmp_path, **dict.fromkeys("abcde", OLD * 3)), Settings(), workers)
+    assert [(Path(each.path).stem, each.code) for each in outcome.problems] == [("a", "AMP002"), ("b", "AMP002")]
+    assert "died" in outcome.problems[0].message
+    assert [each.source.path.stem for each in outcome.changed] == ["c", "d", "e"]
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_a_pool_that_breaks_while_it_is_asked_is_an_error_for_what_is_left(
+def test_a_process_that_dies_before_it_is_asked_is_an_error_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = ProcessPoolExecutor.submit
+    ask = _Planner.ask
 
-    def submit(pool: ProcessPoolExecutor, work: Callable[[Part], Any], part: Part) -> Future[Any]:
-        if part[0].stem == "b":
-            raise BrokenProcessPool("a child process terminated abruptly")
-        return ask(pool, work, part)
+    def late(planner: _Planner, part: Part) -> None:
+        planner._process.kill()
+        planner._process.join()
+        ask(planner, part)
 
-    monkeypatch.setattr(ProcessPoolExecutor, "submit", submit)
+    monkeypatch.setattr(_Planner, "ask", late)
     outcome = migrate_in_parts(make(tmp_path, a=OLD * 3, b=OLD * 3), Settings(), workers=2)
-    codes = {Path(each.path).stem: each.code for each in outcome.findings}
-    assert (codes["b"], codes["a"] != "AMP002") == ("AMP002", True)
+    assert [(Path(each.path).stem, each.code) for each in outcome.findings] == [("a", "AMP002"), ("b", "AMP002")]

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,15 @@ except KeyboardInterrupt:
 """
 
 
+@contextmanager
+def killed(process: subprocess.Popen[str]) -> Iterator[None]:
+    """End a process with the block, however that ends: a test that fails must not wait for it."""
+    try:
+        yield
+    finally:
+        process.kill()
+
+
 def is_there(process: int) -> bool:
     try:
         os.kill(process, 0)
@@ -52,13 +63,13 @@ def test_no_process_is_left(tmp_path: Path, number: signal.Signals) -> None:
         [sys.executable, "-c", PLANNING], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
     )
     signal.signal(signal.SIGINT, handler)
-    assert parent.stdout is not None
-    children = [int(parent.stdout.readline()) for _ in range(2)]
-    parent.send_signal(number)
-    assert parent.wait(timeout=20) == (-number if number == signal.SIGKILL else number)
+    with parent, killed(parent):
+        assert parent.stdout is not None
+        children = [int(parent.stdout.readline()) for _ in range(2)]
+        parent.send_signal(number)
+        assert parent.wait(timeout=20) == (-number if number == signal.SIGKILL else number)
     for _ in range(100):
         if not any(map(is_there, children)):
             break
         time.sleep(0.1)
     assert [child for child in children if is_there(child)] == []
-    parent.stdout.close()
