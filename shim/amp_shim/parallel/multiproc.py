@@ -18,6 +18,7 @@ from contextlib import ExitStack
 import torch
 
 _POLL = 0.1  # seconds between two looks at the processes
+_GRACE = 5.0  # seconds in which a process that is asked to end may write what it wants to keep
 _WORLD_SIZE, _RANK = "--world-size", "--rank"
 
 
@@ -71,8 +72,13 @@ def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
     for process in processes:
         if process.poll() is None:
             process.terminate()
+    until = time.monotonic() + _GRACE
     for process in processes:
-        process.wait()
+        try:
+            process.wait(timeout=max(0.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()  # as one that waits for the process that failed
+            process.wait()
 
 
 if __name__ == "__main__":

@@ -10,16 +10,23 @@ from textwrap import dedent
 import pytest
 
 SCRIPT = """
-    import argparse, sys, time
+    import argparse, signal, sys, time
+    from pathlib import Path
 
     parser = argparse.ArgumentParser()
     parser.add_argument("--world-size", type=int)
     parser.add_argument("--rank", type=int)
     parser.add_argument("--fail", type=int)
+    parser.add_argument("--deaf", action="store_true")
     args = parser.parse_args()
     print(f"process {args.rank} of {args.world_size}", flush=True)
     if args.rank == args.fail:
+        while args.deaf and not Path("deaf").exists():
+            time.sleep(0.01)
         sys.exit(7)
+    if args.deaf:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        Path("deaf").touch()
     if args.fail is not None:
         time.sleep(600)
 """
@@ -41,6 +48,10 @@ def test_every_process_has_its_rank(tmp_path: Path, arguments: tuple[str, ...]) 
 @pytest.mark.parametrize("rank", ["0", "1"])
 def test_where_one_fails_the_others_are_ended(tmp_path: Path, rank: str) -> None:
     assert launch(tmp_path, "train.py", "--world-size", "2", "--fail", rank).returncode == 7
+
+
+def test_one_that_does_not_want_to_end_is_ended(tmp_path: Path) -> None:
+    assert launch(tmp_path, "train.py", "--world-size", "2", "--fail", "0", "--deaf").returncode == 7
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,16 @@ print(server, above, *sorted(os.readlink(f"/proc/self/fd/{each}") for each in ra
 """
 
 
+def run(script: Path, own: Path, forks: Forks) -> list[str]:
+    """What a script prints, word by word."""
+    own.mkdir()
+    spec = RecorderSpec(trace=str(own), parent=os.getpid(), shim=str(prepare.shim_folder()), device="cpu")
+    launch = Launch((sys.executable, str(script)), own, own, timeout=120, threads=1)
+    result = execute(Run(Arm.ORIGINAL), launch, spec, lambda process: nullcontext(), forks.start)
+    assert result.returncode == 0, launch.stderr.read_text()
+    return launch.stdout.read_text().split()
+
+
 def test_one_process_imports_torch_for_all_servers(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
@@ -36,13 +46,7 @@ def test_one_process_imports_torch_for_all_servers(tmp_path: Path) -> None:
     forks = Forks(sys.executable, 3, environment(os.environ, threads=1))
 
     def made(number: int) -> list[str]:
-        own = tmp_path / f"{number}"
-        own.mkdir()
-        spec = RecorderSpec(trace=str(own), parent=os.getpid(), shim=str(prepare.shim_folder()), device="cpu")
-        launch = Launch((sys.executable, str(script)), own, own, timeout=120, threads=1)
-        result = execute(Run(Arm.ORIGINAL), launch, spec, lambda process: nullcontext(), forks.start)
-        assert result.returncode == 0, launch.stderr.read_text()
-        return launch.stdout.read_text().split()
+        return run(script, tmp_path / f"{number}", forks)
 
     with ThreadPoolExecutor(3) as executor:
         found = list(executor.map(made, range(3)))
@@ -53,3 +57,13 @@ def test_one_process_imports_torch_for_all_servers(tmp_path: Path) -> None:
     assert {above for server, above in servers if server != first} == {first}
     with pytest.raises(ProcessLookupError):
         os.kill(first, 0)
+
+
+def test_where_the_server_has_ended_nobody_waits_for_it(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(60)\n")
+    forks = Forks(sys.executable, 1, environment(os.environ, threads=1))
+    for number in range(3):
+        with pytest.raises(ChildProcessError, match="use --no-fork"):
+            run(script, tmp_path / f"{number}", forks)
+    forks.close()

@@ -18,6 +18,7 @@ from queue import SimpleQueue
 from amp_migrate.verify.runs.process import Launch, Process
 
 _SERVER = Path(__file__).parents[1] / "recorder" / "process" / "server.py"
+_ENDED = "the process that starts the runs has ended; use --no-fork"
 
 
 class Forks:
@@ -58,8 +59,12 @@ class Forks:
             "stdout": str(launch.stdout),
             "stderr": str(launch.stderr),
         }
-        server.write(json.dumps(order).encode() + b"\n")
-        return _Fork(server, self._idle)
+        try:
+            server.write(json.dumps(order).encode() + b"\n")
+            return _Fork(server, self._idle)
+        except OSError as error:
+            self._idle.put(server)  # who comes next is to hear of it, not to wait
+            raise ChildProcessError(_ENDED) from error
 
 
 class _Fork:
@@ -79,14 +84,16 @@ class _Fork:
                 ready, _, _ = select.select([self._server], [], [], timeout)
                 if not ready:
                     raise subprocess.TimeoutExpired("a forked run", timeout or 0.0)
-                self._returncode = self._answer()
-                self._idle.put(self._server)
+                try:
+                    self._returncode = self._answer()
+                finally:
+                    self._idle.put(self._server)
             return self._returncode
 
     def _answer(self) -> int:
         line = self._server.readline()
         if not line:
-            raise ChildProcessError("the process that starts the runs has ended; use --no-fork")
+            raise ChildProcessError(_ENDED)
         return int(line)
 
 
