@@ -24,7 +24,6 @@ from typing import Any
 import torch
 import torchvision
 from amp_shim import amp
-from amp_shim.amp.state import AmpState
 from shim_machine import RESULTS, machine
 from torch import Tensor, nn
 from torch.optim import SGD
@@ -66,17 +65,12 @@ class Arm:
         if level is not None:
             amp.initialize(self._model, self._optimizer, opt_level=level, loss_scale="dynamic", verbosity=0, **options)
         self._state = dict(vars(amp._amp_state))
-        self.leave()
+        amp.reset()
 
     def enter(self) -> None:
         vars(amp._amp_state).update(self._state)
         if amp._amp_state.handle is not None:
             amp._amp_state.handle.activate()
-
-    def leave(self) -> None:
-        if amp._amp_state.handle is not None:
-            amp._amp_state.handle._deactivate()
-        vars(amp._amp_state).update(vars(AmpState()))
 
     def step(self) -> None:
         self._optimizer.zero_grad()
@@ -101,7 +95,7 @@ class Arm:
             self.step()
         _wait(self._device)
         taken = clock() - start
-        self.leave()
+        amp.reset()
         return taken / steps
 
     def _region(self) -> AbstractContextManager[object]:

@@ -27,7 +27,6 @@ from typing import Any
 
 import torch
 from amp_shim import amp
-from amp_shim.amp.state import AmpState
 from amp_shim.policy import NATIVE_CUDA
 from amp_shim.policy.dispatch import enforce
 from shim_machine import RESULTS, machine
@@ -73,7 +72,7 @@ class Step:
         self._params = list(self._model.parameters())
         self._grads = [torch.zeros_like(param) for param in self._params]
         self._state = dict(vars(amp._amp_state))
-        self._leave()
+        amp.reset()
 
     def __call__(self) -> None:
         self._optimizer.zero_grad()
@@ -92,18 +91,13 @@ class Step:
         if amp._amp_state.handle is not None:
             amp._amp_state.handle.activate()
         taken = _processor_time(self, steps)
-        self._leave()
+        amp.reset()
         return taken
 
     def _backward(self, loss: Tensor) -> None:
         loss.backward()
         for param, grad in zip(self._params, self._grads, strict=True):
             param.grad = grad
-
-    def _leave(self) -> None:
-        if amp._amp_state.handle is not None:
-            amp._amp_state.handle._deactivate()
-        vars(amp._amp_state).update(vars(AmpState()))
 
 
 def around_the_layers(workload: Workload, rounds: int) -> list[Added]:

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from amp_shim import amp
-from amp_shim.amp.state import AmpState
 
 from gpu_suite.arms import ARMS, VARIANTS, Arm, Main, main_of, sources
 from gpu_suite.sizes import Sizes, Workload
@@ -51,9 +50,7 @@ def measured(main: Main, workload: Workload, arm: Arm, seed: int, device: str) -
     except (RuntimeError, ValueError) as error:  # out of memory, or a kernel that this GPU has not
         return {"error": f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"}
     finally:
-        if amp._amp_state.handle is not None:
-            amp._amp_state.handle._deactivate()
-        vars(amp._amp_state).update(vars(AmpState()))
+        amp.reset()
         gc.collect()
         if device == "cuda":
             torch.cuda.empty_cache()

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 import torch
 from amp_shim import amp
-from amp_shim.amp.state import AmpState
 
 NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -18,7 +17,4 @@ def device(request: pytest.FixtureRequest) -> Iterator[str]:
     torch.manual_seed(0)
     name: str = request.param
     yield name
-    handle = amp._amp_state.handle
-    if handle is not None:
-        handle._deactivate()
-    vars(amp._amp_state).update(vars(AmpState()))
+    amp.reset()

@@ -23,7 +23,7 @@ from amp_shim.amp.functions import (
 from amp_shim.amp.handle import init
 from amp_shim.amp.initialize import initialize
 from amp_shim.amp.scale_loss import scale_loss
-from amp_shim.amp.state import _amp_state, master_params
+from amp_shim.amp.state import _amp_state, master_params, reset
 
 __all__ = [
     "_amp_state",
@@ -40,6 +40,7 @@ __all__ = [
     "register_float_function",
     "register_half_function",
     "register_promote_function",
+    "reset",
     "scale_loss",
     "state_dict",
 ]

@@ -37,6 +37,17 @@ class AmpState:
 _amp_state = AmpState()
 
 
+def reset() -> None:
+    """Take off the process what `initialize` and `init` have put in force: its casts, its loss scales, its options.
+
+    For a process that trains more than once, or trains first and evaluates in float32 then. Models and optimizers stay
+    as they are.
+    """
+    if _amp_state.handle is not None:
+        _amp_state.handle._deactivate()
+    vars(_amp_state).update(vars(AmpState()))
+
+
 def maybe_print(message: str, rank0: bool = False) -> None:
     """Print unless verbosity is 0; with `rank0`, on the first process of a distributed run only."""
     if _amp_state.verbosity > 0 and not (rank0 and _rank() != 0):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from amp_shim import amp
+from amp_shim.amp.state import AmpState
 from torch import nn
 from torch.optim import SGD
 
@@ -192,3 +193,16 @@ def test_settled_options_can_be_read_by_name() -> None:
     assert properties is not None
     assert properties.options["cast_model_type"] is properties.cast_model_type is torch.float16
     assert properties.options["keep_batchnorm_fp32"] is False
+
+
+@pytest.mark.parametrize("level", ["O1", "O2"])
+def test_reset_leaves_nothing_in_force(level: str) -> None:
+    amp.initialize(*parts(), opt_level=level, min_loss_scale=4.0, verbosity=0)
+    for _ in range(2):
+        amp.reset()
+        assert nn.Linear(2, 2)(torch.ones(1, 2)).dtype is torch.float32
+        assert vars(amp._amp_state) == vars(AmpState())
+    model, optimizer = amp.initialize(*parts(), opt_level="O1", verbosity=0)
+    with amp.scale_loss(model(torch.ones(1, 2)).sum(), optimizer) as scaled_loss:
+        scaled_loss.backward()
+    assert model(torch.ones(1, 2)).dtype is torch.float16

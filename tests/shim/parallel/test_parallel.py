@@ -141,8 +141,7 @@ def trained(rank: int, level: str) -> list[Any]:
         with amp.scale_loss(loss, optimizer) as scaled_loss:
             scaled_loss.backward()
         optimizer.step()
-    if amp._amp_state.handle is not None:
-        amp._amp_state.handle._deactivate()
+    amp.reset()
     return [
         [param.flatten().tolist() for param in group] for group in (model.parameters(), amp.master_params(optimizer))
     ]
