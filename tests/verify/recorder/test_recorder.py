@@ -381,10 +381,17 @@ def test_the_script_sees_nothing_of_the_harness_in_its_environment_and_its_child
 ) -> None:
     record: Record = request.getfixturevalue("record_fresh" if fresh else "record")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "own"))
+    monkeypatch.setenv("FRESH", str(fresh))
     text = """
     import os, subprocess, sys
     seen = [key for key in os.environ if "AMP_VERIFY" in key], [key for key in os.environb if b"AMP_VERIFY" in key]
     print(*seen, os.getenv("AMP_VERIFY_SPEC"), os.environ["PYTHONPATH"])
+    assert sys.orig_argv[1:] == sys.argv
+    with open("/proc/self/environ", "rb") as file:
+        began = file.read().rstrip(b"\\0").split(b"\\0")
+    assert not [each for each in began if b"AMP_VERIFY" in each or b"bootstrap" in each], began
+    if len(sys.argv) < 2 and os.environ["FRESH"] == "True":
+        assert {*began} == {name + b"=" + value for name, value in os.environb.items()}
     if len(sys.argv) < 2:
         own = {**os.environ, "RANK": "7"}
         again = [sys.executable, __file__]

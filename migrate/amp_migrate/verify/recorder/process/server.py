@@ -90,6 +90,7 @@ def _become(order: dict[str, Any]) -> Callable[[], object]:
     script, *arguments = order["command"][1:]
     module = arguments.pop(0) if script == "-m" else ""
     sys.argv[:] = [script, *arguments]
+    sys.orig_argv[:] = order["command"]
     sys.path[0] = os.getcwd() if module else os.path.dirname(os.path.realpath(script))
     main = ModuleType("__main__")
     main.__dict__.update(__builtins__=__builtins__)

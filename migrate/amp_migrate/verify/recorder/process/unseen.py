@@ -5,15 +5,19 @@ A script that asks whether it is watched would otherwise be another program unde
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from ..spec import ENVIRONMENT_VARIABLE
 from .imports import after_import
 
 _PATH = "PYTHONPATH"
+_ENV_START, _ENV_END = 47, 48  # of the fields of /proc/self/stat behind the name; proc(5) counts from 1, and two more
 
 
 def take(bootstrap: str) -> str:
@@ -32,8 +36,33 @@ def take(bootstrap: str) -> str:
         held[encoded(_PATH)] = environment.encodevalue(os.pathsep.join(entries))
     else:
         held.pop(encoded(_PATH), None)
+    with suppress(OSError):
+        _rewrite_block(held)
     _give_to_children({ENVIRONMENT_VARIABLE: orders, _PATH: bootstrap})
     return orders
+
+
+def _rewrite_block(seen: Mapping[bytes, bytes]) -> None:
+    """Let /proc/self/environ, which is how the process began, show of its variables those that are to be seen."""
+    if sys.platform != "linux":
+        return
+    with open("/proc/self/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    start, end = int(fields[_ENV_START]), int(fields[_ENV_END])
+    names = [each.partition(b"=")[0] for each in ctypes.string_at(start, end - start).split(b"\0")]
+    if ENVIRONMENT_VARIABLE.encode() not in names:
+        return  # a fork of what began without
+    variables = ctypes.POINTER(ctypes.c_void_p).in_dll(ctypes.CDLL(None), "environ")
+    index = 0
+    while variables[index]:  # what the process goes on with moves away first
+        _moved.append(ctypes.create_string_buffer(ctypes.string_at(variables[index])))
+        variables[index] = ctypes.addressof(_moved[-1])
+        index += 1
+    shown = b"".join(name + b"=" + seen[name] + b"\0" for name in names if name in seen)
+    ctypes.memmove(start, shown.ljust(end - start, b"\0"), end - start)
+
+
+_moved: list[Any] = []  # for as long as the process lives
 
 
 def _give_to_children(own: Mapping[str, str]) -> None:
