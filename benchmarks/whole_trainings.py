@@ -26,6 +26,7 @@ from amp_migrate.settings import Dtype
 from amp_migrate.verify.experiments.ladder import train_whole
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Status
+from amp_migrate.verify.judge.programs.told import told_alike
 from amp_migrate.verify.judge.statistics.convergence import DEFAULT, converged, judged
 from amp_migrate.verify.judge.statistics.course import course
 from amp_migrate.verify.recorded.metrics import ON_THE_WAY
@@ -116,8 +117,8 @@ def planted(text: str, steps: int) -> str:
 def told(evidence: Evidence) -> tuple[str, Sequence[dict[str, object]]]:
     """What the whole trainings say, over all metrics, and the numbers behind it."""
     found = converged(evidence.whole, evidence.rounded, DEFAULT)
-    on_the_way = course(evidence.whole, evidence.rounded, DEFAULT)
-    statuses = [one.status for one in (*found, on_the_way) if one is not None]
+    along = course(evidence.whole, evidence.rounded, DEFAULT), told_alike(evidence.whole, evidence.rounded)
+    statuses = [one.status for one in (*found, *along) if one is not None]
     for status in (Status.FAIL, Status.INCONCLUSIVE):
         if status in statuses:
             break

@@ -410,6 +410,29 @@ def test_the_script_sees_nothing_of_the_harness_in_its_environment_and_its_child
     assert {path.name for path in result.folder.glob("rank-*.jsonl")} == {f"rank-{rank}.jsonl" for rank in (0, 6, 7, 8)}
 
 
+def test_what_optimizers_are_told_is_known_at_every_step_and_written_where_it_changes(record: Record) -> None:
+    result = record(
+        """
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.5)
+        other = torch.optim.SGD(model.parameters(), lr=torch.tensor(0.25))
+        for step in range(4):
+            if step == 2:
+                optimizer.param_groups[0]["lr"] = 0.05
+            loss_of().backward()
+            optimizer.step()
+            other.step()
+        """
+    )
+    first, second = ([step.settings for step in result.trace.steps if step.optimizer == number] for number in (0, 1))
+    assert [(group["lr"], group["weight_decay"], group["betas"]) for (group,) in first] == [
+        *[(0.1, 0.5, [0.9, 0.999])] * 2,
+        *[(0.05, 0.5, [0.9, 0.999])] * 2,
+    ]
+    assert [(group["momentum"], "lr" in group) for (group,) in second] == [(0, False)] * 4  # a GPU is not waited for
+    written = (result.folder / "rank-0.jsonl").read_text()
+    assert written.count('"settings"') == 3
+
+
 def test_loss_functions_that_computed_in_half_are_named(record: Record) -> None:
     trace = record(
         """

@@ -18,6 +18,7 @@ from amp_migrate.verify.judge.programs.equality import (
     only_rounding,
     repeats_alike,
 )
+from amp_migrate.verify.judge.programs.told import told_alike
 from amp_migrate.verify.judge.statistics import early
 from amp_migrate.verify.judge.statistics.convergence import Tolerance, converged, power
 from amp_migrate.verify.judge.statistics.course import course
@@ -85,8 +86,8 @@ def train_whole(
             all=tuple(pool.results.values()),
         )
         statuses = {one.status for one in converged(evidence.whole, evidence.rounded, tolerance)}
-        on_the_way = course(evidence.whole, evidence.rounded, tolerance)
-        statuses |= {on_the_way.status} if on_the_way is not None else set()
+        along = course(evidence.whole, evidence.rounded, tolerance), told_alike(evidence.whole, evidence.rounded)
+        statuses |= {check.status for check in along if check is not None}
         if Status.FAIL in statuses or Status.INCONCLUSIVE not in statuses:
             break
     return evidence

@@ -45,5 +45,5 @@ MEANINGS = {
     "E": "with mixed precision off it is the same program, bit for bit: what differs is the edit, not precision",
     "S": "losses of the first 20 steps stay within three times the noise that rounding makes in the original itself",
     "N": "gradient and update norms of the first steps are the original's, within the same noise",
-    "C": "with --seeds: whole trainings end alike",
+    "C": "with --seeds: whole trainings end alike, and their optimizers are told the same on the way",
 }

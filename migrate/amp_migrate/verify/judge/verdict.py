@@ -14,6 +14,7 @@ from amp_migrate.verify.judge.low_precision.latent import latent_checks, overflo
 from amp_migrate.verify.judge.programs.equality import equality_check, is_of_scaling
 from amp_migrate.verify.judge.programs.repeats import excused
 from amp_migrate.verify.judge.programs.resumed import resumed
+from amp_migrate.verify.judge.programs.told import told_alike
 from amp_migrate.verify.judge.statistics import convergence, early, power, speed
 from amp_migrate.verify.judge.statistics.convergence import DEFAULT, Convergence, Tolerance
 from amp_migrate.verify.judge.statistics.course import course
@@ -102,7 +103,8 @@ def assess(evidence: Evidence, limits: Limits, tolerance: Tolerance = DEFAULT) -
     found = convergence.converged(evidence.whole, evidence.rounded, tolerance)
     if evidence.whole:
         on_the_way = course(evidence.whole, evidence.rounded, tolerance)
-        checks += (*_whole_ended(evidence), *convergence.checks(found), *filter(None, [on_the_way]))
+        told = told_alike(evidence.whole, evidence.rounded)
+        checks += (*_whole_ended(evidence), *convergence.checks(found), *filter(None, [on_the_way, told]))
     pairs = _ended(evidence.timing)
     measured, memory = speed.speed(pairs), speed.memory(pairs)
     verdict, sentence = _verdict(evidence, checks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -222,12 +222,12 @@ def _backward(event: Mapping[str, Any]) -> Backward:
 
 
 def _steps(events: Iterable[Mapping[str, Any]]) -> Iterator[Step]:
-    """The steps. What an optimizer's parameters are is written where they were looked at, and holds from then on."""
-    seen: dict[int, Mapping[str, Any]] = {}
+    """The steps. What an optimizer holds is written where it was looked at or has changed, and holds from then on."""
+    seen: defaultdict[int, dict[str, Any]] = defaultdict(dict)
     for event in events:
-        if "grads" in event:
-            seen[event["optimizer"]] = {key: event[key] for key in ("grads", "dtypes")}
-        yield _step({**seen[event["optimizer"]], **event})
+        held = seen[event["optimizer"]]
+        held |= {key: event[key] for key in ("grads", "dtypes", "settings") if key in event}
+        yield _step({**held, **event})
 
 
 def _step(event: Mapping[str, Any]) -> Step:
@@ -245,7 +245,7 @@ def _step(event: Mapping[str, Any]) -> Step:
         autocast=event["autocast"],
         past_scaler=event.get("past_scaler", False),
         zeroed=event.get("zeroed"),
-        learning_rates=tuple(event.get("lr", ())),
+        settings=tuple(event.get("settings", ())),
         zeros=tuple(map(int, event.get("zeros", ()))),
     )
 

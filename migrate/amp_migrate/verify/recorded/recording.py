@@ -50,7 +50,7 @@ class Step:
         autocast: autocast was on when the step was made.
         past_scaler: its loss was scaled, and it did not go through the scaler.
         zeroed: calls that zeroed gradients since the step before; None where they were not counted.
-        learning_rates: of the optimizer's groups, where they are numbers.
+        settings: what each of the optimizer's groups holds beside parameters, as learning rate, by name.
         zeros: elements of each parameter's gradient that are zero, -1 for one without; empty for a step that was not
             looked at so closely.
     """
@@ -67,7 +67,7 @@ class Step:
     autocast: bool = False
     past_scaler: bool = False
     zeroed: int | None = None
-    learning_rates: tuple[float, ...] = ()
+    settings: tuple[Mapping[str, Any], ...] = ()
     zeros: tuple[int, ...] = ()
 
 

@@ -75,7 +75,7 @@ def test_what_is_typical_of_tensors_does_not_depend_on_the_largest(result: Resul
 @pytest.mark.parametrize(
     ("change", "what", "where", "values"),
     [
-        ({"learning_rates": (0.05,)}, "setting", "learning rate of optimizer step 3", ("0.1", "0.05")),
+        ({"settings": ({"lr": 0.05},)}, "setting", "learning rate of optimizer step 3", ("0.1", "0.05")),
         ({"zeroed": 0}, "zeroing", "before optimizer step 3", ("1 call of zero_grad()", "no call of zero_grad()")),
         ({"skipped": True}, "steps", "optimizer step 3", ("optimizer 0", "optimizer 0, skipped")),
     ],
@@ -83,7 +83,7 @@ def test_what_is_typical_of_tensors_does_not_depend_on_the_largest(result: Resul
 def test_what_a_step_was_told_differs_or_does_not(
     result: Result, make_trace: Make, change: dict[str, object], what: str, where: str, values: tuple[str, str]
 ) -> None:
-    told = tuple(replace(step, learning_rates=(0.1,), zeroed=1) for step in make_trace().steps)
+    told = tuple(replace(step, settings=({"lr": 0.1},), zeroed=1) for step in make_trace().steps)
     ours, theirs = make_trace(steps=told), make_trace(steps=changed(told, 3, **change))
     assert only(result(ours), result(theirs)) == Difference(what, where, values, None, 3)
 
@@ -227,7 +227,7 @@ def test_files_are_compared_by_names_without_dates_and_process_ids(result: Resul
 
 def test_the_earliest_difference_comes_first(result: Result, make_trace: Make) -> None:
     losses = [loss * (1.1 if index > 4 else 1.0) for index, loss in enumerate(make_trace().losses)]
-    told = tuple(replace(step, learning_rates=(0.1,)) for step in make_trace().steps)
+    told = tuple(replace(step, settings=({"lr": 0.1},)) for step in make_trace().steps)
     ours = make_trace(steps=told)
-    theirs = make_trace(losses, steps=changed(told, 4, learning_rates=(0.2,)))
+    theirs = make_trace(losses, steps=changed(told, 4, settings=({"lr": 0.2},)))
     assert program.differences(result(ours), result(theirs))[0].what == "setting"

@@ -142,13 +142,29 @@ def _step(x: Step, y: Step, *, first: bool) -> Difference | None:
     if (x.optimizer, x.skipped) != (y.optimizer, y.skipped):
         words = _both(lambda step: f"optimizer {step.optimizer}{', skipped' if step.skipped else ''}", x, y)
         return Difference("steps", place, words, None, x.index)
-    if x.learning_rates != y.learning_rates and len(x.learning_rates) == len(y.learning_rates):
-        rates = _both(lambda step: ", ".join(f"{rate:.9g}" for rate in step.learning_rates), x, y)
-        return Difference("setting", f"learning rate of {place}", rates, None, x.index)
+    if x.settings != y.settings:
+        theirs = dict(settings(y))
+        for where, value in settings(x):
+            if not _same(theirs.get(where, value), value):
+                return Difference("setting", f"{where} of {place}", _both(say, value, theirs[where]), None, x.index)
     if not first and None not in (x.zeroed, y.zeroed) and bool(x.zeroed) != bool(y.zeroed):
         calls = _both(lambda step: f"{step.zeroed or 'no'} call of zero_grad()", x, y)
         return Difference("zeroing", f"before {place}", calls, None, x.index)
     return None
+
+
+def settings(step: Step) -> Iterator[tuple[str, Any]]:
+    """What the optimizer of a step holds beside parameters, in words, but what only chooses an implementation."""
+    for index, group in enumerate(step.settings):
+        for key, value in group.items():
+            if key not in _IMPLEMENTATION:
+                name = "learning rate" if key == "lr" else key
+                yield f"{name}, group {index}," if len(step.settings) > 1 else name, value
+
+
+def say(value: Any) -> str:
+    """A setting, with as many digits as tell it from the next."""
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
 def _clips(a: Trace, b: Trace) -> Iterator[Difference]:
@@ -311,8 +327,8 @@ def _line(what: str, where: str, line: Line) -> Difference:
     return Difference(what, where, line.texts, line.size, _LAST)
 
 
-def _same(x: float, y: float) -> bool:
-    return x == y or (x != x and y != y)
+def _same(x: Any, y: Any) -> bool:
+    return bool(x == y or (x != x and y != y))
 
 
 def _apart(x: float, y: float) -> float:

@@ -14,6 +14,7 @@ from ..progress import Attempt, Progress, is_looked_at, is_sampled
 from .norms import Norms
 from .scaler import found_inf
 
+_PLAIN = (bool, int, float, str)
 _SOME_TIME = 10**6  # steps between two growths of a loss scale that is never to grow
 
 
@@ -26,6 +27,7 @@ class StepRecorder:
         self._fields: dict[str, Any] = {}
         self._by_hand: Any = None  # what stands for an optimizer, while the script makes a step itself
         self._seen: set[int] = set()  # optimizers whose parameters were looked at
+        self._told: dict[int, list[dict[str, Any]]] = {}  # what each optimizer's groups held at its last attempt
         self._withheld: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._ordinals = itertools.count()
         self._scalers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -66,7 +68,7 @@ class StepRecorder:
             "past_scaler": progress.loss_scaled and not scaled,
             "zeroed": progress.zeroed,
             **self._zeros(attempt, optimizer),
-            "lr": [group["lr"] for group in optimizer.param_groups if type(group.get("lr")) in (int, float)],
+            **self._settings(attempt, optimizer),
         }
         progress.zeroed = 0
         if scaled:
@@ -123,6 +125,14 @@ class StepRecorder:
         gradients = [parameter.grad for parameter in _parameters(optimizer)]
         return {"zeros": [-1.0 if g is None or g.layout is not torch.strided else (g == 0).sum() for g in gradients]}
 
+    def _settings(self, attempt: Attempt, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+        """What the groups hold beside tensors, which would be waited for; nothing where that stays as it was."""
+        now = [{key: each for key, each in group.items() if _is_plain(each)} for group in optimizer.param_groups]
+        if now == self._told.get(attempt.optimizer):
+            return {}
+        self._told[attempt.optimizer] = now
+        return {"settings": now}
+
     def _look(self, attempt: Attempt, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         """What the parameters are; nothing where they are not looked at: what was seen last holds."""
         first = attempt.optimizer not in self._seen
@@ -167,6 +177,10 @@ class StepRecorder:
             if parameter.grad is not None:
                 self._withheld.append((parameter, parameter.grad))
                 parameter.grad = None
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, _PLAIN) or (type(value) is tuple and all(isinstance(each, _PLAIN) for each in value))
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
