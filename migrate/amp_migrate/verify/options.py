@@ -172,7 +172,7 @@ RUNNING = together(
         "--fork/--no-fork",
         default=None,
         help="Fork runs from one process that has imported torch, or start each afresh; "
-        "by default they are forked where a CPU stands in for the GPU.",
+        "by default they are forked on Linux.",
     ),
     click.option("--work", metavar="DIR", help="Keep every run's logs and traces in this new folder."),
 )

@@ -158,36 +158,18 @@ def test_the_working_folder_is_copied_where_it_is_small_or_it_is_asked_for(
     assert setup.jobs == 1 or copied
 
 
-@pytest.mark.parametrize(
-    ("device", "platform", "gpu", "expected"),
-    [
-        ("auto", "linux", False, True),
-        ("auto", "linux", True, False),
-        ("cpu", "linux", True, True),
-        ("cpu", "darwin", False, False),
-    ],
-)
-def test_runs_can_be_forked_where_no_gpu_is_used(
-    monkeypatch: pytest.MonkeyPatch, device: str, platform: str, gpu: bool, expected: bool
-) -> None:
-    monkeypatch.setattr("sys.platform", platform)
-    monkeypatch.setattr(Path, "exists", lambda path: gpu)
-    assert forks.possible(device) is expected
-
-
 @pytest.mark.torch
 def test_runs_are_forked_where_they_can_be_or_must_and_never_by_a_launcher(
     verify: Verify, make_evidence: MakeEvidence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forks, "possible", lambda device: device == "cpu")
-
     def forked(*options: str) -> bool:
         return verify(make_evidence(), *options).pool.setup.forked
 
-    assert forked("--device", "cpu")
-    assert not forked("--device", "cuda")
-    assert forked("--device", "cuda", "--fork")
-    assert not forked("--device", "cpu", "--no-fork")
+    for platform in ("darwin", "linux"):
+        monkeypatch.setattr(forks, "possible", lambda platform=platform: platform == "linux")
+        assert forked("--device", "cuda") is (platform == "linux")
+        assert forked("--fork")
+        assert not forked("--no-fork")
     assert not forked("--device", "cpu", "--launch", "env")
 
 

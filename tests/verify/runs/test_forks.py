@@ -9,13 +9,14 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+import torch
 from amp_migrate.verify.recorder.spec import RecorderSpec
 from amp_migrate.verify.runs import prepare
 from amp_migrate.verify.runs.forks import Forks, possible
 from amp_migrate.verify.runs.kinds import Arm, Run
 from amp_migrate.verify.runs.process import Launch, environment, execute
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not possible("cpu"), reason="forks are of Linux")]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not possible(), reason="forks are of Linux")]
 SCRIPT = """
 import os, time
 server = os.getppid()
@@ -66,4 +67,32 @@ def test_where_the_server_has_ended_nobody_waits_for_it(tmp_path: Path) -> None:
     for number in range(3):
         with pytest.raises(ChildProcessError, match="use --no-fork"):
             run(script, tmp_path / f"{number}", forks)
+    forks.close()
+
+
+@pytest.mark.parametrize(
+    ("turned", "forked"),
+    [
+        ("", True),
+        ("import torch\ntorch.cuda._is_in_bad_fork = lambda: True\n", False),
+        (
+            "import torch\ngetattr(torch._C, '_cuda_getDeviceCount', lambda: None)()\n",
+            not hasattr(torch._C, "_cuda_getDeviceCount"),  # counted where PyTorch has CUDA, though no GPU may be there
+        ),
+        ("import os\nos.readlink = lambda path: '/dev/nvidiactl'\n", False),
+    ],
+    ids=["nothing", "a fork is told", "devices were counted", "the driver's file is open"],
+)
+def test_where_the_server_has_turned_to_a_gpu_runs_are_started_afresh(
+    tmp_path: Path, turned: str, *, forked: bool
+) -> None:
+    """A stand-in for what an import may do where a GPU is."""
+    script, first = tmp_path / "script.py", tmp_path / "first"
+    script.write_text("import os\nprint(os.getppid())\n")
+    first.mkdir()
+    (first / "sitecustomize.py").write_text(turned)
+    forks = Forks(sys.executable, 1, {**environment(os.environ, threads=1), "PYTHONPATH": str(first)})
+    for number in range(2):
+        (above,) = run(script, tmp_path / f"{number}", forks)
+        assert (int(above) != os.getpid()) is forked
     forks.close()

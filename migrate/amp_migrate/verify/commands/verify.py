@@ -141,7 +141,7 @@ def setup_of(request: Running, scripts: dict[Arm, Target], folder: Path, **field
     if request.launch is None:  # what a launcher starts may be another interpreter
         prepare.require_torch(python)
     isolated = request.isolate == "always" or (request.isolate == "auto" and folders.copyable(cwd))
-    forked = forks.possible(request.device) if request.fork is None else request.fork
+    forked = forks.possible() if request.fork is None else request.fork
     return Setup(
         scripts=scripts,
         arguments=request.arguments,

@@ -1,4 +1,4 @@
-"""Runs that are forked from a process that has torch imported, where nothing about that could matter to them."""
+"""Runs that are forked from a process that has torch imported, and has used no GPU: each run turns to it itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from io import FileIO
 from pathlib import Path
 from queue import SimpleQueue
 
-from amp_migrate.verify.runs.process import Launch, Process
+from amp_migrate.verify.runs.process import Launch, Process, start
 
 _SERVER = Path(__file__).parents[1] / "recorder" / "process" / "server.py"
 _ENDED = "the process that starts the runs has ended; use --no-fork"
@@ -50,7 +50,10 @@ class Forks:
         self.close = weakref.finalize(self, _close, started, channels)
 
     def start(self, launch: Launch, environment: Mapping[str, str]) -> Process:
-        """Start a run in an idle server. Raises ChildProcessError where the server has ended."""
+        """Start a run in an idle server, or a fresh interpreter where no fork of it could use a GPU.
+
+        Raises ChildProcessError where the server has ended.
+        """
         server = self._idle.get()
         order = {
             "command": launch.command,
@@ -61,10 +64,14 @@ class Forks:
         }
         try:
             server.write(json.dumps(order).encode() + b"\n")
-            return _Fork(server, self._idle)
+            forked = _Fork(server, self._idle)
         except OSError as error:
             self._idle.put(server)  # who comes next is to hear of it, not to wait
             raise ChildProcessError(_ENDED) from error
+        if forked.pid:
+            return forked
+        self._idle.put(server)
+        return start(launch, environment)
 
 
 class _Fork:
@@ -104,6 +111,6 @@ def _close(server: subprocess.Popen[bytes], channels: list[FileIO]) -> None:
     server.wait()
 
 
-def possible(device: str) -> bool:
-    """Whether runs can be forked: on Linux, and where no GPU is used, whose state would not survive a fork."""
-    return sys.platform == "linux" and (device == "cpu" or not Path("/dev/nvidiactl").exists())
+def possible() -> bool:
+    """Whether runs can be forked: on Linux."""
+    return sys.platform == "linux"

@@ -3,7 +3,8 @@
 Run as a program, with its parent's process id and the descriptors of sockets. It forks into a server for each socket,
 so that torch and the recorder are imported once for all. A server reads one JSON object per line: `command`, `cwd`,
 `environment`, `stdout`, `stderr`. It answers each with two lines: the run's process id, and its exit status, negative
-for a signal. It computes nothing before it forks, so that no thread and no random number is shared.
+for a signal. It computes nothing before it forks, so that no thread and no random number is shared. Nor does it turn to
+a GPU, whose driver no fork could use afterwards; where it has, as by what torch imports, each order is answered by a 0.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 _PR_SET_PDEATHSIG = 1
+_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/dxg")  # of NVIDIA's driver, AMD's, and Windows' for Linux
 _BOOTSTRAP = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bootstrap", "sitecustomize.py")
 
 
@@ -53,8 +55,12 @@ def _own(channels: list[int]) -> int:
 def _serve(channel: int) -> dict[str, Any]:
     """Fork for every order; returns, in each child, its own."""
     server = os.getpid()
+    leaves_devices = _leaves_devices()
     orders = os.fdopen(channel, "rb")
     for line in orders:
+        if not leaves_devices:
+            _answer(channel, 0)
+            continue
         order: dict[str, Any] = json.loads(line)
         child = os.fork()
         if child == 0:
@@ -66,6 +72,23 @@ def _serve(channel: int) -> dict[str, Any]:
         _answer(channel, child)
         _answer(channel, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     sys.exit()
+
+
+def _leaves_devices() -> bool:
+    """Whether a fork of this process could use a GPU: nothing here has turned to one, be it to count them.
+
+    The driver keeps its files open; what PyTorch has asked for itself, it lets a fork know.
+    """
+    opened = (f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd"))
+    if any(os.readlink(each).startswith(_DEVICES) for each in opened if os.path.lexists(each)):
+        return False
+    cuda: Any = sys.modules.get("torch.cuda")
+    if cuda is None:
+        return True
+    child = os.fork()
+    if child == 0:
+        os._exit(cuda._is_in_bad_fork())
+    return os.waitpid(child, 0)[1] == 0
 
 
 def _answer(channel: int, number: int) -> None:
