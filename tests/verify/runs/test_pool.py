@@ -1,10 +1,11 @@
-"""What each run is started with, how many run at a time, and what is left of them; nothing is started here."""
+"""What each run is started with, how many run at a time, and what is left of them; no script is started here."""
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,28 @@ def test_a_run_is_made_once(setup: Setup, machine: Machine) -> None:
     assert sorted(told, key=lambda run: run.name) == [kinds.MIGRATED, kinds.MIGRATED_OFF, kinds.ORIGINAL]
     assert list(pool.results) == [kinds.ORIGINAL, kinds.MIGRATED, kinds.MIGRATED_OFF]
     assert pool.forks is None
+
+
+def test_a_run_that_is_about_to_start_when_another_fails_is_ended_with_the_others(setup: Setup) -> None:
+    starting, started = threading.Event(), []
+
+    class Late:
+        def start(self, launch: Launch, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+            if "old.py" in launch.command[1]:
+                assert starting.wait(20)
+                raise ChildProcessError("the server has ended")
+            starting.set()
+            time.sleep(0.5)  # as the first start does, which waits for torch to be imported
+            started.append(subprocess.Popen(["sleep", "60"], start_new_session=True))
+            return started[0]
+
+    forks: Any = Late()
+    pool = Pool(setup, lambda result: None, forks=forks)
+    began = time.monotonic()
+    with pytest.raises(ChildProcessError):
+        pool.make([kinds.ORIGINAL, kinds.MIGRATED])
+    assert started[0].poll() is not None
+    assert time.monotonic() - began < 30
 
 
 @pytest.mark.parametrize(("timing", "most"), [(False, 2), (True, 1)])

@@ -50,12 +50,14 @@ class Pool:
     cache: Cache | None = None
     running: Running = _unseen
     _live: set[Process] = field(default_factory=set)
+    _stopped: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def make(self, runs: Iterable[Run]) -> None:
         """Make the runs that have not been made, `jobs` at a time; those that are timed, one by one."""
         wanted = [run for run in dict.fromkeys(runs) if run not in self.results]
         timed = any(run.timing for run in wanted)
+        self._stopped = False
         if self.setup.forked and wanted and self.forks is None:
             base = environment(os.environ, self.threads)
             self.forks = Forks(self.setup.python, self.setup.jobs, base)
@@ -76,8 +78,9 @@ class Pool:
             self.setup = replace(self.setup, steps=steps, seconds=0.0)
 
     def _stop(self) -> None:
-        """End every process that is still running."""
+        """End every process that is still running, and each that is about to."""
         with self._lock:
+            self._stopped = True
             live = tuple(self._live)
         for process in live:
             end_group(process)
@@ -86,7 +89,10 @@ class Pool:
     def _watch(self, process: Process) -> Iterator[None]:
         with self._lock:
             self._live.add(process)
+            stopped = self._stopped
         try:
+            if stopped:
+                end_group(process)
             yield
         finally:
             with self._lock:
