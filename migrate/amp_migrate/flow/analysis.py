@@ -54,7 +54,7 @@ from amp_migrate.flow.python.expressions import evaluate
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.python.statements import execute, under
 from amp_migrate.flow.pytorch import PyTorch
-from amp_migrate.flow.source import FUNCTIONS, Code, Module, Site, read_module, site_of
+from amp_migrate.flow.source import FUNCTIONS, Code, Module, read_module, site_of
 from amp_migrate.flow.task import NONE, Task
 
 # A function that is called with more sets of arguments than this is interpreted once for all further ones together.
@@ -145,7 +145,6 @@ class Analysis:
         self.tables: dict[Obj, dict[Task, None]] = {}
         self._put_in_elsewhere: set[Obj] = set()
         self.lineages: dict[tuple[Task, Atom], list[Atom]] = {}
-        self.cached_casts: dict[tuple[Atom, Site], None] = {}
         self._escaped: dict[Func, None] = {}
         self.managers: dict[Obj, dict[Atom, Arguments]] = {}
         self.modules: dict[str, Module | None] = {}

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from amp_migrate.flow.domain.atoms import UNBOUND, Atom, Value, join, one, widened
 from amp_migrate.flow.domain.contexts import Context
+from amp_migrate.flow.domain.kept_casts import KeptCast
 from amp_migrate.flow.domain.machine import Worlds, joined
 
 Cell: TypeAlias = "tuple[Atom, str]"
@@ -19,7 +20,7 @@ class State:
         cells: attributes and elements whose value here is known better than the heap knows it.
         context: what is switched on.
         worlds: the ways that lead here.
-        casts: the leaves whose casts autocast may have kept without a gradient.
+        casts: those of leaves that autocast may have kept without a gradient.
     """
 
     __slots__ = ("casts", "cells", "context", "names", "worlds")
@@ -30,7 +31,7 @@ class State:
         cells: dict[Cell, Value],
         context: Context,
         worlds: Worlds,
-        casts: frozenset[Atom] = frozenset(),
+        casts: frozenset[KeptCast] = frozenset(),
     ) -> None:
         self.names, self.cells, self.context, self.worlds, self.casts = names, cells, context, worlds, casts
 

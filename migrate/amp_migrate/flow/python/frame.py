@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from amp_migrate.flow.domain.atoms import NEVER, UNBOUND, Atom, FileModule, FrameRef, Value, join, untold
+from amp_migrate.flow.domain.kept_casts import Turn
 from amp_migrate.flow.domain.machine import GIVEN, GUESSED, Worlds, assuming, changed, forgetting
 from amp_migrate.flow.domain.state import Cell, State, meet
 from amp_migrate.flow.source import Code, Module, Site, site_of
@@ -34,6 +35,7 @@ class Frame:
         raising: for each `try` around, nearest last, the state at every place so far that may raise in it.
         is_dead: whether the expression at hand has called what never returns.
         telling: the names in tests that tell from what a tensor is computed.
+        turns: the layers that are taken one after the other where the code is, of the innermost list last.
     """
 
     def __init__(self, analysis: Analysis, module: Module, task: Task, state: State) -> None:
@@ -52,6 +54,7 @@ class Frame:
         self.depth = 0
         self.is_dead = False
         self.telling: set[str] = set()
+        self.turns: list[Turn] = []
         self.is_recorded = module.file in analysis.focus
         self.keeps_values = analysis.keeps_all or self.is_recorded
         self.on_yield: list[object] = []

@@ -16,6 +16,7 @@ from amp_migrate.flow.domain.atoms import (
     FileModule,
     Obj,
     Opaque,
+    Part,
     Value,
     join,
     join_all,
@@ -26,6 +27,7 @@ from amp_migrate.flow.domain.atoms import (
 )
 from amp_migrate.flow.domain.contexts import Context
 from amp_migrate.flow.domain.dtypes import DTYPES
+from amp_migrate.flow.domain.kept_casts import Turn
 from amp_migrate.flow.domain.machine import World, changed, one_way
 from amp_migrate.flow.domain.state import State, meet
 from amp_migrate.flow.domain.tensor import FLOWS, LOW, SOME_TENSOR, Tensor, told_apart
@@ -185,6 +187,7 @@ def _loop(frame: Frame, node: ast.For | ast.AsyncFor | ast.While) -> None:
         if few := in_turn(frame, source, node, node.body):
             _one_after_another(frame, node, few)
             return
+    turn = None if isinstance(node, ast.While) else frame.analysis.pytorch.turn_of_loop(frame, node)
     entry = frame.now.copy()
     before: State | None = None
     head: State | None = frame.now
@@ -210,10 +213,12 @@ def _loop(frame: Frame, node: ast.For | ast.AsyncFor | ast.While) -> None:
             given, rest = containers.sequence(frame, source, node.iter)
             items = join_all((*given, rest))
             assign(frame, node.target, items, node.iter)
-            execute(frame, node.body)
+            _one_round(frame, node.body, turn, entry)
             frame.loops.pop()
             back = meet(frame.state, loop.continues)
             leaving = head.copy()
+            if loop.breaks is not None:
+                loop.breaks.casts |= head.casts
         behind = None if back is None else _come_round(back)
         if leaving is not None:
             leaving = _having_run(frame, leaving, behind, node, entry, loop.breaks)
@@ -234,6 +239,23 @@ def _loop(frame: Frame, node: ast.For | ast.AsyncFor | ast.While) -> None:
     if node.orelse:
         execute(frame, node.orelse)
     frame.state = meet(frame.state, loop.breaks)
+
+
+def _one_round(frame: Frame, body: list[ast.stmt], turn: Turn | None, entry: State) -> None:
+    """Go once through the body of a loop: with a layer of which no round before has cast a weight, if it takes those.
+
+    Args:
+        entry: the state before the loop.
+    """
+    if turn is None:
+        execute(frame, body)
+        return
+    state = frame.now
+    others = (each for each in state.casts if not (isinstance(each.leaf, Part) and each.leaf.owner in turn.owners))
+    state.casts = entry.casts.union(others)
+    frame.turns.append(turn)
+    execute(frame, body)
+    frame.turns.pop()
 
 
 def _one_after_another(frame: Frame, node: ast.For | ast.AsyncFor, items: list[Value]) -> None:

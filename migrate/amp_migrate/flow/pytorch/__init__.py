@@ -36,6 +36,7 @@ from amp_migrate.flow.domain.atoms import (
 )
 from amp_migrate.flow.domain.contexts import OFF, Context
 from amp_migrate.flow.domain.dtypes import PRECISIONS
+from amp_migrate.flow.domain.kept_casts import Turn
 from amp_migrate.flow.domain.machine import Machine, Worlds, made_key
 from amp_migrate.flow.domain.tensor import (
     ANYWHERE,
@@ -75,6 +76,7 @@ from amp_migrate.flow.pytorch import (
     tensors,
     unread,
     variances,
+    weight_casts,
 )
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
@@ -342,7 +344,15 @@ class PyTorch:
 
     def cast_weight(self, frame: Frame, leaf: Atom, recorded: int, site: Site) -> None:
         """Autocast casts a weight."""
-        modules.cast_weight(frame, leaf, recorded, site)
+        weight_casts.cast_weight(frame, leaf, recorded, site)
+
+    def turn_of_loop(self, frame: Frame, node: ast.For | ast.AsyncFor) -> Turn | None:
+        """The layers that a loop takes one after the other."""
+        return weight_casts.turn_of_loop(frame, node)
+
+    def leaves_of(self, frame: Frame, atom: Atom) -> frozenset[Atom]:
+        """The leaves of gradients that the parameters of a module are."""
+        return modules.leaves(frame, atom)
 
     def attribute_stored(self, frame: Frame, owner: Atom, name: str, value: Value, node: ast.AST) -> None:
         """An object's attribute gets a value; what it was is asked, and so depended on, only where that matters."""
@@ -494,14 +504,14 @@ class PyTorch:
                 frame, Opaque(callee.path[:-1]), str(callee.path[-1])[1:], callee, args, node
             )
             if self._has_weights(frame, callee, _RUN):
-                modules.cast_of_unknown(frame, callee, node)
+                weight_casts.cast_of_unknown(frame, callee, node)
             kind = callee.path[0] if len(callee.path) == 2 else None
             return join(found, self._made_out_of_sight(frame, kind, node)) if isinstance(kind, Class) else found
         self._out_of_sight(frame, args, node)
         is_module = self.is_like_module(frame, callee)
         if not is_module and self._has_weights(frame, callee, _KEPT):
             self._ask(callee.path, _RUN)
-            modules.cast_of_unknown(frame, callee, node)
+            weight_casts.cast_of_unknown(frame, callee, node)
         return modules.unknown_result(frame, one(callee), args, node, is_module=is_module)
 
     def _has_weights(self, frame: Frame, unknown: Opaque, seen: str) -> bool:

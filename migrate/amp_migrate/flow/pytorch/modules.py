@@ -58,7 +58,7 @@ from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.classes import external_bases
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.flow.pytorch import gradients, unread
+from amp_migrate.flow.pytorch import gradients, unread, weight_casts
 from amp_migrate.flow.pytorch.operators import halved, operate
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
@@ -81,7 +81,6 @@ _PARAMETERS = frozenset("parameters named_parameters".split())
 _BUFFERS = frozenset("buffers named_buffers".split())
 _INSIDE = frozenset("modules named_modules children named_children".split())
 OF_EVERY_MODULE = _HANDS_BACK | _PARAMETERS | _BUFFERS | _INSIDE | {"zero_grad", "state_dict", "load_state_dict"}
-AS_CALLER = 0
 HOOKS = "<hooks>"
 DTYPE, PLACE, FROZEN = "<dtype>", "<place>", "<frozen>"
 
@@ -335,6 +334,17 @@ def _transformed(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Va
 
 
 def _chain(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
+    """A chain of modules, be it a part of another one."""
+    turn = weight_casts.turn_of_chain(frame, owner, node)
+    if turn is None:
+        return _one_after_another(frame, owner, args, node)
+    frame.turns.append(turn)
+    result = _one_after_another(frame, owner, args, node)
+    frame.turns.pop()
+    return result
+
+
+def _one_after_another(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
     """A chain of modules, one after the other; of an unknown number, each may come after each."""
     value = args.get(0, "input") or UNKNOWN
     names = frame.analysis.heap.names(owner, frame.task)
@@ -477,16 +487,9 @@ def unknown_result(
     )
     for module in callee if is_module else ():
         if isinstance(module, Obj) or (isinstance(module, Opaque) and module.path):
-            cast_of_unknown(frame, module, node)
+            weight_casts.cast_of_unknown(frame, module, node)
     # What gets tensors computes with them; else it may make what computes.
     return one(Opaque((frame.site(node), "()"), tensor, "", is_chosen and not given))
-
-
-def cast_of_unknown(frame: Frame, module: Atom, node: ast.AST) -> None:
-    """Autocast casts the weights of what nobody looks into."""
-    context = frame.now.context
-    if context.cuda.may_be_on and context.cuda.cache & ON:
-        cast_weight(frame, Part(module, "*"), context.gradients, frame.site(node))
 
 
 def depending_on(frame: Frame, result: Value, owner: Atom) -> Value:
@@ -498,26 +501,6 @@ def depending_on(frame: Frame, result: Value, owner: Atom) -> Value:
         else each
         for each in result
     )
-
-
-def cast_weight(frame: Frame, leaf: Atom, recorded: int, site: Site) -> None:
-    """Autocast casts a weight, and keeps the cast until the outermost region ends.
-
-    Args:
-        recorded: whether gradients may be recorded, may not be, as bits.
-    """
-    state = frame.now
-    outermost = state.context.cuda.outermost
-    if recorded & ON:
-        if gradients.overlap(state.casts, frozenset({leaf})):
-            frame.analysis.cached_casts.setdefault((leaf, site), None)
-            frame.analysis.event(frame, Act.WEIGHT_CAST, ast.expr(), site=site, leaves=frozenset({leaf}))
-    else:
-        state.casts |= {leaf}
-    if outermost & frame.task.context.cuda.outermost:
-        # What is run for callers of both kinds records gradients for those that do.
-        own = AS_CALLER if recorded == frame.task.context.gradients else recorded
-        frame.task.casts[leaf, own, site] = None
 
 
 # Attributes and methods

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from amp_migrate.flow.domain.atoms import Const, Value, tensor_of
+from amp_migrate.flow.domain.atoms import NEVER, Const, Value, tensor_of
 from amp_migrate.flow.domain.contexts import OFF
 from amp_migrate.flow.domain.tensor import BF16, BOUNDED, F16, HUGE, LOW, SWITCHED, Tensor
 from amp_migrate.flow.events import A_LARGE_NUMBER, A_LONG_SUM, TOO_LARGE, Act
@@ -27,7 +27,7 @@ _FILLING = frozenset("masked_fill full_like new_full fill where neg negative cat
 
 def is_too_large(value: Value | None) -> bool:
     """Whether a value is a number, whichever, that float16 does not have. It has infinities."""
-    numbers = [each.value if isinstance(each, Const) and each.kind in ("int", "float") else 0 for each in value or ()]
+    numbers = _numbers(value or NEVER)
     return bool(numbers) and all(LARGEST < abs(each) < float("inf") for each in numbers)
 
 
@@ -68,14 +68,16 @@ def scaled_up(frame: Frame, name: str, operands: Sequence[Value], precision: int
     """Note where something that a region has made low gets so large that half precision is too coarse for it.
 
     A sum with a large number is rounded to steps of its size; of a product the steps grow with it, but float16 ends.
+    `(1 - mask) * -10000` is a penalty, for what a mask leaves out, and half precision has it exactly.
     """
     tensors = [each for each in map(tensor_of, operands) if each is not None]
     if len(tensors) != 1 or len(operands) != 2 or not (tensors[0].regions and precision & LOW):
         return
-    number = _size(next(each for each in operands if tensor_of(each) is None))
+    numbers = _numbers(next(each for each in operands if tensor_of(each) is None))
+    number = min(map(abs, numbers), default=0.0)
     if name in _QUOTIENTS and tensor_of(operands[0]) is not None:
         number = 1 / number if number else 0.0
-    is_product = name in _PRODUCTS or name in _QUOTIENTS
+    is_product = name in (*_PRODUCTS, *_QUOTIENTS) and any(each > 0 for each in numbers)
     is_coarse = name in _SUMS or (is_product and bool(precision & F16) and not tensors[0].tags & BOUNDED)
     if is_coarse and _WHOLE <= number <= LARGEST:
         is_sure = _is_low(tensors[0], precision)
@@ -108,7 +110,6 @@ def _is_low(tensor: Tensor, precision: int) -> bool:
     return not precision & ~LOW or bool(tensor.tags & SWITCHED)
 
 
-def _size(value: Value) -> float:
-    """The least size of the numbers that a value may be; 0 where it may be something else."""
-    numbers = [each.value if isinstance(each, Const) and each.kind in ("int", "float") else 0 for each in value]
-    return float(min(map(abs, numbers), default=0))
+def _numbers(value: Value) -> list[float]:
+    """The numbers that a value may be, with 0 for something else."""
+    return [each.value if isinstance(each, Const) and each.kind in ("int", "float") else 0 for each in value]

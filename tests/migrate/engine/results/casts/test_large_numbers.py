@@ -58,7 +58,9 @@ def test_two_statements_that_make_it_large_need_one_cast(rewrites: Check) -> Non
     )
 
 
-@pytest.mark.parametrize("size", ["out * 1000 + 20", "torch.sigmoid(out) * 10000", "x * 3.2e4 + 2.9e4", "out / 1e-2"])
+@pytest.mark.parametrize(
+    "size", ["out * 1000 + 20", "torch.sigmoid(out) * 10000", "x * 3.2e4 + 2.9e4", "out / 1e-2", "out * -1e4"]
+)
 def test_what_half_precision_holds_stays_low(rewrites: Check, size: str) -> None:
     rewrites(
         f"""

@@ -1,0 +1,50 @@
+"""Casts of weights that autocast keeps, and which of them may be of one weight that is taken from a list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from amp_migrate.flow.domain.atoms import Atom
+from amp_migrate.flow.source import Code
+
+
+class Portion(NamedTuple):
+    """A part of a list, as the text of a function has it: `layers[lower:upper]`, with nothing for no bound."""
+
+    code: Code
+    of: str
+    lower: str
+    upper: str
+
+    def excludes(self, other: Portion) -> bool:
+        """Whether nothing in one of two parts is in the other."""
+        is_one_list = (self.code, self.of) == (other.code, other.of)
+        return is_one_list and (_ends_at(self.upper, other.lower) or _ends_at(other.upper, self.lower))
+
+
+def _ends_at(upper: str, lower: str) -> bool:
+    """Whether a part with an upper bound ends where one with a lower bound begins, or before."""
+    if upper.isdigit() and lower.isdigit():
+        return int(upper) <= int(lower)
+    return bool(upper) and upper == lower
+
+
+class KeptCast(NamedTuple):
+    """The cast of a leaf, and the part of a list that its owner is in, where that is known."""
+
+    leaf: Atom
+    portion: Portion | None = None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What takes the elements of a list one after the other, each of them once.
+
+    Attributes:
+        owners: what has the weights in them.
+        portion: the part of the list that they are.
+    """
+
+    owners: frozenset[Atom]
+    portion: Portion | None = None

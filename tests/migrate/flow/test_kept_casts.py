@@ -1,0 +1,139 @@
+"""Casts that a region keeps of layers that a list holds: each of them is taken once, or some are taken twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from textwrap import indent
+from typing import Any
+
+import pytest
+from amp_migrate.flow.events import Act
+
+from .moved_texts import migrated
+
+Tell = Callable[..., Any]
+LAYERS = ("nn.Linear(8, 8) for _ in range(12)", "Block() for _ in range(12)", "nn.Linear(8, 8), Block(), Block()")
+NET = """\
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.a(x)
+
+
+class Net(nn.Module):
+    def __init__(self, frozen):
+        super().__init__()
+        self.frozen = frozen
+        self.layers = {made}
+
+    def forward(self, x):
+{body}
+        return x
+
+
+model = Net(3).cuda()
+out = model(torch.randn(4, 8).cuda())  # region
+"""
+ONE_LOOP = """
+for i, layer in enumerate(self.layers):
+    if i < self.frozen:
+        with torch.no_grad():
+            x = layer(x)
+    else:
+        x = layer(x)
+"""
+BY_INDEX = """
+for i in range(len(self.layers)):
+    if i < self.frozen:
+        with torch.no_grad():
+            x = self.layers[i](x)
+        continue
+    x = self.layers[i](x)
+"""
+TWO_LOOPS = """
+with torch.no_grad():
+    for layer in self.layers[:{}]:
+        x = layer(x)
+for layer in self.layers[{}:]:
+    x = layer(x)
+"""
+TWO_RANGES = """
+with torch.no_grad():
+    for i in range(self.frozen):
+        x = self.layers[i](x)
+for i in range(self.frozen, 12):
+    x = self.layers[i](x)
+"""
+OVER_ALL = """
+for layer in self.layers:
+    x = layer(x)
+"""
+FIRST_ONE_OF_ALL = """
+for layer in self.layers:
+    with torch.no_grad():
+        y = layer(x)
+    break
+"""
+
+
+def net(body: str, layers: str, made: str = "nn.ModuleList([{}])") -> str:
+    return migrated(NET.format(made=made.format(layers), body=indent(body.strip("\n"), " " * 8)))
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+@pytest.mark.parametrize(
+    "body",
+    [
+        ONE_LOOP,
+        BY_INDEX,
+        TWO_LOOPS.format("self.frozen", "self.frozen"),
+        TWO_LOOPS.format("3", "3"),
+        TWO_LOOPS.format("2", "4"),
+        TWO_RANGES,
+        f"k = self.frozen{TWO_LOOPS.format('k', 'k')}",
+        ONE_LOOP.replace("enumerate(self.layers)", "enumerate(self.layers, 1)"),
+        ONE_LOOP.replace("i, layer in enumerate(self.layers)", "i, layer in self.layers.named_children()"),
+        ONE_LOOP.replace("(i, layer)", "(i, (layer, y))").replace(
+            "enumerate(self.layers)", "zip(range(9), self.layers)"
+        ),
+    ],
+)
+def test_of_layers_that_are_taken_once_none_is_used_with_a_cast_that_was_kept(
+    told: Tell, layers: str, body: str
+) -> None:
+    assert told(net(body, layers)).lines(Act.WEIGHT_CAST) == []
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+@pytest.mark.parametrize(
+    "body",
+    [
+        "with torch.no_grad():\n    for layer in self.layers:\n        y = layer(x)" + OVER_ALL,
+        "for layer in self.layers:\n    with torch.no_grad():\n        y = layer(x)\n    x = layer(x)",
+        "for step in range(3):" + indent(ONE_LOOP.replace("self.frozen", "step"), "    "),
+        TWO_LOOPS.format("self.frozen", ""),
+        TWO_LOOPS.format("4", "2"),
+        TWO_LOOPS.replace("\nfor", "\nself.frozen -= 1\nfor").format("self.frozen", "self.frozen"),
+        "for k in range(3):" + indent(TWO_LOOPS.format("k", "k"), "    "),
+        BY_INDEX.replace("    x = self.layers[i]", "    x = self.layers[i - 1]"),
+        TWO_RANGES.replace("range(self.frozen, 12)", "range(self.frozen - 1, 12)"),
+        FIRST_ONE_OF_ALL + OVER_ALL,
+    ],
+)
+def test_of_layers_that_are_taken_twice_some_are(told: Tell, layers: str, body: str) -> None:
+    assert told(net(body, layers)).lines(Act.WEIGHT_CAST)
+
+
+def test_one_layer_that_a_list_holds_twice_is(told: Tell) -> None:
+    text = net(ONE_LOOP, "shared, nn.Linear(8, 8), shared").replace("self.frozen = frozen", "shared = nn.Linear(8, 8)")
+    assert told(text.replace("i < self.frozen", "i < 1")).lines(Act.WEIGHT_CAST)
+
+
+def test_parts_of_a_chain_are_told_apart(told: Tell) -> None:
+    halves = "with torch.no_grad():\n    x = self.layers[:self.frozen](x)\nx = self.layers[{}:](x)"
+    first, second = (net(halves.format(each), LAYERS[1], "nn.Sequential(*[{}])") for each in ("self.frozen", ""))
+    assert told(first).lines(Act.WEIGHT_CAST) == []
+    assert told(second).lines(Act.WEIGHT_CAST)
