@@ -844,7 +844,10 @@ class Analysis:
             self.heap.write(self.class_atom(frame), f"{name}.{decorator.attr}", value)
             return frame.now.names.get(name, NEVER) or value
         found = NEVER
-        for atom in evaluate(frame, decorator):
+        mode = frame.now.context.gradients
+        made_by = evaluate(frame, decorator)
+        frame.now.context = frame.now.context.but(gradients=mode)  # what it switches, it switches where that runs
+        for atom in made_by:
             if isinstance(atom, (External, Opaque, Obj)) and not (
                 isinstance(atom, Obj) and isinstance(atom.made_of, Class)
             ):

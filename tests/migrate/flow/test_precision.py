@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from amp_migrate.flow.domain.atoms import TRUTHS, Opaque, const
-from amp_migrate.flow.domain.tensor import BF16, F16, F32, INT
+from amp_migrate.flow.domain.tensor import BF16, CUT, F16, F32, FLOWS, INT
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.questions import Questions, faults
 
@@ -666,3 +666,20 @@ def test_a_region_in_which_something_is_given_up_may_compute_anything(
         """
     ).analysis
     assert bool(Questions(found).idle_regions()) is is_idle
+
+
+@pytest.mark.parametrize(
+    ("text", "flows"),
+    [
+        ("with torch.set_grad_enabled(False):\n    y = model(x)\nz = model(x)", (CUT, FLOWS)),
+        ("with torch.set_grad_enabled(flag()):\n    y = model(x)\nz = model(x)", (CUT | FLOWS, FLOWS)),
+        ("@torch.set_grad_enabled(False)\ndef f():\n    return model(x)\n\ny = f()\nz = model(x)", (CUT, FLOWS)),
+        ("torch.set_grad_enabled(False)\ny = model(x)\ntorch.set_grad_enabled(True)\nz = model(x)", (CUT, FLOWS)),
+        ("y = model(x)\ntorch._C._set_grad_enabled(False)\nz = model(x)", (FLOWS, CUT)),
+    ],
+)
+def test_what_switches_gradients_as_it_is_made_switches_them_back_behind_its_block(
+    told: Tell, text: str, flows: tuple[int, int]
+) -> None:
+    answer = told(f"model, x = nn.Linear(2, 2), torch.rand(2, 2)\n{text}\n")
+    assert tuple(tensor.flows for name in "yz" for tensor in answer.value(name)) == flows

@@ -361,9 +361,12 @@ def _with_items(frame: Frame, node: ast.With | ast.AsyncWith, index: int) -> Non
         execute(frame, node.body)
         return
     item = node.items[index]
+    mode = frame.now.context.gradients
     managers = evaluate(frame, item.context_expr)
     if frame.is_dead:
         return
+    # `torch.set_grad_enabled` switches as soon as it is made: here, only until the `with` ends.
+    frame.now.context = frame.now.context.but(gradients=mode)
     frame.may_raise()
 
     def body(value: Value) -> None:

@@ -39,6 +39,8 @@ GRAD_MODES = {
     "torch.no_grad": OFF, "torch.inference_mode": OFF, "torch.enable_grad": ON, "torch.set_grad_enabled": 0,
     "torch.autograd.no_grad": OFF, "torch.autograd.enable_grad": ON, "torch.autograd.grad_mode.no_grad": OFF,
     "torch.autograd.set_grad_enabled": 0, "torch.autograd.inference_mode": OFF,
+    "torch.autograd.grad_mode.enable_grad": ON, "torch.autograd.grad_mode.set_grad_enabled": 0,
+    "torch.autograd.grad_mode.inference_mode": OFF, "torch._C._set_grad_enabled": 0,
 }  # fmt: skip
 CUSTOM = frozenset(
     ("torch.amp.custom_fwd", "torch.cuda.amp.custom_fwd", "torch.amp.custom_bwd", "torch.cuda.amp.custom_bwd")

@@ -21,7 +21,7 @@ from amp_migrate.pragmas import CELL
 from amp_migrate.steps.model.training_step import Island, Region
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.steps.statements.effects import Effects
-from amp_migrate.steps.statements.no_grad import is_no_grad
+from amp_migrate.steps.statements.no_grad import is_no_grad, is_switched_off
 from amp_migrate.trees.nodes import Block, Statement, blocks, find, header, nested_statements, statements, walk_own
 from amp_migrate.trees.own_calls import calls_of
 
@@ -178,11 +178,11 @@ class RegionFinder:
         return frozenset().union(*map(self.effects.writes, before))
 
     def _is_quiet_forward(self, statement: Statement) -> bool:
-        return (
-            isinstance(statement, cst.With)
-            and any(is_no_grad(self.file, item.item) for item in statement.items)
-            and any(self.runs_forward(each) for each in own_statements(statement))
-        )
+        if isinstance(statement, cst.With):
+            is_quiet = any(is_no_grad(self.file, item.item) for item in statement.items)
+        else:
+            is_quiet = not own_blocks(statement) and is_switched_off(self.file, statement)
+        return is_quiet and any(self.runs_forward(each) for each in own_statements(statement))
 
     def _close(
         self,

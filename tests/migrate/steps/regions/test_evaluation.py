@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from textwrap import indent
 from typing import Any
+
+import pytest
 
 Check = Callable[..., Any]
 
@@ -488,5 +491,74 @@ def test_method_of_a_module_that_trains_it_is_no_forward_of_an_evaluation(rewrit
               for x, y in loader:
         ~         out = model(x)
           train_and_validate(Net(), loader)
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    ("off", "on"),
+    [
+        ("torch.set_grad_enabled(False)", "torch.set_grad_enabled(True)"),
+        ("torch.set_grad_enabled(mode=False)", "torch.autograd.set_grad_enabled(True)"),
+        ("torch.set_grad_enabled(False)", "torch.set_grad_enabled(before)"),
+    ],
+)
+def test_what_stands_behind_a_switch_of_gradients_until_they_are_switched_on(
+    rewrites: Check, off: str, on: str
+) -> None:
+    rewrites(
+        f"""
+        ~ MODEL
+        ~ EPOCH
+          {off}
+          for x in samples:
+        ~     out = model(x)
+              print(out)
+          {on}
+          print(model(x))
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    "switch",
+    [
+        "torch.set_grad_enabled(flag)",
+        "if flag:\n      torch.set_grad_enabled(False)",
+        "torch.set_grad_enabled(False); torch.set_grad_enabled(flag)",
+        "switch.set_grad_enabled(False)",
+        "with torch.set_grad_enabled(False): pass",
+        "with torch.inference_mode(False):\n      print(model(x))\nprint(x)",
+        "def quiet():\n      torch.set_grad_enabled(False)",
+    ],
+)
+def test_what_does_not_switch_gradients_off_for_certain_makes_no_evaluation(rewrites: Check, switch: str) -> None:
+    block = indent(switch, " " * 10).strip()
+    rewrites(f"\n        ~ MODEL\n        ~ EPOCH\n          {block}\n          print(model(x))\n        ")
+
+
+def test_what_a_later_round_may_run_with_gradients_is_no_evaluation(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ MODEL
+        ~ EPOCH
+          torch.set_grad_enabled(False)
+          for x in samples:
+              out = model(x)
+              torch.set_grad_enabled(True)
+        """
+    )
+
+
+def test_a_forward_where_gradients_are_switched_off_shares_no_region_with_one_that_has_some(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ MODEL
+          for x in loader:
+              torch.set_grad_enabled(False)
+        ~     target = model(x)
+              torch.set_grad_enabled(True)
+        ~     loss = nn.functional.mse_loss(model(x), target)
+        ~     STEP
         """
     )
