@@ -177,7 +177,8 @@ nn.RNN(4, 4).cuda()(q)[0]; nn.LSTMCell(4, 4).cuda()(a)[0]; nn.GRUCell(4, 4).cuda
 nn.MultiheadAttention(4, 1).cuda()(q, q, q)[0];
 F.feature_dropout(n) if hasattr(F, 'feature_dropout') else F.dropout2d(n); a.bernoulli();
 torch.linalg.lstsq(a.float(), a.float())[0]; a.share_memory_() if False else a;
-a.scatter_reduce(0, i[None], a, 'sum'); a.broadcast_to(2, 4, 4); torch.special.i0(a); torch.cholesky(a.float());
+a.scatter_reduce(0, i[None], a, 'sum'); a.index_reduce(0, i, a, 'mean');
+a.broadcast_to(2, 4, 4); torch.special.i0(a); torch.cholesky(a.float());
 torch.qr(a.float())[0]; F.embedding_bag(i, a, i[:1]); F.upsample_nearest(n, scale_factor=2);
 F.upsample_bilinear(n, scale_factor=2); nn.RNN(4, 4, nonlinearity='relu').cuda()(q)[0]; a.var().sqrt();
 (a - a.mean()) / (a.std() + 1e-5); a.float() @ b.float(); (a @ b).softmax(-1) @ b; (a @ b) + b;

@@ -290,12 +290,13 @@ class Casts:
     def _stored(self, event: Event) -> Iterator[FloatCast]:
         """What is put into a buffer of another precision, which gets the buffer's."""
         node = event.node
+        buffer: ast.expr | None = None
         value: ast.expr | None = None
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            buffer, value = self._put_in(node, node.func)
+        if isinstance(node, ast.Call):
+            buffer, value = self._put_in(node)
         elif isinstance(node, ast.Subscript):
             buffer, value = node.value, self._assigned(node)
-        if value is None:
+        if buffer is None or value is None:
             return
         is_tensor = all(
             isinstance(each, Tensor) for each in self._value(buffer)
@@ -305,11 +306,17 @@ class Casts:
         if _path(buffer) and is_tensor and (self._is_low(value) or is_float32):
             yield FloatCast(site_of(event.code.file, value), ast.unparse(buffer))
 
-    def _put_in(self, call: ast.Call, func: ast.Attribute) -> tuple[ast.expr, ast.expr | None]:
-        """The tensor that a method puts something into, and what that is, if it is to be seen."""
-        place, word = table.STORES.get(func.attr.removesuffix("_"), (0, ""))
-        named = next((each.value for each in call.keywords if each.arg == word), None)
-        return func.value, call.args[place - 1] if 0 < place <= len(call.args) else named
+    def _put_in(self, call: ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
+        """The tensor that a method or function puts something into, and what that is, if they are to be seen."""
+        func = call.func
+        name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+        place, word = table.STORES.get(name.removesuffix("_"), (0, ""))
+        given = [] if any(isinstance(each, ast.Starred) for each in call.args) else call.args
+        if isinstance(func, ast.Attribute) and not any(isinstance(each, External) for each in self._value(func.value)):
+            given = [func.value, *given]
+        named = {each.arg: each.value for each in call.keywords}
+        buffer = given[0] if given else named.get("input")
+        return buffer, given[place] if 0 < place < len(given) else named.get(word)
 
     def _assigned(self, target: ast.Subscript) -> ast.expr | None:
         parent = self._statements.get(target)

@@ -84,7 +84,7 @@ RESULT: dict[str, str] = {
         avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
         max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d lp_pool1d lp_pool2d
         batch_norm instance_norm masked_fill masked_scatter index_fill index_copy index_add scatter scatter_reduce
-        scatter_add index_put clamp_min clamp_max amax amin mean nanmean std var quantile
+        index_reduce scatter_add index_put clamp_min clamp_max amax amin mean nanmean std var quantile
         zero fill copy nan_to_num real imag bernoulli normal uniform exponential random
         cumulative_trapezoid diff trace renorm linalg.inv inverse pinverse linalg.pinv cholesky
         linalg.cholesky cholesky_inverse matrix_exp
@@ -268,7 +268,7 @@ FILLED: dict[str, tuple[tuple[int, str], ...]] = {
 # What is put into a tensor, by its place behind that and by name, where it must be of the precision of the tensor.
 STORES: dict[str, tuple[int, str]] = {
     **dict.fromkeys(("scatter", "scatter_add", "scatter_reduce"), (3, "src")),
-    **dict.fromkeys(("index_add", "index_copy"), (3, "source")),
+    **dict.fromkeys(("index_add", "index_copy", "index_reduce"), (3, "source")),
     "index_put": (2, "values"), "masked_scatter": (2, "source"),
 }  # fmt: skip
 # No kernel takes these in half precision, or they raise.

@@ -102,6 +102,12 @@ for x, x2, y in loader:
             id="what is put into a buffer that takes its own type only",
         ),
         pytest.param(
+            "scores = torch.masked_scatter(scores, mask, model(x))\n",
+            "scores = torch.masked_scatter(scores, mask, model(x).to(scores.dtype))\n",
+            "scores = torch.masked_scatter(scores, mask, model(x).to(mask.dtype))\n",
+            id="what a function puts into what it gives",
+        ),
+        pytest.param(
             "MASK = -1e30\nscores = scores.masked_fill(mask, MASK)\n",
             "MASK = -1e30\nscores = scores.masked_fill(mask, max(MASK, torch.finfo(scores.dtype).min))\n",
             "MASK = -1e30\nscores = scores.masked_fill(mask, max(MASK, torch.finfo(scores.dtype).max))\n",

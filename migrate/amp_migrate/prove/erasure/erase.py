@@ -40,7 +40,8 @@ _MARKS = {SCALER: MARK, SCALE: "<scale>"}
 _PUTS = frozenset(
     (
         "scatter_ scatter_add_ scatter_reduce_ index_copy_ index_add_ index_put_ masked_scatter_ addmm_ addbmm_ "
-        "baddbmm_ addmv_ addr_ scatter scatter_add scatter_reduce index_copy index_add index_put masked_scatter"
+        "baddbmm_ addmv_ addr_ scatter scatter_add scatter_reduce index_copy index_add index_put masked_scatter "
+        "index_reduce_ index_reduce"
     ).split()
 )
 _ZERO_GRAD = {"set_grads_to_None": "set_to_none"}  # what Apex's optimizers call otherwise
@@ -206,7 +207,8 @@ class Eraser:
             return
         erased = self.expression(node.value)
         if len(node.targets) == 1:
-            erased = _without_cast(self.expression(node.targets[0]), erased)
+            target = self.expression(node.targets[0])
+            erased = _without_cast(target.value, erased) if isinstance(target, ast.Subscript) else erased
         for target in node.targets:
             kept = self._target(target, value)
             if kept is not None and not is_same(kept, erased):
@@ -555,11 +557,12 @@ class Eraser:
             rest = [each for each in node.keywords if each.arg != KEYWORD]  # every step says it
             node = ast.copy_location(ast.Call(node.func, node.args, rest), node)
         gone = self._carried(node)
-        given = [_without_cast(node.func, each) for each in node.args]
+        buffer = _put_into(node, name)
+        given = [_without_cast(buffer, each) for each in node.args]
         args = [self.expression(each) for index, each in enumerate(given) if index not in gone]
         keywords = [self._rebuilt(each) for each in node.keywords if each.arg is None or each.arg not in gone]
         for each in keywords:
-            each.value = _without_cast(node.func, each.value)
+            each.value = _without_cast(buffer, each.value)
         call = ast.copy_location(ast.Call(self.expression(node.func), args, keywords), node)
         if name in STATE_FUNCTIONS:
             call.func = ast.Name(STATE_FUNCTIONS[name][0], ast.Load())
@@ -710,17 +713,26 @@ def _number(node: ast.expr) -> float | None:
     return value
 
 
-def _without_cast(target: ast.expr, value: ast.expr) -> ast.expr:
-    """What `buffer[i] = value.to(buffer.dtype)` assigns: what is put into a tensor takes its type anyway.
+def _put_into(call: ast.Call, name: str | None) -> ast.expr | None:
+    """The tensor that a call puts values into of its own type only: `buffer.scatter_(0, index, value)`.
 
-    `buffer.scatter_(0, index, value)` and `buffer.addmm_(x, y)` take values of its own type only.
+    Args:
+        name: the full name of a function, as `torch.scatter(buffer, 0, index, value)` is one.
     """
-    is_put = isinstance(target, ast.Subscript) or (isinstance(target, ast.Attribute) and target.attr in _PUTS)
-    if not is_put or not isinstance(value, ast.Call) or not is_method(value, "to"):
+    module, _, last = (name or "").rpartition(".")
+    named = (each.value for each in call.keywords if each.arg == "input")
+    if module in ("torch", "torch.Tensor") and last in _PUTS:
+        return next(iter((*call.args, *named)), None)
+    func = call.func
+    return func.value if isinstance(func, ast.Attribute) and func.attr in _PUTS else None
+
+
+def _without_cast(buffer: ast.expr | None, value: ast.expr) -> ast.expr:
+    """What `buffer[i] = value.to(buffer.dtype)` assigns: what is put into a tensor takes its type anyway."""
+    if buffer is None or not isinstance(value, ast.Call) or not is_method(value, "to"):
         return value
-    assert isinstance(target, (ast.Subscript, ast.Attribute))
     dtype = value.args[0] if len(value.args) == 1 and not value.keywords else None
-    is_own = isinstance(dtype, ast.Attribute) and dtype.attr == "dtype" and is_same(dtype.value, target.value)
+    is_own = isinstance(dtype, ast.Attribute) and dtype.attr == "dtype" and is_same(dtype.value, buffer)
     return value.func.value if is_own and isinstance(value.func, ast.Attribute) else value
 
 

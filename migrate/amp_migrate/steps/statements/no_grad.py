@@ -60,6 +60,6 @@ def _switches(file: File) -> Iterator[cst.Call]:
     """The calls that switch gradients for what comes behind them."""
     for use in file.uses.get("set_grad_enabled", ()):
         call = file.tree.parents[use]
-        if isinstance(call, cst.Call) and isinstance(file.tree.parents[call], cst.Expr):
-            if file.names.callee(call) in _SWITCHES:
-                yield call
+        is_statement = isinstance(file.tree.parents[call], cst.Expr)
+        if is_statement and isinstance(call, cst.Call) and file.names.callee(call) in _SWITCHES:
+            yield call

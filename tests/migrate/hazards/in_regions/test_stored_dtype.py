@@ -47,6 +47,15 @@ REFUSED = [
     "out = h.scatter(1, index, p)",
     "out = h.index_add(0, index[:, 0], p)",
     "out = h.masked_scatter(h > 0, p)",
+    'out = h.index_reduce(0, index[:, 0], p, "mean")',
+    "out = torch.scatter(h, 1, index, p)",
+    "out = torch.scatter(input=h, dim=1, index=index, src=p)",
+    "out = torch.scatter(p, 1, index, h)",
+    "out = torch.index_add(h, 0, index[:, 0], source=p)",
+    "out = torch.index_copy(h, 0, index[:, 0], p)",
+    "out = torch.masked_scatter(h, h > 0, p)",
+    "torch.index_put_(out, (index[:, 0],), p)",
+    "torch.Tensor.scatter_(out, 1, index, p)",
 ]
 TAKEN = [
     "out.scatter_(1, index, p.half())",
@@ -59,6 +68,8 @@ TAKEN = [
     "out[h > 0] = 0.0",
     "out = p.scatter(1, index, p * h.float())",
     "out = torch.where(h > 0, h, p)",
+    "out = torch.scatter(h, 1, index, 1.0)",
+    "out = torch.scatter(h, 1, index, p.to(h.dtype))",
     "out.masked_fill_(h > 0, 0)",
     "out = h.float().index_copy(0, index[:, 0], p)",
 ]
@@ -96,8 +107,8 @@ def test_what_it_takes_is_left_alone(store: str) -> None:
 
 
 def test_what_autocast_makes_the_wider_of_two_is_left_alone() -> None:
-    for store in ("out = h.scatter_add(1, index, p)", "out = h.index_put((index[:, 0],), p)"):
-        assert told(store) == []
+    for store in ("h.scatter_add(1, index, p)", "h.index_put((index[:, 0],), p)", "torch.scatter_add(h, 1, index, p)"):
+        assert told(f"out = {store}") == []
 
 
 def test_where_the_tensor_has_no_name_it_is_told_with_what_to_write(marked: Check) -> None:
@@ -110,7 +121,7 @@ def test_where_the_tensor_has_no_name_it_is_told_with_what_to_write(marked: Chec
                 with torch.autocast("cuda", dtype=torch.float16):
                     h = net(x.cuda())
                     p = torch.softmax(h, dim=-1)
-                    out = torch.scatter(h, 1, x.argmax(1, keepdim=True), p)  # AMP638
+                    out = torch.scatter(h * 2, 1, x.argmax(1, keepdim=True), p)  # AMP638
                 scaler.scale(out.mean()).backward()
                 scaler.step(optimizer)
                 scaler.update()
