@@ -359,6 +359,8 @@ class PyTorch:
         if any(each.tags & ROUGH for each in tensors_in(value)):
             for each in tensors_in(frame.read(owner, name)):
                 gradients.updated(frame, each, value, node)
+        if name == "param_groups" and isinstance(owner, Obj) and isinstance(owner.made_of, Class):
+            gradients.wrap_optimizer(frame, owner, value, node)
         made = [each.path for each in value if isinstance(each, Opaque) and each.path[1:] == ("()",)]
         if made and isinstance(owner, Obj) and attributes.is_module(frame, owner):
             for path in made:

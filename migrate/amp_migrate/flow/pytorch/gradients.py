@@ -724,6 +724,18 @@ def make_optimizer(frame: Frame, optimizer: Obj, args: Arguments, node: ast.AST)
         _change(frame, changes, lambda machine: (machine.but(changes),))
 
 
+def wrap_optimizer(frame: Frame, wrapper: Obj, groups: Value, node: ast.AST) -> None:
+    """An object gets an optimizer's `param_groups` for its own: it is an optimizer of the same parameters."""
+    leaves = leaves_of(frame, groups, node)
+    registry = frame.analysis.pytorch.registry
+    if leaves and any(registry.optimizers.get(each) == leaves for each in registry.whole):
+        registry.whole[wrapper] = None
+        registry.forget_sharing()
+    note_optimizer(frame, wrapper, leaves or None)
+    changes: dict[Key, object] = {grad_key(wrapper): NO_GRAD, made_key(wrapper): True}
+    _change(frame, changes, lambda machine: (machine.but(changes),))
+
+
 def made_of_leaves(frame: Frame, found: Value, given: Value) -> None:
     """What may be an optimizer of a class that nobody knows is made: of several, it is the one that is there."""
     if any(isinstance(each, Tensor) and each.leaf for each in all_in(frame, given, "['params']")):
@@ -1193,5 +1205,5 @@ def is_optimizer_class(name: str) -> bool:
     return (
         name.startswith(("torch.optim.", "apex.optimizers.", "apex.contrib.optimizers."))
         and "lr_scheduler" not in name
-        and last[:1].isupper()
+        and (last[:1].isupper() or last == "?")  # of `getattr(torch.optim, name)`
     ) or name == "torch.optim.Optimizer"

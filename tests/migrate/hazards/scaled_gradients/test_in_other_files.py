@@ -265,3 +265,69 @@ def test_a_backward_of_another_file_in_a_region_of_its_caller(marked_files: Chec
 def test_a_backward_of_another_file_behind_a_region_is_right(marked_files: Check) -> None:
     call = "with precision.region():\n                model(x)\n            step(model, optimizer, scaler, x, y)"
     marked_files(callee=CALLEE.format(mark=""), caller=CALLER.format(call=call))
+
+
+FACTORY = """
+    import torch
+
+    class Wrapped({base}):
+        def __init__(self, optimizer):
+            self.optimizer = optimizer
+            self.param_groups = optimizer.param_groups
+
+        def step(self, closure=None):
+            return self.optimizer.step(closure)
+
+        def zero_grad(self, set_to_none=True):
+            self.optimizer.zero_grad()
+
+        def state_dict(self):
+            return self.optimizer.state_dict()
+
+    def build(args, model):
+        if args.look:
+            return {wrapped}
+        return torch.optim.Adam(model.parameters(), lr=0.1)
+"""
+CLIPPING = """
+    import argparse
+    import torch
+    from solver import build
+
+    def train(args, model, loader):
+        optimizer = build(args, model)
+        scaler = torch.amp.GradScaler("cuda")
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+            scaler.scale(loss).backward()
+            {unscale}
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0){mark}
+            scaler.step(optimizer)
+            scaler.update()
+
+    if __name__ == "__main__":
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--look", action="store_true")
+        parser.add_argument("--opt", default="SGD")
+        train(parser.parse_args(), torch.nn.Linear(4, 1).cuda(), [])
+"""
+MADE = "torch.optim.SGD(model.parameters(), lr=0.1)"
+
+
+@pytest.mark.parametrize(
+    ("base", "wrapped"),
+    [
+        ("object", f"Wrapped({MADE})"),
+        ("torch.optim.Optimizer", f"Wrapped({MADE})"),
+        ("torch.optim.Optimizer", f"Wrapped(Wrapped({MADE}))"),
+        ("object", "getattr(torch.optim, args.opt)(model.parameters(), lr=0.1)"),
+    ],
+)
+def test_a_clipping_of_scaled_gradients_is_told_whichever_optimizer_a_factory_gives(
+    marked_files: Check, base: str, wrapped: str
+) -> None:
+    solver = FACTORY.format(base=base, wrapped=wrapped)
+    marked_files(train=CLIPPING.format(unscale="pass", mark="  # AMP601"), solver=solver)
+    marked_files(train=CLIPPING.format(unscale="scaler.unscale_(optimizer)", mark=""), solver=solver)
