@@ -61,6 +61,7 @@ from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import gradients, unread, weight_casts
 from amp_migrate.flow.pytorch.operators import halved, operate
 from amp_migrate.flow.source import Site
+from amp_migrate.tables import library_models
 from amp_migrate.tables import operators as table
 from amp_migrate.tables.torch_names import MODULE_FACTORIES
 
@@ -137,7 +138,26 @@ def make(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
             frame.write(owner, f"<{index}>", value, strong=False)
         for word, value in args.keywords.items():
             frame.write(owner, f"<{word}>", value, strong=False)
+        for word, layers in library_models.parts(name).items():
+            frame.write(owner, word, _chain_of(frame, owner, word, layers), strong=False)
     return one(owner)
+
+
+def _chain_of(frame: Frame, owner: Obj, word: str, layers: Iterable[str]) -> Value:
+    """A chain in a model that is made as a whole: what has no weights is one layer wherever it stands."""
+
+    def inner(place: str, kind: str) -> Obj:
+        made = Obj(owner.site, (*owner.context, Site(place, 0, 0, 0, 0)), External(f"torch.nn.{kind}"))
+        if owner in frame.analysis.many:
+            frame.analysis.many.add(made)
+        return made
+
+    chain = inner(word, "Sequential")
+    for index, kind in enumerate(layers):
+        has_weights = table.LAYERS.get(kind) in table.WEIGHTED or kind == "BatchNorm2d"
+        place = f"{word}.{index}" if has_weights else f"{word}.{kind}"
+        frame.write(chain, f"[{index}]", one(inner(place, kind)), strong=False)
+    return one(chain)
 
 
 def fill(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> None:
@@ -512,6 +532,8 @@ def attribute(frame: Frame, owner: Obj, name: str) -> Value:
         return one(weights(frame, owner, name))
     if name in ("running_mean", "running_var"):
         return one(made(F32, SHAPED, ANYWHERE, tags=BUFFER))
+    if name == "_modules":  # is asked for what the module is
+        return one(owner)
     if name == "training":
         return TRUTHS
     if name in (
