@@ -50,7 +50,7 @@ FP32_STEP = Rule(
 ROUNDED_PROBABILITY = Rule(
     code="AMP502",
     name="rounded-probability",
-    summary="a loss reads probabilities that a sigmoid computes in low precision",
+    summary="a loss or a division reads probabilities that a sigmoid computes in low precision",
     before=example(
         """
         import torch
@@ -71,8 +71,9 @@ ROUNDED_PROBABILITY = Rule(
         "In float16 a sigmoid is exactly 1 for logits above 8 and exactly 0 below -17, in bfloat16 it is 1 above 6. "
         "Where the label is the other, BCELoss gives 1e12 back, and the sigmoid multiplies that by zero: in bfloat16 "
         "the gradient is 0, and in float16, where 1e12 is infinite, it is NaN at every scale, so that the scaler skips "
-        "the steps and may never recover. Sigmoids that can be seen are given float32; one inside nn.Sequential is "
-        "not. Let the model give logits, and use BCEWithLogitsLoss."
+        "the steps and may never recover. What is divided by such a zero is infinite at once. Sigmoids that can be "
+        "seen are given float32; one inside nn.Sequential is not. Let the model give logits, and use "
+        "BCEWithLogitsLoss."
     ),
     sources=(f"{AMP}#prefer-binary-cross-entropy-with-logits-over-binary-cross-entropy",),
     safety=Safety.MANUAL,

@@ -148,9 +148,13 @@ class Casts:
         return tuple(found)
 
     def logits(self, probability: Tensor) -> tuple[Logits, ...]:
-        """What the sigmoids get whose results a probability may be."""
+        """What the sigmoids get whose results a probability may be, or be made of as `p * q` and `1 - p`."""
         found: list[Logits] = []
-        for site in sorted(probability.born):
+        sites = dict.fromkeys(sorted(probability.born))
+        for site in (waiting := [*sites]):
+            more = (born for each in self._factors.get(site, ()) for born in sorted(each.born) if born not in sites)
+            waiting += (new := list(dict.fromkeys(more)))
+            sites |= dict.fromkeys(new)
             node = self._calls.get(site)
             if node is None or self._only_known_as(node) != "sigmoid":
                 continue
@@ -160,6 +164,23 @@ class Casts:
             if given is not None:
                 found.append(Logits(given, site_of(site.file, given)))
         return tuple(found)
+
+    @cached_property
+    def _factors(self) -> dict[Site, list[Tensor]]:
+        """What is multiplied, or subtracted, at each place: a probability is made so of others."""
+        trees = ((module.file, module.tree) for module in self._analysis.modules.values() if module is not None)
+        made = (
+            (site_of(file, node), node)
+            for file, tree in trees
+            for node in ast.walk(tree)
+            if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Sub))
+        )
+        tensors = ((site, tensor_of(self._value(each))) for site, node in made for each in (node.left, node.right))
+        found: defaultdict[Site, list[Tensor]] = defaultdict(list)
+        for site, tensor in tensors:
+            if tensor is not None:
+                found[site].append(tensor)
+        return found
 
     def _only_known_as(self, node: ast.Call) -> str:
         """The operator that a call runs; empty where it may be several."""

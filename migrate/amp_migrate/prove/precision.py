@@ -343,6 +343,8 @@ def _message(fault: Fault) -> str:
     if fault.why == A_ROUNDED_PROBABILITY and isinstance(node, ast.Call):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
         return f"{name}() takes probabilities that low precision has rounded"
+    if fault.why == A_ROUNDED_PROBABILITY:
+        return "a division by probabilities that low precision has rounded, to zero at last"
     return f"{fault.what}: {fault.why}" if fault.why else fault.what
 
 

@@ -218,6 +218,7 @@ BOUNDED = PROBABILITIES | frozenset("tanh sin cos normalize cosine_similarity si
 PRODUCTS = frozenset(name for name, kind in AUTOCAST.items() if kind == LOW) - {"prelu"} | frozenset(
     ("tensordot", "inner")
 )
+QUOTIENTS = frozenset("div divide true_divide".split())
 SQUARES = frozenset("square pow float_power".split())
 EXPONENTIALS = frozenset("exp exp2 expm1 sinh cosh".split())
 SUMS = frozenset(
@@ -226,7 +227,7 @@ SUMS = frozenset(
 )
 # Where they are infinite, and whether only their derivatives are.
 SINGULAR: dict[str, tuple[tuple[float, ...], bool]] = {
-    **dict.fromkeys("div divide true_divide reciprocal rsqrt log log2 log10".split(), ((0.0,), False)),
+    **dict.fromkeys((*QUOTIENTS, "reciprocal", "rsqrt", "log", "log2", "log10"), ((0.0,), False)),
     **dict.fromkeys("acos arccos asin arcsin".split(), ((-1.0, 1.0), True)),
     **dict.fromkeys(("atanh", "arctanh"), ((-1.0, 1.0), False)),
     "acosh": ((1.0,), True), "sqrt": ((0.0,), True), "log1p": ((-1.0,), False), "logit": ((0.0, 1.0), False),

@@ -126,7 +126,7 @@ def _singular(
     name: str, operands: Sequence[Value], tensors: Sequence[Tensor | None]
 ) -> Iterator[tuple[Tensor, frozenset[float], bool]]:
     """The operand that an operator is infinite for at some points, with them, and whether only its derivative is."""
-    is_quotient = name in ("div", "divide", "true_divide")
+    is_quotient = name in table.QUOTIENTS
     tensor = tensors[1] if is_quotient and len(tensors) > 1 else tensors[0]
     points, needs_gradient = table.SINGULAR.get(name, ((), False))
     if name == "pow":

@@ -407,6 +407,8 @@ def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision
         tags = carried | (
             first.tags & (PROBABILITY | COMPLEMENT | BOUNDED) | PATIENT if is_tiny or name != "add" else 0
         )
+    elif name in ("mul", "multiply") and len(tensors) > 1 and all(each.tags & _BELOW_ONE for each in tensors):
+        tags = carried | PROBABILITY | BOUNDED
     elif name in ("mean", "where", "index", "getitem", "neg", "float", "to"):
         tags = carried | first.tags
     else:
@@ -565,8 +567,12 @@ def _watch(
             analysis.event(frame, Act.ON_CPU, node, tensor=first, why=name)
     if name in table.LOGARITHMS or name == "binary_cross_entropy":
         for each in tensors[:1]:
-            if each.tags & WEIGHED or (each.tags & (PROBABILITY | COMPLEMENT) and each.tags & ROUNDED):
+            if each.tags & WEIGHED or (each.tags & _BELOW_ONE and each.tags & ROUNDED):
                 analysis.event(frame, Act.RISK, node, tensor=each, why=A_ROUNDED_PROBABILITY)
+    divisor = operands[1] if name in table.QUOTIENTS and len(operands) > 1 else operands[0] if name in _OVER else NEVER
+    by = facet(divisor)  # a number that is added is no guard where it is rounded to zero, which is told by itself
+    if by is not None and by.tags & _BELOW_ONE and by.tags & ROUNDED and not by.tags & PATIENT:
+        analysis.event(frame, Act.RISK, node, tensor=by, why=A_ROUNDED_PROBABILITY)
     if treatment == table.LOW and autocast.may_be_on and name in table.PRODUCTS:
         if len(tensors) > 1 and is_same(*tensors[:2]) and not tensors[0].tags & BOUNDED:
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_ITSELF)
@@ -632,6 +638,8 @@ def compare(frame: Frame, left: Value, right: Value, node: ast.AST) -> Value:
     return found
 
 
+_BELOW_ONE = PROBABILITY | COMPLEMENT
+_OVER = frozenset("reciprocal rsqrt".split())
 # What takes elements by a test, or makes another test of it.
 _CHOOSING = table.VIEWS | table.SIZELESS | frozenset("where masked_fill bitwise_not bitwise_or bitwise_and".split())
 # A weighed mean of probabilities stays one through these.

@@ -14,12 +14,12 @@ from amp_migrate.flow.domain.contexts import OFF
 from amp_migrate.flow.domain.tensor import BF16, BOUNDED, F16, HUGE, LOW, SWITCHED, Tensor
 from amp_migrate.flow.events import A_LARGE_NUMBER, A_LONG_SUM, TOO_LARGE, Act
 from amp_migrate.flow.python.frame import Frame
+from amp_migrate.tables.operators import QUOTIENTS
 
 LARGEST = 65504  # of float16's numbers
 _WHOLE = 2048  # from here on float16 has whole numbers only, and bfloat16 not even all of those
 _SUMS = frozenset("add sub subtract rsub".split())
 _PRODUCTS = frozenset("mul multiply".split())
-_QUOTIENTS = frozenset("div divide true_divide".split())
 _COMPUTING = _PRODUCTS | _SUMS
 # What has such numbers, as they are or with another sign, among its elements.
 _FILLING = frozenset("masked_fill full_like new_full fill where neg negative cat concat concatenate stack".split())
@@ -75,9 +75,9 @@ def scaled_up(frame: Frame, name: str, operands: Sequence[Value], precision: int
         return
     numbers = _numbers(next(each for each in operands if tensor_of(each) is None))
     number = min(map(abs, numbers), default=0.0)
-    if name in _QUOTIENTS and tensor_of(operands[0]) is not None:
+    if name in QUOTIENTS and tensor_of(operands[0]) is not None:
         number = 1 / number if number else 0.0
-    is_product = name in (*_PRODUCTS, *_QUOTIENTS) and any(each > 0 for each in numbers)
+    is_product = name in (*_PRODUCTS, *QUOTIENTS) and any(each > 0 for each in numbers)
     is_coarse = name in _SUMS or (is_product and bool(precision & F16) and not tensors[0].tags & BOUNDED)
     if is_coarse and _WHOLE <= number <= LARGEST:
         is_sure = _is_low(tensors[0], precision)

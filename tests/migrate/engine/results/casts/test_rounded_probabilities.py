@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 from amp_migrate.engine.migrate import migrate, migrate_text
 from amp_migrate.settings import Settings
@@ -67,3 +68,73 @@ def test_a_cast_behind_a_sigmoid_comes_too_late() -> None:
     logit = torch.tensor([9.0], dtype=torch.float16)
     assert torch.sigmoid(logit).float() == 1
     assert torch.sigmoid(logit.float()) < 1
+
+
+MADE_OF = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 1), nn.Linear(4, 1)
+
+    def forward(self, x):
+        p = torch.sigmoid(self.a(x){one})
+        q = torch.sigmoid(self.b(x){other})
+        return {result}
+
+
+model = Two().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    {step}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+LOSS = "loss = F.mse_loss(model(x.cuda()), y.cuda())"
+BCE = "loss = F.binary_cross_entropy(model(x.cuda()), y.cuda())"
+FLOAT = ".float()"
+
+
+@pytest.mark.parametrize(
+    ("result", "step", "one", "other"),
+    [
+        ("p * q", BCE, FLOAT, FLOAT),  # of two that are 1e-4 float16 makes zero
+        ("torch.log(p * q)", LOSS, FLOAT, FLOAT),
+        ("torch.log(p * (1 - q) * q)", LOSS, FLOAT, FLOAT),
+        ("1 / p + q", LOSS, FLOAT, ""),
+        ("q / (1 - p)", LOSS, FLOAT, ""),
+        ("q * p.reciprocal()", LOSS, FLOAT, ""),
+    ],
+)
+def test_what_is_infinite_where_probabilities_vanish_is_of_sigmoids_in_float32(
+    result: str, step: str, one: str, other: str
+) -> None:
+    after = migrate_text(MADE_OF.format(result=result, step=step, one="", other=""), Settings()).after
+    assert f"        p = torch.sigmoid(self.a(x){one})\n" in after
+    assert f"        q = torch.sigmoid(self.b(x){other})\n" in after
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "p * q + p",
+        "p * q * self.a(x)",
+        "1 / p.clamp(min=1e-3)",
+        "q / (p + 1e-3)",
+        "q / (1 + p)",
+        "q / (0.01 + 9.9 * p)",
+        "self.a(x) / p.sum(1, keepdim=True)",
+        "self.a(x).softmax(1) / self.b(x).softmax(1)",
+        "p / q.float().softmax(1)",
+    ],
+)
+def test_what_no_vanishing_probability_makes_infinite_stays_low(result: str) -> None:
+    plan = migrate_text(MADE_OF.format(result=result, step=LOSS, one="", other=""), Settings())
+    assert f"        return {result}\n" in plan.after
+    assert "sigmoid(self.a(x))" in plan.after
+    assert [each.code for each in plan.findings] == ["AMP501"]
