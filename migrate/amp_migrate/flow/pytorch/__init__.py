@@ -104,6 +104,7 @@ class PyTorch:
         running: the parameters that are made anew of products, or of buffers.
         moments: what means and products are made of.
         guards: what is kept from singular points in vain.
+        numbers: those that tensors are made of, by where they are made.
         gradients_read: the loss scale in gradients, by where they were read.
         called: the full names of what was called of other packages, by place.
         asked: for each unknown object, the methods that are called on it: what it is shows in what is done with it.
@@ -129,6 +130,7 @@ class PyTorch:
         self.running: set[Atom] = set()
         self.moments = variances.Moments()
         self.guards = guards.Guards()
+        self.numbers: dict[Site, frozenset[float]] = {}
         self.gradients_read: dict[Site, Units] = {}
         self.called: dict[Site, str] = {}
         self.asked: dict[tuple[object, ...], set[str]] = {}
@@ -294,6 +296,8 @@ class PyTorch:
         old_one = known[0]
         ranges.follow(frame, name, (old, by), old_one.precision, node, is_switched=bool(old_one.tags & SWITCHED))
         if isinstance(node, ast.AugAssign):
+            if only(by, Tensor):
+                ranges.scaled_up(frame, name, (old, by), old_one.precision, node)
             ranges.summed_up(frame, name, old_one, [each for each in by if isinstance(each, Tensor)], node.value, node)
         names = ("precision", "leaf", "rank", "reads", "units")
         kept = {

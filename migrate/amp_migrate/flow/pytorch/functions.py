@@ -53,7 +53,7 @@ from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import attributes, builtins, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.flow.pytorch import arrays, gradients, modules, ranks, switches, tensors, unread
+from amp_migrate.flow.pytorch import arrays, gradients, modules, ranges, ranks, switches, tensors, unread
 from amp_migrate.flow.pytorch.operators import facet, operate
 from amp_migrate.tables import operators as table
 from amp_migrate.tables.torch_names import DATA_PARALLEL_CALLS, GRAD_SCALER, SCHEDULER_FACTORIES
@@ -316,6 +316,7 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
         precision, rank, inherited = _data(frame, first, node)
         if where is None and inherited is not None and op != "from_numpy":
             place = inherited
+        ranges.note_numbers(frame, gradients.all_in(frame, first), node)
     elif op in ("randint", "randperm", "tril_indices", "triu_indices"):
         precision = INT
     elif op in ("arange", "range"):
@@ -324,6 +325,7 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
         precision = F32 if "float" in kinds else INT if sure and kinds <= {"int", "bool"} else INT | F32
     elif op == "full":
         value = args.get(1, "fill_value") or NEVER
+        ranges.note_numbers(frame, value, node)
         kinds = {each.kind if isinstance(each, (Const, Some)) else "?" for each in value}
         precision = (
             F32 if kinds == {"float"} else INT if kinds == {"int"} else BOOL if kinds == {"bool"} else INT | F32 | BOOL

@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from amp_migrate.flow.domain.atoms import NEVER, Const, Value, tensor_of
+from amp_migrate.flow.domain.atoms import NEVER, Const, Obj, Tup, Value, tensor_of
 from amp_migrate.flow.domain.contexts import OFF
 from amp_migrate.flow.domain.tensor import BF16, BOUNDED, F16, HUGE, LOW, SWITCHED, Tensor
 from amp_migrate.flow.events import A_LARGE_NUMBER, A_LONG_SUM, TOO_LARGE, Act
+from amp_migrate.flow.python.containers import LIST
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.tables.operators import QUOTIENTS
 
@@ -70,18 +71,39 @@ def scaled_up(frame: Frame, name: str, operands: Sequence[Value], precision: int
     A sum with a large number is rounded to steps of its size; of a product the steps grow with it, but float16 ends.
     `(1 - mask) * -10000` is a penalty, for what a mask leaves out, and half precision has it exactly.
     """
-    tensors = [each for each in map(tensor_of, operands) if each is not None]
-    if len(tensors) != 1 or len(operands) != 2 or not (tensors[0].regions and precision & LOW):
+    if len(operands) != 2 or not precision & LOW:
         return
-    numbers = _numbers(next(each for each in operands if tensor_of(each) is None))
+    given = [_numbers_of(frame, each) for each in operands]
+    scaled = [tensor for each, known in zip(operands, given, strict=True) if not known and (tensor := tensor_of(each))]
+    if len(scaled) != 1 or not scaled[0].regions:
+        return
+    numbers = given[0] or given[1]
     number = min(map(abs, numbers), default=0.0)
-    if name in QUOTIENTS and tensor_of(operands[0]) is not None:
+    if name in QUOTIENTS and not given[0]:
         number = 1 / number if number else 0.0
     is_product = name in (*_PRODUCTS, *QUOTIENTS) and any(each > 0 for each in numbers)
-    is_coarse = name in _SUMS or (is_product and bool(precision & F16) and not tensors[0].tags & BOUNDED)
+    is_coarse = name in _SUMS or (is_product and bool(precision & F16) and not scaled[0].tags & BOUNDED)
     if is_coarse and _WHOLE <= number <= LARGEST:
-        is_sure = _is_low(tensors[0], precision)
-        frame.analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=A_LARGE_NUMBER, is_sure=is_sure)
+        is_sure = _is_low(scaled[0], precision)
+        frame.analysis.event(frame, Act.RISK, node, tensor=scaled[0], why=A_LARGE_NUMBER, is_sure=is_sure)
+
+
+def note_numbers(frame: Frame, data: Value, node: ast.AST) -> None:
+    """Note the numbers that a tensor is made of: `torch.tensor([2.9e4, 3.1e4])`, a mean in some unit."""
+    held = [each for each in data if not (isinstance(each, Tup) or (isinstance(each, Obj) and each.made_of is LIST))]
+    known, site = frame.analysis.pytorch.numbers, frame.site(node)
+    numbers = frozenset(_numbers(frozenset(held)) if all(isinstance(each, Const) for each in held) else ())
+    before = known.get(site, numbers)
+    known[site] = before | numbers if before and numbers else frozenset()  # of another call nobody knows them
+
+
+def _numbers_of(frame: Frame, value: Value) -> list[float]:
+    """The numbers that a value may be, or that are the elements of a tensor; none where it may be something else."""
+    tensor = tensor_of(value)
+    if tensor is None:
+        return _numbers(value)
+    made = [frame.analysis.pytorch.numbers.get(each) for each in tensor.born]
+    return sorted(frozenset().union(*filter(None, made))) if all(made) else []
 
 
 def summed_up(frame: Frame, name: str, old: Tensor, added: Sequence[Tensor], made_at: ast.AST, node: ast.AST) -> None:

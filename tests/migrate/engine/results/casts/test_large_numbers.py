@@ -229,3 +229,71 @@ def test_a_sum_of_differences_from_what_nobody_knows_is_not_told_of(migrate: Che
     )
     assert "scaler.scale(loss)" in plan.after
     assert [each for each in plan.findings if each.code == "AMP504"] == []
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "restored"),
+    [
+        ("torch.tensor(2.9e4)", "torch.tensor(3.2e4)", "out * self.std + self.mean"),
+        ("torch.tensor([2.9e4, 3e4])", "torch.tensor([3.2e4, 3e4]).view(1, -1)", "out * self.std.type_as(out)"),
+        ("torch.full((1, 2), 2.9e4)", "torch.tensor(1.0)", "out + self.mean.to(out.dtype)"),
+        ("torch.tensor([2.9e4])", "torch.tensor([3.2e4])", "out.mul(2).mul_(self.std).add_(self.mean)"),
+    ],
+)
+def test_what_buffers_with_large_numbers_scale_is_float32_before(
+    rewrites: Check, mean: str, std: str, restored: str
+) -> None:
+    rewrites(
+        f"""
+          class Units(nn.Module):
+              def __init__(self):
+                  super().__init__()
+                  self.register_buffer("mean", {mean})
+                  self.register_buffer("std", {std})
+
+              def forward(self, out):
+                  return {restored}
+
+          units = Units().cuda()
+        ~ MODEL
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(units(model(x)), y)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(units(model(x).float()), y)
+        ~     STEP
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    ("std", "restored"),
+    [
+        ("torch.tensor([3.2e4, 3e4])", "out * self.std"),  # of a shape, and float32: so is the product
+        ("torch.tensor([58.4, 57.0])", "out * self.std.type_as(out)"),
+        ("torch.tensor([some])", "out * self.std.type_as(out)"),
+        ("made(3e4) if some else made(some)", "out * self.std.type_as(out)"),
+    ],
+)
+def test_what_buffers_scale_that_are_small_unknown_or_make_it_float32_stays_low(
+    rewrites: Check, std: str, restored: str
+) -> None:
+    rewrites(
+        f"""
+          def made(number):
+              return torch.tensor(number)
+
+          class Units(nn.Module):
+              def __init__(self, some):
+                  super().__init__()
+                  self.register_buffer("std", {std})
+
+              def forward(self, out):
+                  return {restored}
+
+          units = Units(some_number()).cuda()
+        ~ MODEL
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(units(model(x)), y)
+        ~     STEP
+        """
+    )
