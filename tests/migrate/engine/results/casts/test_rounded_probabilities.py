@@ -138,3 +138,51 @@ def test_what_no_vanishing_probability_makes_infinite_stays_low(result: str) -> 
     assert f"        return {result}\n" in plan.after
     assert "sigmoid(self.a(x))" in plan.after
     assert [each.code for each in plan.findings] == ["AMP501"]
+
+
+BY_HAND = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def loss_of(z, y):
+    e = {exponential}
+    p = e / {total}
+    return {loss}
+
+
+model = nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    loss = loss_of({logits}, y.cuda())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"loss": "-(torch.log(p + 1e-9) * y).sum(1).mean()"},
+        {"loss": "F.nll_loss(torch.log(p), y)"},
+        {"loss": "-torch.log(1 - p[:, 0]).mean()"},
+        {"exponential": "(z - z.amax(1, keepdim=True)).exp()"},
+        {"total": "(e.sum(1, keepdim=True) + 1e-12)"},
+        {"logits": "torch.sigmoid(model(x.cuda()))"},
+        {"logits": "(1 - torch.sigmoid(model(x.cuda()))) * x.cuda()"},
+    ],
+    ids=str,
+)
+def test_a_softmax_by_hand_is_of_exponentials_in_float32(parts: dict[str, str]) -> None:
+    usual = {
+        "exponential": "torch.exp(z - z.max(1, keepdim=True)[0])",
+        "total": "e.sum(1, keepdim=True)",
+        "loss": "-(torch.log(p) * y).sum(1).mean()",
+        "logits": "model(x.cuda())",
+    }
+    plan = migrate_text(BY_HAND.format(**usual | parts), Settings())
+    assert [each.code for each in plan.findings] == ["AMP501"]
+    assert ".float()" not in plan.after
