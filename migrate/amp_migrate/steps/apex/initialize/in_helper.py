@@ -20,13 +20,11 @@ from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.initialize.branches import place_of
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.initialize.put_in import put_in
-from amp_migrate.steps.apex.initialize.switch import is_visible
+from amp_migrate.steps.apex.initialize.switch import is_builtin, is_visible
 from amp_migrate.steps.model.route import Creation
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.trees import build
 from amp_migrate.trees.nodes import Statement, is_constant, method_of
-
-_CONSTANTS = frozenset({"True", "False", "None", "float", "bool"})
 
 
 def seen_from(project: Project, initialize: Initialize, creation: Creation) -> Initialize | None:
@@ -160,7 +158,8 @@ def _told(
 ) -> Initialize | None:
     """The initialization in the words of its caller at `home`; None where some word means nothing there."""
     codes = [*initialize.switch, *([] if initialize.init_scale is None else [initialize.init_scale])]
-    names = reads([build.expression(code) for code in codes]) - _CONSTANTS
+    scopes = initialize.file.scopes.of(initialize.home), site.file.scopes.of(home)
+    names = [each for each in reads(map(build.expression, codes)) if not is_builtin(each, *scopes)]
     func = site.call.func
     owner = dotted(func.value) if function.owner is not None and isinstance(func, cst.Attribute) else None
     is_own = owner == "self"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Sequence
 
@@ -11,12 +12,14 @@ from amp_migrate.analysis.arguments.argument_binding import passed
 from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.hops import MAX_HOPS
+from amp_migrate.analysis.names.scopes import Scope
 from amp_migrate.analysis.project import Project
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.trees import build
 
 VARIABLE = "amp_enabled"
+_BUILTINS = frozenset(dir(builtins))
 # What answers with True or False, by name, and whatever it is a method or function of.
 _ANSWERS = frozenset({"bool", "isinstance", "issubclass", "hasattr", "callable", "any", "all"})
 _QUESTIONS = frozenset({"is_available", "is_initialized", "is_bf16_supported", "exists", "startswith", "endswith"})
@@ -51,6 +54,7 @@ def is_visible(project: Project, initialize: Initialize, file: File, at: cst.CST
         scope = scope.parent
     condition = " and ".join(initialize.switch)
     names = reads([build.expression(condition)]) if condition else frozenset()
+    names = frozenset(name for name in names if not is_builtin(name, home, here))
     own_class = None if file is not initialize.file else file.tree.owner_class(initialize.home)
     if own_class is not None and file.tree.owner_class(at) is own_class:  # `self.amp` is the same in every method
         names = frozenset(name for name in names if not name.startswith("self."))
@@ -58,6 +62,11 @@ def is_visible(project: Project, initialize: Initialize, file: File, at: cst.CST
         module = file.scopes.module
         names = frozenset(name for name in names if not (home.find(name) is module is here.find(name)))
     return all(_is_handed_on(project, file, at, name) for name in names)
+
+
+def is_builtin(name: str, *scopes: Scope) -> bool:
+    """Whether a name means what Python does by it in all of some scopes: `False`, `bool`."""
+    return name in _BUILTINS and all(scope.find(name) is None for scope in scopes)
 
 
 def _is_handed_on(

@@ -100,7 +100,7 @@ class NativeDecider:
         refusal = self._refusal(files, steps)
         if refusal is not None:
             return refusal
-        keyless = next(apex_state.without_key(files), None)
+        keyless = next(apex_state.without_key(files, has_scaler=self._is_scaled), None)
         by_keyword = any(True for file in files for _ in apex_state.given(file, self._project))
         if keyless is not None and (by_keyword or not self._is_scaled):
             return keyless

@@ -31,14 +31,15 @@ def not_understood(files: Iterable[File]) -> Iterator[Refusal]:
                 yield _saved(file, call)
 
 
-def without_key(files: Sequence[File]) -> Iterator[Refusal]:
+def without_key(files: Sequence[File], *, has_scaler: bool) -> Iterator[Refusal]:
     """Where Apex's state is saved or restored without a key that can be seen.
 
     What is saved has to be found again under the key that it was saved by: a side that cannot be seen holds both to it.
+    Without a scaler the entry has to go.
     """
     restored = [(file, call) for file in files for call in amp_calls(file, "load_state_dict")]
     yield from (_restored(file, call) for file, call in restored if restored_entry(file, call) is None)
-    saved = [(file, call) for file in files for call in _saved_calls(file)] if restored else []
+    saved = [(file, call) for file in files for call in _saved_calls(file)] if restored or not has_scaler else []
     yield from (_saved(file, call) for file, call in saved if saved_entry(file, call) is None)
 
 

@@ -52,6 +52,56 @@ def test_o0_keeps_no_state_and_has_no_scale(rewrites: Check) -> None:
     )
 
 
+@pytest.mark.parametrize("off", ['opt_level="O0"', "enabled=False"])
+def test_o0_of_a_step_in_another_file(rewrites_files: Check, off: str) -> None:
+    rewrites_files(
+        {
+            "engine.py": """
+            - from apex import amp
+            -
+            -
+              def train(model, optimizer, loader):
+                  for x, y in loader:
+                      loss = (model(x) - y).square().mean()
+            -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+            -             scaled_loss.backward()
+            +         # amp-migrate: ignore[AMP501] (float32, as Apex's O0)
+            +         loss.backward()
+                      optimizer.step()
+                  return {"model": model.state_dict()}
+            """,
+            "train.py": f"""
+              import torch
+            - from apex import amp
+              from engine import train
+
+              model = torch.nn.Linear(3, 1)
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            - model, optimizer = amp.initialize(model, optimizer, {off})
+              train(model, optimizer, loader)
+            """,
+        }
+    )
+
+
+def test_o0_whose_state_is_kept_by_no_key_stays_on_the_shim(rewrites: Check) -> None:
+    plan = rewrites(
+        """
+        - from apex import amp
+        + from amp_shim import amp
+
+          MODEL
+          model, optimizer = amp.initialize(model, optimizer, opt_level="O0")
+          for x, y in loader:
+              with amp.scale_loss(nn.functional.mse_loss(model(x), y), optimizer) as scaled_loss:
+                  scaled_loss.backward()
+              optimizer.step()
+          save(amp.state_dict())
+        """
+    )
+    assert any("amp.state_dict is kept in a way" in each.message for each in plan.findings)
+
+
 def test_o2_keeps_float32_weights(rewrites: Check) -> None:
     rewrites(
         """

@@ -191,7 +191,7 @@ def main(model, loader):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scaler = None
     if has_apex:
-        model, optimizer = amp.initialize(model, optimizer, opt_level="O0")
+        model, optimizer = amp.initialize(model, optimizer, cast_model_type=dtype)
     else:
         scaler = torch.amp.GradScaler("cuda")
     step = by_apex if has_apex else by_torch
