@@ -45,6 +45,7 @@ from amp_migrate.steps.apex.script.script_group import (
     asks_apex,
     handed_wrappers,
     is_idle,
+    programs_with,
     scripts_of,
     starts,
 )
@@ -149,7 +150,7 @@ class ApexMigration:
             folded = self._native_move(native_files, self._folded_onto_native(native_files, beside))
             return replace(folded, findings=(*folded.findings, *self._kept_idle(beside)))
         known = (*withdrawn, *((beside,) if isinstance(beside, Refusal) else ()))
-        script = reader.read(files, known, is_alone=bool(self._on_shim) or not self._native)
+        script = reader.read(files, known, alone="" if any(map(_calls, files)) else self._alone(files))
         native = _asked_for_shim(script) if self.settings.apex is Apex.SHIM else self._to_native(script)
         if isinstance(native, Move):
             return self._native_move(files, native)
@@ -165,6 +166,18 @@ class ApexMigration:
             self._left.update(files)
         instead = AN_OLD_APEX if needs_apex else NATIVE_TODAY if runs_natively else ""
         return Move((), tuple(_told_of_shim(native, has_shim=has_shim, instead=instead)))
+
+    def _alone(self, files: Files) -> str:
+        """Why files that only say what functions compute in go no native script's way; empty where they do."""
+        loading = programs_with(self.project, self._files, files)
+        if any(all(each in self._native for each in loaded if starts(each)) for loaded in loading):
+            return ""
+        shims = [each for loaded in loading for each in loaded if each in self._on_shim and starts(each)]
+        for each in sorted(shims, key=lambda shim: shim.name):
+            return f"what is in {seen_from(each.name, files[0].name)} is, which uses it"
+        if self._native and not self._on_shim:
+            return ""
+        return "no script that is seen to use amp.float_function here is among the files that were given"
 
     def _to_native(self, script: ApexScript) -> Move | tuple[Refusal, ...]:
         """The move of a script to native AMP, or what speaks against it."""

@@ -59,12 +59,12 @@ class ScriptReader:
         self._values = values
         self._steppers = None if wishes.settings.dtype is Dtype.BF16 else Steppers(roles, values)
 
-    def read(self, files: tuple[File, ...], known: Sequence[Refusal], *, is_alone: bool) -> ApexScript:
+    def read(self, files: tuple[File, ...], known: Sequence[Refusal], *, alone: str) -> ApexScript:
         """What the files of a script say, and what stands in the way of native AMP.
 
         Args:
             known: what is known already to stand there.
-            is_alone: whether files that only say what functions compute in have no script whose way they could go.
+            alone: why files that only say what functions compute in have no script whose way they could go, if they do.
         """
         wraps = any(map(wrapper_calls, files))
         refusals = list(known)
@@ -93,16 +93,15 @@ class ScriptReader:
         by_others = tuple(evaluated_by_others(self._roles, files, evaluated))
         script = ApexScript(files, tuple(initializes), steps, splits, (), evaluated, by_others)
         if not refusals:
-            refusals = self._missing(script, is_alone=is_alone)
+            refusals = self._missing(script, alone)
         return replace(script, refusals=tuple(refusals))
 
-    def _missing(self, script: ApexScript, *, is_alone: bool) -> list[Refusal]:
+    def _missing(self, script: ApexScript, alone: str) -> list[Refusal]:
         """What a script would need beside what is among the files."""
         if not script.initializes:
-            reason = "amp.float_function belongs to a script that is not among the files that were given"
             functions = ((file, node) for file in script.files for node in float_functions(file))
-            alone = [Refusal(file, node, reason) for file, node in functions] if is_alone else []
-            return alone or list(without_initialize(script))
+            refused = [Refusal(file, node, alone) for file, node in functions] if alone else []
+            return refused or list(without_initialize(script))
         if script.all_steps:
             return list(plain_steps_of(script, self._project, self._roles))
         refusals = [*without_steps(script.initializes)] or [*plain_steps(script.files)]

@@ -138,6 +138,14 @@ def _helped(project: Project, starting: Sequence[File], other: File) -> list[Fil
     return [file for file in found if not any(True for _ in amp_calls(file, "scale_loss"))] or found
 
 
+def programs_with(project: Project, files: Iterable[File], script: Collection[File]) -> list[frozenset[File]]:
+    """What each of some files loads, with itself, where a file of a script is in that, and anything trains."""
+    loaded = [loaded_by(project, [file]) for file in files if file not in script]
+    return [
+        each for each in loaded if not each.isdisjoint(script) and any(starts(f) or _goes_backward(f) for f in each)
+    ]
+
+
 def _goes_backward(file: File) -> bool:
     return _BACKWARD.search(file.tree.text) is not None
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from amp_migrate.engine.migrate import migrate as migrate_paths
+from amp_migrate.settings import Settings
 
 Check = Callable[..., Any]
 
@@ -146,3 +149,55 @@ def test_function_of_a_library_stays_with_the_script_that_is_on_the_shim(rewrite
             """,
         }
     )
+
+
+_LAYERS = "import torch\nfrom apex import amp\n\nnms = amp.float_function(torch.ops.nms)\n"
+_MODEL = "from package.layers.nms import nms\n\n\ndef suppress(x):\n    return nms(x)\n"
+_SHIMMED = """
+import torch
+from apex import amp
+IMPORT
+def train(model, optimizer, loader):
+    model, optimizer = amp.initialize(model, optimizer, cast_model_outputs=torch.float16)
+    for x in loader:
+        optimizer.zero_grad()
+        with amp.scale_loss(model(x).mean(), optimizer) as scaled_loss:
+            scaled_loss.backward()
+        optimizer.step()
+"""
+_USES = "from package.model import suppress\n"
+_NATIVE = _SHIMMED.replace("IMPORT", _USES).replace("cast_model_outputs=torch.float16", "opt_level='O1'")
+_NO_APEX = """
+from package.model import suppress
+
+def train(model, optimizer, loader):
+    for x in loader:
+        optimizer.zero_grad()
+        loss = suppress(model(x)).mean()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "other", "why"),
+    [
+        (_NATIVE, _USES, _SHIMMED.replace("IMPORT", ""), None),
+        (_NATIVE, _USES, _SHIMMED.replace("IMPORT", _USES), None),
+        (_NO_APEX, _USES, _SHIMMED.replace("IMPORT", ""), None),
+        (_SHIMMED.replace("IMPORT", _USES), _USES, "", "tools/train.py is, which uses it"),
+        ("", _USES, "", "no script that is seen to use amp.float_function here is among the files"),
+    ],
+)
+def test_function_of_a_library_goes_the_way_of_those_that_load_it(
+    tmp_path: Path, train: str, test: str, other: str, why: str | None
+) -> None:
+    files = {"tools/train.py": train, "tools/test.py": test, "tools/other.py": other}
+    for name, text in {**files, "package/model.py": _MODEL, "package/layers/nms.py": _LAYERS}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    outcome = migrate_paths([tmp_path], Settings())
+    after = {each.source.path.name: each.after for each in outcome.changed}["nms.py"]
+    assert ("custom_fwd" in after) == (why is None)
+    if why is not None:
+        assert any(why in each.message for each in outcome.findings if each.path.endswith("nms.py")), outcome.findings
