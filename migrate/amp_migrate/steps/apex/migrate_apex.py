@@ -377,6 +377,10 @@ def _told_of_native(script: ApexScript, native: NativeScript) -> Iterator[Findin
         for clip in () if each.scaler is None else clips_under_scale(step):
             message = "gradients are clipped while they are scaled, as they were under amp.scale_loss"
             yield Finding.at(step.file.tree, clip, RISKY_NUMERICS.code, Kind.NOTE, message, UNSCALE_FIRST)
+    for made in (each for each in native.ways.creations.values() if each.enabled is not None):
+        outcome = "off" if made.enabled == "False" else "on where the others are"
+        message = f"amp.initialize never prepares this optimizer, for which Apex raises: its scaler is {outcome}"
+        yield Finding.at(made.file.tree, made.home, APEX_LEVEL.code, Kind.NOTE, message)
     yield from told_of_steps(native.steps, script.initializes)
     yield from _told_of_imports(tuple(file for file in script.files if not _calls(file)))
     for file in script.files:

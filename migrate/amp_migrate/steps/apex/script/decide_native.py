@@ -28,6 +28,7 @@ from amp_migrate.steps.apex.script.native_script import (
     ScriptStep,
     WrapperUses,
 )
+from amp_migrate.steps.apex.script.prepared_steps import PreparedOptimizers
 from amp_migrate.steps.apex.step.folded_branches import FoldedBranch, clip_folds
 from amp_migrate.steps.apex.step.fp16_optimizer import copies_of_gradients, half_networks, wrapper_attributes
 from amp_migrate.steps.apex.step.master_parameters import parameters_of
@@ -37,13 +38,14 @@ from amp_migrate.steps.apex.uses.amp_tests import AmpTest, amp_tests
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.apex.uses.loss_scale import scale_reads
 from amp_migrate.steps.apex.uses.norm_limits import NormLimit, limit_of, not_clipped
-from amp_migrate.steps.model.route import Route, Ways
+from amp_migrate.steps.model.route import Creation, Route, Ways
 from amp_migrate.steps.model.training_step import Region
 from amp_migrate.steps.regions.evaluation import evaluation_regions
 from amp_migrate.steps.regions.find_regions import Placement
 from amp_migrate.steps.scaler.checkpoint_entries import restored_entries, saved_entries
 from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.statements.bodies import bodies
+from amp_migrate.tables.torch_names import OPTIMIZER_FACTORIES
 from amp_migrate.trees.nodes import Statement, find
 
 Place = TypeVar("Place", bound=cst.CSTNode)
@@ -88,6 +90,8 @@ class NativeDecider:
         self._views: dict[Statement, Initialize] = {}
         # Initializations of what is kept in another function, by where that makes a scaler, in its words.
         self._below: dict[Statement, Initialize] = {}
+        # By where scalers are made of optimizers that Apex never prepares: whether they scale, as code.
+        self._unprepared: dict[Statement, str] = {}
 
     def decide(
         self, files: Sequence[File], steps: Sequence[ScriptStep], evaluated: Mapping[File, Collection[cst.FunctionDef]]
@@ -136,6 +140,8 @@ class NativeDecider:
                     self._views[creation.home] = views[0]
                 elif len(below) == 1 and below[0] is not None:
                     self._below[creation.home] = below[0]
+                elif self._is_never_prepared(files, creation):
+                    self._unprepared[creation.home] = self._as_others(creation)
                 else:
                     what = next(each.what for each in self._initializes)
                     return Refusal(creation.file, creation.home, f"what {what} {UNSAID}")
@@ -158,6 +164,23 @@ class NativeDecider:
                         file, place, "no way for the scaler to where Apex's state is saved, restored or read"
                     )
         return None
+
+    def _is_never_prepared(self, files: Sequence[File], creation: Creation) -> bool:
+        """Whether Apex knows nothing of an optimizer that is made here: where mixed precision is on, it raises."""
+        value = creation.home.value if isinstance(creation.home, cst.Assign) else None
+        is_made = isinstance(value, cst.Call) and creation.file.names.callee(value).startswith(OPTIMIZER_FACTORIES)
+        if not is_made or any(each.what != "amp.initialize" for each in self._initializes):
+            return False
+        return PreparedOptimizers(self._project, files).never(creation.home)
+
+    def _as_others(self, creation: Creation) -> str:
+        """Whether the scaler of an optimizer that Apex never prepares is on: as the others, where that can be said."""
+        switches = {switch_code(each) or "True" for each in self._initializes}
+        is_said = all(
+            each.init_scale is None and is_visible(self._project, each, creation.file, creation.home)
+            for each in self._initializes
+        )
+        return switches.pop() if is_said and len(switches) == 1 else "False"
 
     def _step(self, each: ScriptStep, limit: NormLimit | None) -> NativeStep:
         step = each.step.gathered.step
@@ -227,7 +250,11 @@ class NativeDecider:
             for each in self._initializes
         )
         taken = {*apart, *(each.home for each in self._initializes)}
-        others = {key: made for key, made in ways.creations.items() if made.home not in taken}
+        others = {
+            key: replace(made, enabled=self._unprepared.get(made.home))
+            for key, made in ways.creations.items()
+            if made.home not in taken
+        }
         return starts, in_callers, replace(ways, creations=others)
 
     def _switch_at(

@@ -38,12 +38,17 @@ from amp_migrate.trees.own_calls import named_arguments
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A call that prepares optimizers, with what is true where it runs, and the statements that make them."""
+    """A call that prepares optimizers, with what is true where it runs, and the statements that make them.
+
+    Attributes:
+        is_known: whether `made` are all of these.
+    """
 
     file: File
     call: cst.Call
     when: frozenset[Condition]
     made: frozenset[Statement] = field(default=frozenset())
+    is_known: bool = True
 
 
 @dataclass(frozen=True)
@@ -64,14 +69,18 @@ class PreparedOptimizers:
 
     def __init__(self, project: Project, files: Iterable[File]) -> None:
         self._project = project
-        found = (_Prepared(file, call, conditions(file, call)) for file, call in preparing(files))
-        self._calls = [_Prepared(e.file, e.call, e.when, frozenset(self._made(e.file, e.call))) for e in found]
+        self._calls = [self._read(file, call) for file, call in preparing(files)]
 
-    def _made(self, file: File, call: cst.Call) -> Iterator[Statement]:
-        yield file.tree.statement(call)  # `net, opt = amp.initialize(model, optimizer)`
-        optimizers = (named_arguments(call, INITIALIZE) or {}).get("optimizers")
-        for each in () if optimizers is None else displayed(optimizers):
-            yield from (creation.home for route in self._ways(file, each) for creation in route.creations)
+    def _read(self, file: File, call: cst.Call) -> _Prepared:
+        optimizers = (named_arguments(call, INITIALIZE) or {})["optimizers"]
+        routes = [[*self._ways(file, each)] for each in displayed(optimizers)]
+        made = {creation.home for found in routes for route in found for creation in route.creations}
+        made.add(file.tree.statement(call))  # `net, opt = amp.initialize(model, optimizer)`
+        return _Prepared(file, call, conditions(file, call), frozenset(made), bool(routes) and all(routes))
+
+    def never(self, made: Statement) -> bool:
+        """Whether nothing of this prepares the optimizer that a statement makes."""
+        return all(each.is_known and made not in each.made for each in self._calls)
 
     def _ways(self, file: File, optimizer: cst.BaseExpression) -> Iterator[Route]:
         """The way to where an optimizer is made, and that of one which an object is given."""

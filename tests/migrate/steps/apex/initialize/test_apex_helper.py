@@ -430,3 +430,61 @@ RUNNER = """
 
 def test_a_helper_that_makes_the_optimizer_where_there_is_training(rewrites: Check) -> None:
     rewrites(RUNNER)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "arguments", "enabled", "outcome"),
+    [
+        ("args, model, loader", "args, model, loader", "args.fp16", "on where the others are"),
+        ("fast, model, loader", "args.fp16, model, loader", "False", "off"),
+    ],
+)
+def test_step_that_an_optimizer_goes_through_which_apex_never_prepares(
+    rewrites: Check, parameters: str, arguments: str, enabled: str, outcome: str
+) -> None:
+    flag = parameters.partition(",")[0]
+    region = "scaler.is_enabled()" if enabled == "False" else "args.fp16"
+    plan = rewrites(
+        f"""
+        ~ APEX
+        - def backward(loss, optimizer, fp16):
+        + def backward(loss, optimizer, scaler, fp16):
+              optimizer.zero_grad()
+        -     if fp16:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -     else:
+        -         loss.backward()
+        -     optimizer.step()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+
+          def finetune({parameters}):
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        +     scaler = torch.amp.GradScaler("cuda", enabled={enabled})
+              for x, y in loader:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         backward(loss, optimizer, {flag})
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled={region}):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         backward(loss, optimizer, scaler, {flag})
+
+          def train(args, model, loader):
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     if args.fp16:
+        -         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        +     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+              for x, y in loader:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         backward(loss, optimizer, args.fp16)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         backward(loss, optimizer, scaler, args.fp16)
+
+          def main(args):
+              train(args, model, loader)
+              finetune({arguments})
+        """.replace("enabled=args.fp16", "enabled=bool(args.fp16)")
+    )
+    assert any(each.message.endswith(f"its scaler is {outcome}") for each in plan.findings)

@@ -66,6 +66,17 @@ AGAIN = """\
 
 """
 
+PLAIN = (
+    MAKE
+    + """\
+
+  def plain(loader):
+      MODEL
+-     Trainer(model, optimizer, False).train(loader)
++     scaler = torch.amp.GradScaler("cuda", enabled=False)
++     Trainer(model, optimizer, scaler, False).train(loader)
+"""
+)
 DERIVED = (
     MAKE
     + """\
@@ -101,7 +112,7 @@ MADE_OF_DERIVED = """\
 
 @pytest.mark.parametrize(
     ("more", "make"),
-    [("", MAKE), (OF, MAKE_BY_CLASS_METHOD), (AGAIN, MAKE), ("", DERIVED), ("", MADE_OF_DERIVED)],
+    [("", MAKE), (OF, MAKE_BY_CLASS_METHOD), (AGAIN, MAKE), ("", PLAIN), ("", DERIVED), ("", MADE_OF_DERIVED)],
 )
 def test_who_initializes_makes_the_scaler_and_gives_it(rewrites: Check, more: str, make: str) -> None:
     rewrites(TRAINER.replace("{more}\n", more) + make)
@@ -110,14 +121,6 @@ def test_who_initializes_makes_the_scaler_and_gives_it(rewrites: Check, more: st
 @pytest.mark.parametrize(
     "more",
     [
-        pytest.param(
-            """
-  def plain(loader):
-      MODEL
-      Trainer(model, optimizer, False).train(loader)
-""",
-            id="made without Apex elsewhere",
-        ),
         pytest.param("  class Other(Trainer, Log):\n      pass\n", id="derived from, beside another class"),
         pytest.param(
             "  class Other(Trainer):\n      def __new__(cls, *args):\n          return make(cls)\n", id="made anew"
