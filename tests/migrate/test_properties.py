@@ -12,12 +12,13 @@ import tokenize
 from collections import Counter
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
 import amp_migrate
 import pytest
-from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.engine.migrate import migrate, migrate_text
 from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Dtype, Settings
 from hypothesis import given, settings
@@ -202,6 +203,70 @@ def compiles(text: str) -> bool:
 def test_any_text_comes_back_whole(text: str) -> None:
     plan = migrate_text(f"{text}\nloss.backward()\n", Settings())
     assert {finding.code for finding in plan.findings if finding.kind is Kind.ERROR} <= {"AMP001"}
+
+
+# Programs of Apex with a plain step beside: how they initialize, go backward, and come to the plain step's optimizer.
+INITIALIZES = [
+    "amp.initialize(model, optimizer, opt_level='O1')",
+    "amp.initialize(model, optimizer, opt_level='O0')",
+    "amp.initialize(model, optimizer, opt_level=args.level)",
+    "amp.initialize(model, optimizer, enabled=args.fp16)",
+]
+SCALED = "with amp.scale_loss(loss, optimizer) as scaled:\n                scaled.backward()"
+BACKWARDS = [
+    f"if True:\n            {SCALED}",
+    f"if args.fp16:\n            {SCALED}\n        else:\n            loss.backward()",
+]
+OPTIMIZERS = ["torch.optim.SGD(model.parameters(), lr=0.1)", "given"]
+LOOP = """    for x, y in loader:
+        optimizer.zero_grad()
+        loss = (model(x) - y).square().mean()
+        {backward}
+        optimizer.step()
+"""
+TRAIN = """
+def train(args, model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = {initialize}
+{loop}    return model, optimizer
+"""
+WARM = """
+def warm(model, given, loader):
+    optimizer = {optimizer}
+{loop}"""
+MAIN = """
+def main(args, model, loader):
+    model, optimizer = train(args, model, loader)
+    warm(model, optimizer, loader)
+"""
+HOMES = [
+    {"train.py": "from apex import amp\n{train}{warm}{main}"},
+    {"train.py": "from apex import amp\nfrom warm import warm\n{train}{main}", "warm.py": "{warm}"},
+    {"main.py": "from train import train\n{warm}{main}", "train.py": "from apex import amp\n{train}"},
+    {
+        "main.py": "from train import train\nfrom warm import warm\n{main}",
+        "train.py": "from apex import amp\n{train}",
+        "warm.py": "{warm}",
+    },
+]
+
+
+@given(st.sampled_from(INITIALIZES), st.sampled_from(BACKWARDS), st.sampled_from(OPTIMIZERS), st.sampled_from(HOMES))
+@settings(max_examples=25, deadline=None)
+def test_a_second_run_over_the_files_of_a_program_changes_nothing(
+    initialize: str, backward: str, optimizer: str, home: dict[str, str]
+) -> None:
+    train = TRAIN.format(initialize=initialize, loop=LOOP.format(backward=backward))
+    warm = WARM.format(optimizer=optimizer, loop=LOOP.format(backward="loss.backward()"))
+    with TemporaryDirectory() as folder:
+        for name, text in home.items():
+            whole = "import torch\n" + text.format(train=train, warm=warm, main=MAIN)
+            (Path(folder) / name).write_text(whole, encoding="utf-8")
+        first = migrate([Path(folder)], Settings())
+        assert first.changed
+        for plan in first.changed:
+            plan.source.path.write_text(plan.after, encoding="utf-8")
+        assert migrate([Path(folder)], Settings()).changed == ()
 
 
 def test_hash_seed_and_processes_make_no_difference() -> None:

@@ -23,7 +23,7 @@ from amp_migrate.catalog.apex_rules import (
     APEX_ON_SHIM,
     APEX_STEP,
 )
-from amp_migrate.catalog.step_rules import RISKY_NUMERICS, UNSCALE_FIRST
+from amp_migrate.catalog.step_rules import RISKY_NUMERICS, STEP_LEFT, UNSCALE_FIRST
 from amp_migrate.plan.edit import Edit, dropped_by, replaced_by
 from amp_migrate.plan.move import Move, Refusal
 from amp_migrate.report.finding import Finding, Kind, seen_from
@@ -377,6 +377,10 @@ def _told_of_native(script: ApexScript, native: NativeScript) -> Iterator[Findin
         for clip in () if each.scaler is None else clips_under_scale(step):
             message = "gradients are clipped while they are scaled, as they were under amp.scale_loss"
             yield Finding.at(step.file.tree, clip, RISKY_NUMERICS.code, Kind.NOTE, message, UNSCALE_FIRST)
+    for file, statement in ((each.file, held) for each in native.files for held in each.plain):
+        message = "step left in float32: Apex does not scale its loss"
+        hint = "without the comment above it, a further run moves it"
+        yield Finding.at(file.tree, statement, STEP_LEFT.code, Kind.LEFT, message, hint)
     for made in (each for each in native.ways.creations.values() if each.enabled is not None):
         outcome = "off" if made.enabled == "False" else "on where the others are"
         message = f"amp.initialize never prepares this optimizer, for which Apex raises: its scaler is {outcome}"

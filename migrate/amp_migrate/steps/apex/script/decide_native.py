@@ -28,7 +28,7 @@ from amp_migrate.steps.apex.script.native_script import (
     ScriptStep,
     WrapperUses,
 )
-from amp_migrate.steps.apex.script.prepared_steps import PreparedOptimizers
+from amp_migrate.steps.apex.script.prepared_steps import PreparedOptimizers, plain_steps_in
 from amp_migrate.steps.apex.step.folded_branches import FoldedBranch, clip_folds
 from amp_migrate.steps.apex.step.fp16_optimizer import copies_of_gradients, half_networks, wrapper_attributes
 from amp_migrate.steps.apex.step.master_parameters import parameters_of
@@ -40,6 +40,7 @@ from amp_migrate.steps.apex.uses.loss_scale import scale_reads
 from amp_migrate.steps.apex.uses.norm_limits import NormLimit, limit_of, not_clipped
 from amp_migrate.steps.model.route import Creation, Route, Ways
 from amp_migrate.steps.model.training_step import Region
+from amp_migrate.steps.read.split import key_of
 from amp_migrate.steps.regions.evaluation import evaluation_regions
 from amp_migrate.steps.regions.find_regions import Placement
 from amp_migrate.steps.scaler.checkpoint_entries import restored_entries, saved_entries
@@ -215,6 +216,7 @@ class NativeDecider:
             keeps_keys=self._keeps_keys,
             given=tuple((*each, self._scaler_at(file, each[0])) for each in apex_state.given(file, self._project)),
             parameters=tuple(self._parameters(file, dead)),
+            plain=tuple(plain_steps_in(file, self._project, self._roles, [key_of(each.step) for each in steps], dead)),
             wrapper=self._wrapper(file) if any(i.what == "FP16_Optimizer" for i in self._initializes) else None,
         )
 

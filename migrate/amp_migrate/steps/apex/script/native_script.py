@@ -16,6 +16,7 @@ from amp_migrate.steps.apex.uses.amp_tests import AmpTest
 from amp_migrate.steps.model.route import Creation, Route, Ways
 from amp_migrate.steps.model.training_step import Island, Region, TrainingStep
 from amp_migrate.steps.scaler.checkpoint_entries import RestoredEntry, SavedEntry
+from amp_migrate.trees.nodes import Statement
 
 # An evaluation forward that cannot ask whether mixed precision is on, and its file.
 FileInFloat32: TypeAlias = "tuple[File, Region]"
@@ -83,6 +84,7 @@ class NativeFile:
         keeps_keys: whether what is saved stays under the keys that it is saved by, since some cannot be seen.
         given: the calls that pass `apex.amp` to what restores it, with the place of the argument and the scaler.
         parameters: the calls of `amp.master_params`, each with what it gave, as code.
+        plain: the statements that take a loss backward which Apex does not scale, and stay in float32.
         wrapper: what it asks of an `FP16_Optimizer`; None in a script that has none.
     """
 
@@ -97,6 +99,7 @@ class NativeFile:
     keeps_keys: bool = False
     given: tuple[tuple[cst.Call, int, str | None], ...] = ()
     parameters: tuple[tuple[cst.Call, str], ...] = ()
+    plain: tuple[Statement, ...] = ()
     wrapper: WrapperUses | None = None
 
 

@@ -131,10 +131,10 @@ def plain_steps_of(script: ApexScript, project: Project, roles: Roles) -> Iterat
     known = {key_of(each.gathered.step) for each in script.all_steps}
     gone = [fold.dead for each in script.all_steps for fold in each.folds]
     for file in (each for each in _loaded(project, script.files) if "backward" in each.tree.text):
-        for function, body in bodies(file):
-            calls = [] if (file, function) in known else list(_plain(file, roles, body, gone))
+        for function, calls in _plain_steps(file, roles, known, gone):
             for statement in calls[:1]:
-                for by in islice(_prepared_by(project, roles, prepared, (file, function), known, 0), 1):
+                stepped = (prepared.preparing(*each) for each in _stepped(project, roles, (file, function), known))
+                for by in islice(filter(None, stepped), 1):
                     line = file.tree.position(statement)[0]
                     where = f"{seen_from(file.name, by.file.name)}:{line}"
                     where = f"line {line}" if file is by.file else where
@@ -143,6 +143,28 @@ def plain_steps_of(script: ApexScript, project: Project, roles: Roles) -> Iterat
                     what = "computes in float32 where this is switched off" if by.is_off else "does not scale its loss"
                     reason = f"a step that {what} trains what this prepares ({where})"
                     yield Refusal(by.file, by.call, reason, USE_SHIM)
+
+
+def plain_steps_in(
+    file: File, project: Project, roles: Roles, known: Collection[Key], gone: Sequence[cst.CSTNode]
+) -> Iterator[Statement]:
+    """The statements in a file that take a loss backward which nothing scales, to step an optimizer.
+
+    Args:
+        known: the functions that have other steps.
+        gone: branches that will not be there.
+    """
+    for function, calls in _plain_steps(file, roles, known, gone):
+        if calls and any(True for _ in _stepped(project, roles, (file, function), known)):
+            yield from calls
+
+
+def _plain_steps(
+    file: File, roles: Roles, known: Collection[Key], gone: Sequence[cst.CSTNode]
+) -> Iterator[tuple[cst.FunctionDef | None, list[Statement]]]:
+    for function, body in bodies(file):
+        if (file, function) not in known:
+            yield function, list(_plain(file, roles, body, gone))
 
 
 def _loaded(project: Project, files: Sequence[File]) -> Collection[File]:
@@ -157,18 +179,15 @@ def _plain(file: File, roles: Roles, body: Block, gone: Sequence[cst.CSTNode]) -
             yield statement
 
 
-def _prepared_by(
-    project: Project, roles: Roles, prepared: PreparedOptimizers, key: Key, known: Collection[Key], depth: int
-) -> Iterator[Preparing]:
-    """What prepares the optimizers that a function steps, or that its callers do where it steps none itself."""
+def _stepped(
+    project: Project, roles: Roles, key: Key, known: Collection[Key], depth: int = 0
+) -> Iterator[tuple[File, cst.BaseExpression]]:
+    """The optimizers that a function steps, or that its callers do where it steps none itself."""
     file, function = key
     steps = list(optimizer_steps(roles, file, file.tree.module if function is None else block_of(function)))
-    for step in steps:
-        found = prepared.preparing(file, step.optimizer)
-        if found is not None:
-            yield found
+    yield from ((file, step.optimizer) for step in steps)
     if not steps and function is not None and depth < MAX_HOPS:
         for site in project.call_sites(project.reference(file, function)) or ():
             caller = site.file, site.file.tree.function(site.call)
             if caller not in known:
-                yield from _prepared_by(project, roles, prepared, caller, known, depth + 1)
+                yield from _stepped(project, roles, caller, known, depth + 1)

@@ -26,7 +26,6 @@ from amp_migrate.steps.apex.write.write_uses import (
     write_read,
 )
 from amp_migrate.steps.model.route import Creation
-from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.steps.write.write_route import write_ways
 from amp_migrate.steps.write.write_step import write_island, write_region, write_step
 from amp_migrate.trees.nodes import Statement, block_of, method_of, statements
@@ -34,7 +33,9 @@ from amp_migrate.write.editor import Editor, guarded
 
 # Steps without an overflow before a scale grows that has to stay: more than any training takes.
 _NEVER = "2**31 - 1"
-_FLOAT32 = f"# amp-migrate: ignore[{FP32_STEP.code}] (float32, as Apex's O0)"
+_IGNORED = f"# amp-migrate: ignore[{FP32_STEP.code}]"
+_AS_O0 = f"{_IGNORED} (float32, as Apex's O0)"
+_BESIDE = f"{_IGNORED} (float32: Apex did not scale it)"
 
 
 def write_apex(script: NativeScript, roles: Roles, settings: Settings) -> Iterator[Edit]:
@@ -69,23 +70,25 @@ def write_uses(script: NativeScript, roles: Roles, settings: Settings) -> Iterat
         for fold in each.folds:
             yield own.splice(fold.statement, fold.live)
         if is_off(starts):
-            yield from _write_float32(own, each.step)
+            held = (backward.statement for backward in each.step.backwards if backward.part is None)
+            yield from _write_float32(own, held, _AS_O0)
     for file in script.files:
         yield from _write_file(editor.of(file.file), file)
         yield from write_handed(editor.of(file.file), roles.project)
 
 
-def _write_float32(editor: Editor, step: TrainingStep) -> Iterator[Edit]:
+def _write_float32(editor: Editor, statements: Iterable[Statement], comment: str) -> Iterator[Edit]:
     """The comments that say of a step that it is to stay in float32, as Apex was told: a second run knows no Apex."""
-    for held in (each.statement for each in step.backwards if each.part is None):
+    for held in statements:
         line = held if isinstance(held, cst.With) else editor.file.tree.parents[held]
         if isinstance(line, (cst.With, cst.SimpleStatementLine)):
-            yield editor.edit(line, Annotate(_FLOAT32))
+            yield editor.edit(line, Annotate(comment))
 
 
 def _write_file(editor: Editor, file: NativeFile) -> Iterator[Edit]:
     dtype = editor.settings.dtype
     yield from (editor.splice(fold.statement, fold.live) for fold in file.folds)
+    yield from _write_float32(editor, file.plain, _BESIDE)
     for region, enabled in file.evaluated:
         yield write_region(editor, region, dtype, enabled)
     for island in file.islands:

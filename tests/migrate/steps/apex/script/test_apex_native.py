@@ -234,3 +234,30 @@ def test_a_layer_of_apex_is_known_for_a_model(rewrites: Check) -> None:
         """,
         dtype="bf16",
     )
+
+
+def test_plain_step_beside_apex_is_told_and_stays_in_float32(rewrites: Check) -> None:
+    plan = rewrites(
+        """
+        ~ APEX
+          MODEL
+        ~ INITIALIZE
+        ~ APEX_EPOCH
+
+          def attack(model, x):
+              x.requires_grad_()
+              model(x).sum().backward()
+              return x.grad.sign()
+
+          def warm(model, loader):
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              for x, y in loader:
+                  optimizer.zero_grad()
+                  loss = nn.functional.mse_loss(model(x), y)
+        +         # amp-migrate: ignore[AMP501] (float32: Apex did not scale it)
+                  loss.backward()
+                  optimizer.step()
+        """
+    )
+    told = [each for each in plan.findings if each.code == "AMP590"]
+    assert [each.message for each in told] == ["step left in float32: Apex does not scale its loss"]
