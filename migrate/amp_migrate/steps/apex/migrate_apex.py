@@ -39,6 +39,7 @@ from amp_migrate.steps.apex.names.rest_of_apex import ApexRest
 from amp_migrate.steps.apex.script.decide_native import UNSAID, NativeDecider
 from amp_migrate.steps.apex.script.doubts import REGION_ROUND_CALL, of_unknown_amp
 from amp_migrate.steps.apex.script.native_script import NativeScript, ScriptStep
+from amp_migrate.steps.apex.script.prepared_steps import plain_steps_in
 from amp_migrate.steps.apex.script.read_script import ScriptReader
 from amp_migrate.steps.apex.script.script_group import (
     ApexScript,
@@ -55,18 +56,19 @@ from amp_migrate.steps.apex.step.fp16_optimizer import wrapped_receivers
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, has_later_wrapper, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import, probes_for_apex
 from amp_migrate.steps.apex.uses.cast_functions import float_functions
-from amp_migrate.steps.apex.write.write_apex import write_apex, write_uses
+from amp_migrate.steps.apex.write.write_apex import NOT_SCALED, write_apex, write_float32, write_uses
 from amp_migrate.steps.apex.write.write_beside import write_beside
 from amp_migrate.steps.apex.write.write_uses import drop_imports
 from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints
 from amp_migrate.steps.scaler.made_first import make_first
+from amp_migrate.steps.statements.amp_signs import names_amp
 from amp_migrate.steps.statements.bodies import bodies
 from amp_migrate.steps.told_beside import told_beside
 from amp_migrate.steps.write.write_route import write_arguments
 from amp_migrate.tables.apex_names import AN_OLD_APEX, NATIVE_TODAY, SHIM_SINCE, USE_SHIM
-from amp_migrate.trees.nodes import Statement, last_word, nested_statements
+from amp_migrate.trees.nodes import Statement, last_word, nested_statements, walk
 from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
 
@@ -272,6 +274,9 @@ class ApexMigration:
         edits: list[Edit] = []
         told: list[Finding] = []
         for file in files:
+            plain = self._plain_beside(file)
+            told += _told_of_plain(file, plain)
+            edits += write_float32(self._editor(file, APEX_STEP.code), plain, NOT_SCALED)
             edits += write_beside(self._editor(file, APEX_STEP.code), beside)
             edits += drop_imports(self._editor(file, APEX_STEP.code))
         for file, statement in beside.steps:
@@ -287,6 +292,14 @@ class ApexMigration:
                     note = f"{beside.told} chooses nothing any more: native AMP is what there is"
                     told.append(Finding.at(file.tree, call, APEX_LEVEL.code, Kind.NOTE, note))
         return Move(tuple(edits), tuple(told))
+
+    def _plain_beside(self, file: File) -> list[Statement]:
+        """The plain steps of a file in functions that have nothing of Apex or native AMP."""
+        amp = set(_calls(file))
+        known = [
+            (file, each) for each, body in bodies(file) if names_amp(file, body) or any(c in amp for c in walk(body))
+        ]
+        return list(plain_steps_in(file, self.project, self.roles, known, ()))
 
     def _kept_idle(self, beside: Beside) -> Iterator[Finding]:
         """Keep on the shim what only the branches of Apex used: other scripts may ask for it by name."""
@@ -377,10 +390,8 @@ def _told_of_native(script: ApexScript, native: NativeScript) -> Iterator[Findin
         for clip in () if each.scaler is None else clips_under_scale(step):
             message = "gradients are clipped while they are scaled, as they were under amp.scale_loss"
             yield Finding.at(step.file.tree, clip, RISKY_NUMERICS.code, Kind.NOTE, message, UNSCALE_FIRST)
-    for file, statement in ((each.file, held) for each in native.files for held in each.plain):
-        message = "step left in float32: Apex does not scale its loss"
-        hint = "without the comment above it, a further run moves it"
-        yield Finding.at(file.tree, statement, STEP_LEFT.code, Kind.LEFT, message, hint)
+    for native_file in native.files:
+        yield from _told_of_plain(native_file.file, native_file.plain)
     for made in (each for each in native.ways.creations.values() if each.enabled is not None):
         outcome = "off" if made.enabled == "False" else "on where the others are"
         message = f"amp.initialize never prepares this optimizer, for which Apex raises: its scaler is {outcome}"
@@ -397,6 +408,13 @@ def _told_of_native(script: ApexScript, native: NativeScript) -> Iterator[Findin
         yield Finding.at(tree, call, APEX_INITIALIZE.code, Kind.MIGRATED, message)
         for note in initialize.notes:
             yield Finding.at(tree, call, APEX_LEVEL.code, Kind.NOTE, note)
+
+
+def _told_of_plain(file: File, steps: Iterable[Statement]) -> Iterator[Finding]:
+    for statement in steps:
+        message = "step left in float32: Apex does not scale its loss"
+        hint = "without the comment above it, a further run moves it"
+        yield Finding.at(file.tree, statement, STEP_LEFT.code, Kind.LEFT, message, hint)
 
 
 def _told_of_imports(files: Files) -> Iterator[Finding]:

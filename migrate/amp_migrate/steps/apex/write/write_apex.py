@@ -35,7 +35,7 @@ from amp_migrate.write.editor import Editor, guarded
 _NEVER = "2**31 - 1"
 _IGNORED = f"# amp-migrate: ignore[{FP32_STEP.code}]"
 _AS_O0 = f"{_IGNORED} (float32, as Apex's O0)"
-_BESIDE = f"{_IGNORED} (float32: Apex did not scale it)"
+NOT_SCALED = f"{_IGNORED} (float32: Apex did not scale it)"
 
 
 def write_apex(script: NativeScript, roles: Roles, settings: Settings) -> Iterator[Edit]:
@@ -71,14 +71,14 @@ def write_uses(script: NativeScript, roles: Roles, settings: Settings) -> Iterat
             yield own.splice(fold.statement, fold.live)
         if is_off(starts):
             held = (backward.statement for backward in each.step.backwards if backward.part is None)
-            yield from _write_float32(own, held, _AS_O0)
+            yield from write_float32(own, held, _AS_O0)
     for file in script.files:
         yield from _write_file(editor.of(file.file), file)
         yield from write_handed(editor.of(file.file), roles.project)
 
 
-def _write_float32(editor: Editor, statements: Iterable[Statement], comment: str) -> Iterator[Edit]:
-    """The comments that say of a step that it is to stay in float32, as Apex was told: a second run knows no Apex."""
+def write_float32(editor: Editor, statements: Iterable[Statement], comment: str) -> Iterator[Edit]:
+    """The comments that say of steps that they are to stay in float32, as Apex was told: a second run knows no Apex."""
     for held in statements:
         line = held if isinstance(held, cst.With) else editor.file.tree.parents[held]
         if isinstance(line, (cst.With, cst.SimpleStatementLine)):
@@ -88,7 +88,7 @@ def _write_float32(editor: Editor, statements: Iterable[Statement], comment: str
 def _write_file(editor: Editor, file: NativeFile) -> Iterator[Edit]:
     dtype = editor.settings.dtype
     yield from (editor.splice(fold.statement, fold.live) for fold in file.folds)
-    yield from _write_float32(editor, file.plain, _BESIDE)
+    yield from write_float32(editor, file.plain, NOT_SCALED)
     for region, enabled in file.evaluated:
         yield write_region(editor, region, dtype, enabled)
     for island in file.islands:

@@ -853,3 +853,43 @@ def test_native_amp_that_computes_another_loss_keeps_apex(
     plan = migrate(TWICE.format(inside=inside, native=native, other=other))
     is_told = any("native AMP computes something else here" in each.message for each in plan.findings)
     assert ("amp.scale_loss" in plan.after, is_told) == (not moves, not moves)
+
+
+def test_plain_step_beside_what_is_folded_onto_native_amp(rewrites: Check) -> None:
+    plan = rewrites(
+        """
+        - from apex import amp
+        -
+          def warm(model, loader):
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+              for x in loader:
+                  optimizer.zero_grad()
+                  loss = model(x).mean()
+        +         # amp-migrate: ignore[AMP501] (float32: Apex did not scale it)
+                  loss.backward()
+                  optimizer.step()
+
+          def main(args, model, loader):
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     if args.amp == "apex":
+        -         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        -     elif args.amp == "native":
+        +     if args.amp in ("native", "apex"):
+                  scaler = torch.amp.GradScaler("cuda")
+              for x in loader:
+                  optimizer.zero_grad()
+        -         if args.amp == "apex":
+        -             loss = model(x).mean()
+        -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -             optimizer.step()
+        -         elif args.amp == "native":
+        +         if args.amp in ("native", "apex"):
+                      with torch.autocast(device_type="cuda", dtype=torch.float16):
+                          loss = model(x).mean()
+                      scaler.scale(loss).backward()
+                      scaler.step(optimizer)
+                      scaler.update()
+        """
+    )
+    assert any(each.message.startswith("step left in float32") for each in plan.findings)
