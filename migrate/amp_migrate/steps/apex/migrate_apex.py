@@ -39,7 +39,7 @@ from amp_migrate.steps.apex.names.rest_of_apex import ApexRest
 from amp_migrate.steps.apex.script.decide_native import UNSAID, NativeDecider
 from amp_migrate.steps.apex.script.doubts import REGION_ROUND_CALL, of_unknown_amp
 from amp_migrate.steps.apex.script.native_script import NativeScript, ScriptStep
-from amp_migrate.steps.apex.script.prepared_steps import plain_steps_in
+from amp_migrate.steps.apex.script.prepared_steps import PreparedOptimizers, plain_steps_in
 from amp_migrate.steps.apex.script.read_script import ScriptReader
 from amp_migrate.steps.apex.script.script_group import (
     ApexScript,
@@ -217,7 +217,22 @@ class ApexMigration:
         if isinstance(native, Refusal):
             return native
         edits = (*write_apex(native, self.roles, self.settings), *kept.edits)
-        return Move(edits, (*_told_of_native(script, native), *kept.findings))
+        told = (*_told_of_native(script, native), *self._told_of_unprepared(script, native), *kept.findings)
+        return Move(edits, told)
+
+    def _told_of_unprepared(self, script: ApexScript, native: NativeScript) -> Iterator[Finding]:
+        """The steps of optimizers that Apex did not know, and whose gradients it left scaled for that."""
+        prepared = PreparedOptimizers(self.project, script.files)
+        if any(each.what != "amp.initialize" for each in script.initializes):
+            return
+        own = {each.home for each in native.ways.creations.values() if each.enabled is not None}
+        for step in (each.step for each in native.steps if each.scaler is not None):
+            for each in (one for one in step.optimizer_steps if last_word(one.call.func) == "step"):
+                if prepared.leaves(step.file, each.optimizer, own):
+                    name = step.file.tree.quote(each.optimizer)
+                    message = f"amp.initialize never prepared {name}: Apex left its gradients under the loss scale"
+                    hint = "they are divided by it now: where its learning rate made up for that, it is too low"
+                    yield Finding.at(step.file.tree, each.call, APEX_LEVEL.code, Kind.NOTE, message, hint)
 
     def _is_made_earlier(self, script: ApexScript, native: NativeScript, traveller: Traveller, kept: Move) -> bool:
         """Move up the scalers that some use would find without a value; whether there are any."""

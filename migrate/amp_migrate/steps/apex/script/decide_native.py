@@ -46,7 +46,6 @@ from amp_migrate.steps.regions.find_regions import Placement
 from amp_migrate.steps.scaler.checkpoint_entries import restored_entries, saved_entries
 from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.statements.bodies import bodies
-from amp_migrate.tables.torch_names import OPTIMIZER_FACTORIES
 from amp_migrate.trees.nodes import Statement, find
 
 Place = TypeVar("Place", bound=cst.CSTNode)
@@ -168,11 +167,8 @@ class NativeDecider:
 
     def _is_never_prepared(self, files: Sequence[File], creation: Creation) -> bool:
         """Whether Apex knows nothing of an optimizer that is made here: where mixed precision is on, it raises."""
-        value = creation.home.value if isinstance(creation.home, cst.Assign) else None
-        is_made = isinstance(value, cst.Call) and creation.file.names.callee(value).startswith(OPTIMIZER_FACTORIES)
-        if not is_made or any(each.what != "amp.initialize" for each in self._initializes):
-            return False
-        return PreparedOptimizers(self._project, files).never(creation.home)
+        of_levels = all(each.what == "amp.initialize" for each in self._initializes)
+        return of_levels and PreparedOptimizers(self._project, files).never(creation)
 
     def _as_others(self, creation: Creation) -> str:
         """Whether the scaler of an optimizer that Apex never prepares is on: as the others, where that can be said."""

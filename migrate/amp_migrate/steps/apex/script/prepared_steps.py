@@ -12,7 +12,7 @@ from itertools import islice
 
 import libcst as cst
 
-from amp_migrate.analysis.files import File
+from amp_migrate.analysis.files import File, object_bindings, object_path
 from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.imported import loaded_by
 from amp_migrate.analysis.project import Project
@@ -24,7 +24,7 @@ from amp_migrate.steps.apex.beside.conditions import Condition, conditions
 from amp_migrate.steps.apex.script.script_group import ApexScript
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.gradients.steppers import optimizer_steps
-from amp_migrate.steps.model.route import Route
+from amp_migrate.steps.model.route import Creation, Route
 from amp_migrate.steps.read.fp32 import is_of_engine
 from amp_migrate.steps.read.split import Key, key_of
 from amp_migrate.steps.scaler.find_route import Traveller
@@ -32,6 +32,7 @@ from amp_migrate.steps.scaler.optimizer_origin import displayed
 from amp_migrate.steps.statements.amp_signs import is_scaled
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.tables.apex_names import INITIALIZE, SHIM, USE_SHIM
+from amp_migrate.tables.torch_names import OPTIMIZER_FACTORIES
 from amp_migrate.trees.nodes import Block, Statement, block_of, is_constant
 from amp_migrate.trees.own_calls import named_arguments
 
@@ -73,14 +74,22 @@ class PreparedOptimizers:
 
     def _read(self, file: File, call: cst.Call) -> _Prepared:
         optimizers = (named_arguments(call, INITIALIZE) or {})["optimizers"]
-        routes = [[*self._ways(file, each)] for each in displayed(optimizers)]
-        made = {creation.home for found in routes for route in found for creation in route.creations}
+        held = [other for each in displayed(optimizers) for other in _held(file, each)]
+        routes = [[*self._ways(file, each)] for each in held]
+        creations = [creation for found in routes for route in found for creation in route.creations]
+        made = {creation.home for creation in creations}
         made.add(file.tree.statement(call))  # `net, opt = amp.initialize(model, optimizer)`
-        return _Prepared(file, call, conditions(file, call), frozenset(made), bool(routes) and all(routes))
+        is_known = bool(routes) and all(routes) and all(map(_makes_optimizer, creations))
+        return _Prepared(file, call, conditions(file, call), frozenset(made), is_known)
 
-    def never(self, made: Statement) -> bool:
-        """Whether nothing of this prepares the optimizer that a statement makes."""
-        return all(each.is_known and made not in each.made for each in self._calls)
+    def never(self, made: Creation) -> bool:
+        """Whether an optimizer is made that nothing of this prepares."""
+        return _makes_optimizer(made) and all(each.is_known and made.home not in each.made for each in self._calls)
+
+    def leaves(self, file: File, optimizer: cst.BaseExpression, apart: Collection[Statement]) -> bool:
+        """Whether some optimizer that a place has is one that nothing prepares, made elsewhere than `apart`."""
+        made = [creation for route in self._ways(file, optimizer) for creation in route.creations]
+        return any(each.home not in apart and self.never(each) for each in made)
 
     def _ways(self, file: File, optimizer: cst.BaseExpression) -> Iterator[Route]:
         """The way to where an optimizer is made, and that of one which an object is given."""
@@ -103,6 +112,19 @@ class PreparedOptimizers:
 
     def __bool__(self) -> bool:
         return bool(self._calls)
+
+
+def _held(file: File, optimizer: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What stands in the list that a name is given; the same where it is given none."""
+    values = (each.value for each in object_bindings(file, optimizer) if object_path(optimizer) is not None)
+    lists = [each for each in values if isinstance(each, (cst.Tuple, cst.List))]
+    return [held for each in lists for held in displayed(each)] or [optimizer]
+
+
+def _makes_optimizer(made: Creation) -> bool:
+    """Whether a scaler would be made beside the call of an optimizer's class: not of what others have made."""
+    value = made.home.value if isinstance(made.home, cst.Assign) else None
+    return isinstance(value, cst.Call) and made.file.names.callee(value).startswith(OPTIMIZER_FACTORIES)
 
 
 def preparing(files: Iterable[File]) -> Iterator[tuple[File, cst.Call]]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from amp_migrate.engine.migrate import migrate
+from amp_migrate.settings import Settings
 
 Check = Callable[..., Any]
 
@@ -99,3 +102,52 @@ def test_clip_beside_the_backward_of_a_wrapper(migrate: Check) -> None:
     """
     found = [each for each in migrate(text).findings if "under the loss scale" in each.message]
     assert [each.code for each in found] == ["AMP210"]
+
+
+_CENTER = """
+def step_center(optimizer_center, center):
+    for param in center.parameters():
+        param.grad.data *= 100.0
+    optimizer_center.step()
+"""
+_WITH_CENTER = """
+def main(model, center, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer_center = torch.optim.SGD(center.parameters(), lr=0.5)
+    {prepare}
+    for x, y in loader:
+        optimizer.zero_grad()
+        optimizer_center.zero_grad()
+        loss = center(model(x), y)
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        optimizer.step()
+        step_center(optimizer_center, center)
+"""
+
+
+@pytest.mark.parametrize("is_apart", [True, False])
+@pytest.mark.parametrize(
+    ("prepare", "is_told"),
+    [
+        ("model, optimizer = amp.initialize(model, optimizer)", True),
+        ("model, optimizer = amp.initialize(model, optimizer, opt_level='O0')", False),
+        ("model, (optimizer, optimizer_center) = amp.initialize(model, [optimizer, optimizer_center])", False),
+        ("optimizers = [optimizer, optimizer_center]\n    amp.initialize(model, optimizers)", False),
+    ],
+)
+def test_an_optimizer_whose_gradients_apex_left_scaled(
+    tmp_path: Path, prepare: str, is_told: bool, is_apart: bool
+) -> None:
+    train = _WITH_CENTER.format(prepare=prepare)
+    head = "import torch\nfrom apex import amp\n"
+    if is_apart:
+        (tmp_path / "center.py").write_text(_CENTER)
+        head += "from center import step_center\n"
+    (tmp_path / "train.py").write_text(head + ("" if is_apart else _CENTER) + train)
+    outcome = migrate([tmp_path], Settings())
+    assert any(each.code == "AMP201" for each in outcome.findings)
+    told = [each for each in outcome.findings if "under the loss scale" in each.message]
+    assert [each.message for each in told] == [
+        "amp.initialize never prepared optimizer_center: Apex left its gradients under the loss scale"
+    ] * is_told
