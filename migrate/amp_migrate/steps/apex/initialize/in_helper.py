@@ -83,6 +83,9 @@ def seen_below(project: Project, initialize: Initialize, creation: Creation) -> 
         if name is None:
             return None
         told.append(name)
+    asked = replace(initialize, switch=tuple(value for _, value in initialize.growth))
+    if not is_visible(project, asked, creation.file, creation.home):
+        return None
     switch = tuple(told[: len(initialize.switch)])
     scale = None if initialize.init_scale is None else told[-1]
     return replace(initialize, file=creation.file, home=creation.home, switch=switch, init_scale=scale)
@@ -157,7 +160,8 @@ def _told(
     initialize: Initialize, function: FunctionRef, site: CallSite, home: Statement, conditions: tuple[str, ...]
 ) -> Initialize | None:
     """The initialization in the words of its caller at `home`; None where some word means nothing there."""
-    codes = [*initialize.switch, *([] if initialize.init_scale is None else [initialize.init_scale])]
+    scale = [] if initialize.init_scale is None else [initialize.init_scale]
+    codes = [*initialize.switch, *scale, *(code for _, code in initialize.growth)]
     scopes = initialize.file.scopes.of(initialize.home), site.file.scopes.of(home)
     names = [each for each in reads(map(build.expression, codes)) if not is_builtin(each, *scopes)]
     func = site.call.func
@@ -181,6 +185,7 @@ def _told(
         home=home,
         switch=(*conditions, *(put_in(code, values) for code in initialize.switch)),
         init_scale=None if initialize.init_scale is None else put_in(initialize.init_scale, values),
+        growth=tuple((name, put_in(code, values)) for name, code in initialize.growth),
     )
 
 

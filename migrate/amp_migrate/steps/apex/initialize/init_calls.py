@@ -14,6 +14,7 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.steps.apex.initialize.branches import place_of
 from amp_migrate.steps.apex.initialize.initialize_calls import (
+    STATIC,
     Initialize,
     is_number,
     notes_on_scale,
@@ -52,7 +53,7 @@ def read_inits(file: File) -> Iterator[Initialize]:
             rebinds=(),
             notes=tuple(notes_on_scale(init_scale)) if uses else (_NOTE,),
             what="amp.init",
-            is_static=init_scale is not None and is_number(init_scale),
+            growth=STATIC if init_scale is not None and is_number(init_scale) else (),
         )
 
 

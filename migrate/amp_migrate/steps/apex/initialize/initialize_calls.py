@@ -38,11 +38,16 @@ _LEVEL_NOTES: dict[str | None, str] = {
     "O3": "O3 computed in float16 alone; now the weights are float32 under autocast, with a loss scale",
     None: "O2 and O3 asked for at run time now mean float32 weights under autocast",
 }
+STAYED = "a static loss_scale stayed for good: now an overflow skips its step and halves the scale"
 _NO_LIMIT = 2.0**24
 _LARGEST_POWER = 64
 # What may be said in settings that are not seen, with what is asked for where it is not.
 _SETTINGS = (("enabled", ", True"), ("opt_level", ""), ("loss_scale", ""))
 _UNSEEN = "what else {} says of casts and of limits to the loss scale is gone: native AMP has its own casts"
+_INTERVAL = "growth_interval"
+# Arguments of GradScaler for a scale that stays as it is said, unless gradients overflow: no training takes more steps.
+STATIC = ((_INTERVAL, "2**31 - 1"),)
+_USUAL_INTERVAL = "2000"  # of GradScaler, and of Apex
 _IF_DYNAMIC = ' in (None, "dynamic") else '
 
 
@@ -63,7 +68,6 @@ class Initialize:
         rebinds: lines that stay: what the script made of the models and optimizers that the call gave back.
         notes: what native AMP does differently, in a sentence each.
         what: what is called.
-        is_static: whether the scale stays as it is said, unless gradients overflow.
         limits: the least and the greatest scale, as code; None where there is none.
         growth: arguments of GradScaler about how the scale grows, with their values as code.
         has_masters: whether the weights were float16, and others of float32 stepped for them.
@@ -82,7 +86,6 @@ class Initialize:
     rebinds: tuple[str | Code, ...]
     notes: tuple[str, ...]
     what: str = "amp.initialize"
-    is_static: bool = False
     limits: tuple[str | None, str | None] = (None, None)
     growth: tuple[tuple[str, str], ...] = ()
     has_masters: bool = False
@@ -139,8 +142,8 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
         optimizers=arguments.get("optimizers"),
         rebinds=tuple(rebinds),
         notes=notes,
-        is_static=is_static,
         limits=limits,
+        growth=STATIC if is_static else (),
         has_masters=level in ("O2", "O3"),
     )
 
@@ -282,7 +285,7 @@ def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Iterator[Init
     choice = choice_of(file, chain, [each.statement for each in forms])
     own = [each.switch[len(place_of(file, each.statement, each.optimizers)[1]) :] for each in forms]
     are_alike = all((each.limits, each.setting) == (first.limits, None) for each in forms)
-    are_alike = are_alike and len({each.growth for each in forms if each.growth}) <= 1
+    are_alike = are_alike and len({each.growth for each in forms if each.growth and each.growth != STATIC}) <= 1
     if choice is None or not are_alike:
         yield Refusal(file, chain, "amp.initialize stands in one of several branches", USE_SHIM)
         return
@@ -296,8 +299,7 @@ def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Iterator[Init
         switch=(*conditions, *(map(grouped, switch) if conditions else switch)),
         init_scale=chosen_scale(file, chain, _told_apart([each.init_scale for each in forms])),
         notes=tuple(dict.fromkeys(note for each in forms for note in each.notes)),
-        is_static=all(each.is_static for each in forms),
-        growth=next((each.growth for each in forms if each.growth), ()),
+        growth=_chosen_growth(file, chain, [each.growth for each in forms]),
     )
     is_all = all(len(block.body) == 1 for _, block in branches_of(chain))
     if is_all and all(each.rebinds == first.rebinds for each in forms) and not (choice and first.rebinds):
@@ -310,11 +312,22 @@ def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Iterator[Init
                 replaces_home=False,
                 switch=shared.switch,
                 init_scale=shared.init_scale,
-                is_static=shared.is_static,
                 growth=shared.growth,
             )
     else:
         yield Refusal(file, chain, "amp.initialize stands in one of several branches", USE_SHIM)
+
+
+def _chosen_growth(
+    file: File, chain: cst.If, growths: Sequence[tuple[tuple[str, str], ...]]
+) -> tuple[tuple[str, str], ...]:
+    """How a scale grows, where it stays as it is said in some branches of an `if` alone."""
+    if not any(growths):
+        return ()
+    adapting = next((each for each in growths if each and each != STATIC), ())
+    intervals = [dict(STATIC if each == STATIC else adapting).get(_INTERVAL, _USUAL_INTERVAL) for each in growths]
+    code = chosen_scale(file, chain, intervals) or _USUAL_INTERVAL
+    return tuple((dict(adapting) | {_INTERVAL: code}).items())
 
 
 def _told_apart(scales: list[str | None]) -> list[str | None]:
@@ -353,9 +366,15 @@ def is_number(code: str) -> bool:
 def notes_on_scale(scale: str | None) -> Iterator[str]:
     """What native AMP does differently with a loss scale that is asked for."""
     if scale is not None and is_number(scale):
-        yield "a static loss_scale stayed for good: now an overflow skips its step and halves the scale"
+        yield STAYED
     elif scale is not None:
         yield "a static loss_scale stayed for good: GradScaler begins with it, and adapts it"
+
+
+def static_unless(dynamic: str, growth: Mapping[str, str]) -> dict[str, str]:
+    """Arguments of GradScaler about growth, where the run says whether the scale is dynamic."""
+    interval = f"{growth.get(_INTERVAL, _USUAL_INTERVAL)} if {dynamic} else {dict(STATIC)[_INTERVAL]}"
+    return {**growth, _INTERVAL: interval}
 
 
 def _number(code: str) -> float | None:

@@ -18,7 +18,7 @@ from amp_migrate.plan.code import Code, Hole, code
 from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Apex
 from amp_migrate.steps.apex.initialize.branches import place_of
-from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.initialize.initialize_calls import STATIC, STAYED, Initialize, static_unless
 from amp_migrate.steps.apex.uses.apex_calls import wrapper_calls
 from amp_migrate.steps.apex.uses.norm_limits import norm_limits
 from amp_migrate.steps.model.training_step import Backward
@@ -70,6 +70,13 @@ def read_wrappers(file: File, apex_o2: Apex, files: Iterable[File]) -> Iterator[
         is_renamed = file.tree.code(target) != file.tree.code(optimizer)
         notes: tuple[str, ...] = (_NOTE, _OLD_CHECKPOINTS) if any(map(loads_optimizer, files)) else (_NOTE,)
         notes += (_CLIPS,) if any(True for _ in norm_limits(file)) else ()
+        init_scale = _scale(file, arguments, growth.pop("init_scale", None))
+        dynamic = arguments.get("dynamic_loss_scale", cst.Name("False"))
+        if is_constant(dynamic, "False"):
+            growth = dict(STATIC)
+        elif not is_constant(dynamic, "True"):
+            growth = static_unless(file.tree.code(dynamic), growth)
+        notes += () if is_constant(dynamic, "True") else (STAYED,)
         yield Initialize(
             file=file,
             call=call,
@@ -77,7 +84,7 @@ def read_wrappers(file: File, apex_o2: Apex, files: Iterable[File]) -> Iterator[
             home=home,
             replaces_home=home is statement,
             switch=conditions,
-            init_scale=_scale(file, arguments, growth.pop("init_scale", None)),
+            init_scale=init_scale,
             setting=None,
             optimizers=optimizer,
             rebinds=(_rebind(file, target, optimizer),) if is_renamed else (),

@@ -31,8 +31,6 @@ from amp_migrate.steps.write.write_step import write_island, write_region, write
 from amp_migrate.trees.nodes import Statement, block_of, method_of, statements
 from amp_migrate.write.editor import Editor, guarded
 
-# Steps without an overflow before a scale grows that has to stay: more than any training takes.
-_NEVER = "2**31 - 1"
 _IGNORED = f"# amp-migrate: ignore[{FP32_STEP.code}]"
 _AS_O0 = f"{_IGNORED} (float32, as Apex's O0)"
 NOT_SCALED = f"{_IGNORED} (float32: Apex did not scale it)"
@@ -161,7 +159,6 @@ def _scaler_lines(editor: Editor, start: NativeStart) -> list[Code]:
         if editor.settings.dtype is Dtype.AUTO:
             conditions.append(editor.is_float16(initialize.home))
         arguments = [] if initialize.init_scale is None else [plain(f"init_scale={initialize.init_scale}")]
-        arguments += [plain(f"growth_interval={_NEVER}")] if initialize.is_static else []
         arguments += [plain(f"{name}={value}") for name, value in initialize.growth]
         arguments += [code("enabled={}", listed(conditions, " and "))] if conditions else []
         lines.append(code("{} = {}", creation.target, editor.new_scaler(initialize.home, arguments)))

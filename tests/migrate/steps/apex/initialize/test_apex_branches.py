@@ -87,7 +87,8 @@ def script(*lines: str) -> str:
                 "else:",
                 "    optimizer = torch.optim.Adam(model.parameters())",
             ),
-            "init_scale=65536.0 if args.scale == 0 else 8.0, enabled=bool(args.fp16)",
+            "init_scale=65536.0 if args.scale == 0 else 8.0, "
+            "growth_interval=2000 if args.scale == 0 else 2**31 - 1, enabled=bool(args.fp16)",
         ),
         (("if args.fp16:", '    level = "O1"', "    INIT(opt_level=level)"), "enabled=bool(args.fp16)"),
         (('level = "O2"', "if args.fp16:", "    INIT(opt_level=level)"), 'enabled=bool(args.fp16) and level != "O0"'),

@@ -73,7 +73,7 @@ def test_branches_for_both_precisions_are_one(rewrites: Check) -> None:
         -         optimizer = FP16_Optimizer(
         -             optimizer, static_loss_scale=args.scale, dynamic_loss_scale=args.dynamic
         -         )
-        +     scaler = torch.amp.GradScaler("cuda", init_scale=65536.0 if args.dynamic else float(args.scale), enabled=bool(args.fp16))
+        +     scaler = torch.amp.GradScaler("cuda", init_scale=65536.0 if args.dynamic else float(args.scale), growth_interval=2000 if args.dynamic else 2**31 - 1, enabled=bool(args.fp16))
               for x in loader:
         -         loss = model(x).mean()
         -         if args.fp16:
@@ -157,7 +157,7 @@ def test_what_it_wraps_is_the_optimizer_itself(rewrites: Check) -> None:
         - optimizer = FP16_Optimizer(torch.optim.SGD(model.parameters(), lr=0.1), static_loss_scale=8.0)
         - scheduler = torch.optim.lr_scheduler.StepLR(optimizer.optimizer, 10)
         + optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda", init_scale=8.0)
+        + scaler = torch.amp.GradScaler("cuda", init_scale=8.0, growth_interval=2**31 - 1)
         + scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)
           for x in loader:
               optimizer.zero_grad()
@@ -189,11 +189,11 @@ def test_a_model_that_is_loaded_by_itself_is_no_old_checkpoint(migrate: Check) -
 @pytest.mark.parametrize(
     ("options", "scaler"),
     [
-        ("", 'GradScaler("cuda", init_scale=1.0)'),
-        (", 128", 'GradScaler("cuda", init_scale=128.0)'),
-        (", static_loss_scale=scale", 'GradScaler("cuda", init_scale=float(scale))'),
+        ("", 'GradScaler("cuda", init_scale=1.0, growth_interval=2**31 - 1)'),
+        (", 128", 'GradScaler("cuda", init_scale=128.0, growth_interval=2**31 - 1)'),
+        (", static_loss_scale=scale", 'GradScaler("cuda", init_scale=float(scale), growth_interval=2**31 - 1)'),
         (", dynamic_loss_scale=True, verbose=False", 'GradScaler("cuda")'),
-        (", dynamic_loss_args=None", 'GradScaler("cuda", init_scale=1.0)'),
+        (", dynamic_loss_args=None", 'GradScaler("cuda", init_scale=1.0, growth_interval=2**31 - 1)'),
     ],
 )
 def test_loss_scale_to_begin_with(options: str, scaler: str, migrate: Check) -> None:
@@ -249,13 +249,14 @@ def test_float16_weights_may_be_asked_to_stay() -> None:
     assert "from amp_shim.fp16_utils import FP16_Optimizer" in plan.after
 
 
+INTERVAL = "2000 if args.loss_scale == 0 else 2**31 - 1"
 SCALE = "65536.0 if args.loss_scale == 0 else float(args.loss_scale)"
 LATER = """
       def train(args, model, loader):
     -     if args.fp16:
     -         model.half()
           model.cuda()
-    +     scaler = torch.amp.GradScaler("cuda", init_scale=SCALE, enabled=bool(args.fp16))
+    +     scaler = torch.amp.GradScaler("cuda", init_scale=SCALE, growth_interval=INTERVAL, enabled=bool(args.fp16))
           if args.fp16:
               try:
     -             from apex.optimizers import FP16_Optimizer
@@ -286,7 +287,7 @@ LATER = """
     +         scaler.step(optimizer)
     +         scaler.update()
               optimizer.zero_grad()
-""".replace("SCALE", SCALE)
+""".replace("SCALE", SCALE).replace("INTERVAL", INTERVAL)
 LATER_BEFORE = "\n".join("    " + line[6:] for line in LATER.splitlines() if not line.startswith("    +"))
 
 
@@ -462,3 +463,42 @@ def test_a_loss_that_is_scaled_by_hand_as_well_is_told(migrate: Check, by_hand: 
 def test_a_loss_that_is_scaled_by_hand_where_it_goes_backward_is_told(migrate: Check) -> None:
     text = script(", args.loss_scale", "optimizer.backward(loss * args.loss_scale)")
     assert any("it is scaled twice" in finding.message for finding in migrate(text).findings)
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments", "is_told"),
+    [
+        ("static_loss_scale=args.scale", "init_scale=float(args.scale), growth_interval=2**31 - 1", True),
+        ("dynamic_loss_scale=True", "", False),
+        (
+            "dynamic_loss_scale=args.dynamic, dynamic_loss_args={'scale_window': 500}",
+            "init_scale=65536.0 if args.dynamic else 1.0, growth_interval=500 if args.dynamic else 2**31 - 1",
+            True,
+        ),
+    ],
+)
+def test_a_static_scale_does_not_grow(options: str, arguments: str, is_told: bool, migrate: Check) -> None:
+    plan = migrate(script(f", {options}"))
+    assert f"GradScaler({', '.join(filter(None, [chr(34) + 'cuda' + chr(34), arguments]))})" in plan.after
+    assert any("stayed for good" in each.message for each in plan.findings) == is_told
+
+
+def test_how_a_scale_grows_is_said_in_the_words_of_the_caller(migrate: Check) -> None:
+    plan = migrate(
+        """
+        from apex.fp16_utils import FP16_Optimizer
+
+        def wrap(optimizer, is_dynamic):
+            optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=is_dynamic)
+            return optimizer
+
+        def main(args, model, loader):
+            optimizer = wrap(torch.optim.SGD(model.parameters(), lr=0.1), args.dynamic)
+            for x in loader:
+                loss = model(x).mean()
+                optimizer.backward(loss)
+                optimizer.step()
+                optimizer.zero_grad()
+        """
+    )
+    assert "growth_interval=2000 if args.dynamic else 2**31 - 1)" in plan.after

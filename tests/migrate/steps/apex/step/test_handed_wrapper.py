@@ -57,11 +57,11 @@ _TRAIN = """
       model = torch.nn.Linear(2, 2)
       optimizer = create(model, args.fp16, args.scale)
 -     runner = Runner(model, optimizer, args.fp16)
-+     scaler = torch.amp.GradScaler("cuda", init_scale=float(args.scale), enabled=bool(args.fp16))
++     scaler = torch.amp.GradScaler("cuda", init_scale=float(args.scale), growth_interval=2**31 - 1, enabled=bool(args.fp16))
 +     runner = Runner(model, optimizer, scaler, args.fp16)
       for x in loader:
           runner.step(x)
-"""
+"""  # noqa: E501
 
 
 # It stays with a step that stays on the Apex which has both.
