@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.model.training_step import Island, Region, TrainingStep
 from amp_migrate.steps.regions.find_regions import Placement, RegionFinder
@@ -78,7 +78,7 @@ def evaluated_elsewhere(project: Project, moved: Collection[File]) -> dict[File,
 def evaluated_by_others(
     roles: Roles, moved: Collection[File], evaluated: Mapping[File, Collection[cst.FunctionDef]]
 ) -> Iterator[tuple[File, cst.Call]]:
-    """The calls that hand a model to what evaluates in another file, where no region can stand: others call it, too.
+    """The calls of what evaluates in another file, where no region can stand: others call it, too.
 
     Or nobody knows whose method of that name it is.
 
@@ -87,14 +87,22 @@ def evaluated_by_others(
     """
     for file in moved:
         for call in file.calls:
-            name = last_word(call.func)
-            if not _EVALUATION_NAME.search(name) or not any(roles.is_module(file, arg.value) for arg in call.args):
-                continue
-            functions = list(roles.project.may_call(file, call, "torch"))
+            functions = _evaluating(roles, file, call)
             is_own = any(each.file in moved or each.node in evaluated.get(each.file, ()) for each in functions)
             is_low = any(uses_amp(each.file, block_of(each.node), each.node) for each in functions)
             if not is_own and not is_low and any(map(roles.has_forward, functions)):
                 yield file, call
+
+
+def _evaluating(roles: Roles, file: File, call: cst.Call) -> list[FunctionRef]:
+    """The functions that a call may run, where it evaluates: by its name, or by what is seen of the function."""
+    is_named = _EVALUATION_NAME.search(last_word(call.func)) is not None
+    if is_named and any(roles.is_module(file, arg.value) for arg in call.args):
+        return list(roles.project.may_call(file, call, "torch"))
+    known = roles.project.called(file, call)
+    if known is None or not _is_evaluation(known.file, known.node):
+        return []
+    return [] if _is_module_method(known.file, roles, known.node) else [known]  # the call of one has a region
 
 
 def _called_within(file: File, roles: Roles, finder: RegionFinder, moved: list[TrainingStep]) -> set[cst.FunctionDef]:

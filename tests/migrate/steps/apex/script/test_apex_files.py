@@ -835,3 +835,77 @@ def test_a_script_that_may_take_a_step_of_another_goes_its_way(tmp_path: Path, t
     outcome = migrate_paths([tmp_path], Settings())
     assert {"kept on amp_shim" in each.message for each in outcome.findings if each.code == "AMP290"} == {True}
     assert all("from amp_shim import amp" in each.after for each in outcome.changed)
+
+
+_OF_CLASS = """
+import torch
+
+class Evaluator:
+    def __init__(self, trainer):
+        self.trainer = trainer
+
+    def NAME(self):
+        model = self.trainer.model
+        model.eval()
+        with torch.no_grad():
+            return sum(model(x).mean() for x in self.trainer.loader)
+"""
+_TRAINER = """
+import torch
+from apex import amp
+from evaluation import MADE
+from model import Net
+
+class Trainer:
+    def __init__(self, params, loader):
+        self.loader = loader
+        self.model = Net()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        if params.amp:
+            self.model, self.optimizer = amp.initialize(self.model, self.optimizer)
+        self.evaluator = MADE(self)
+
+    def train(self):
+        for x in self.loader:
+            self.optimizer.zero_grad()
+            with amp.scale_loss(self.model(x).mean(), self.optimizer) as scaled_loss:
+                scaled_loss.backward()
+            self.optimizer.step()
+        with torch.no_grad():
+            self.model.sample()
+        CALL
+"""
+_NET = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(1, 1)
+
+    def forward(self, x):
+        return self.linear(x)
+
+    def sample(self):
+        return self(torch.zeros(1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "call", "told"),
+    [
+        ("Evaluator", "self.evaluator.run()", True),
+        ("Evaluator", "self.evaluator.evaluate()", True),
+        ("make_evaluator", "self.evaluator.evaluate()", False),
+        ("Evaluator", "self.evaluator.start", False),
+        ("make_evaluator", "self.evaluator.run()", False),
+    ],
+)
+def test_evaluation_by_an_object_of_another_file_is_told(tmp_path: Path, made: str, call: str, told: bool) -> None:
+    name = call.split(".")[-1].strip("()")
+    (tmp_path / "evaluation.py").write_text(_OF_CLASS.replace("NAME", name))
+    (tmp_path / "model.py").write_text(_NET)
+    (tmp_path / "train.py").write_text(_TRAINER.replace("MADE", made).replace("CALL", call))
+    outcome = migrate_paths([tmp_path], Settings())
+    assert any(each.code == "AMP201" for each in outcome.findings)
+    assert any(each.code == "AMP211" for each in outcome.findings) == told
