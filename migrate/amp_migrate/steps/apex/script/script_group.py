@@ -25,6 +25,8 @@ from amp_migrate.trees.nodes import is_constant
 from amp_migrate.trees.own_calls import named_arguments
 
 _OF_STEPS = re.compile(r"\b(?:amp|apex|backward|FP16_Optimizer|loss_scale|master_params|zero_grad)\b")
+# What says nothing without the script that initializes.
+_OF_SCRIPTS = ("scale_loss", "state_dict", "load_state_dict", "master_params")
 _BACKWARD = re.compile(r"\.\s*backward\s*\(")
 
 
@@ -89,8 +91,9 @@ def scripts_of(project: Project, files: Sequence[File], handed: Mapping[File, Fi
         file: [each for each in imported_files(project, file) if each in using and _takes_step(project, file, each)]
         for file in files
     }
+    loaded: dict[File, frozenset[File]] = {}
     for other in files if len(starting) < len(files) else ():
-        for file in _helped(project, starting, other) if other not in starting else ():
+        for file in _helped(project, starting, other, loaded) if other not in starting else ():
             related[file].append(other)
     for file in files:
         for other in related[file]:
@@ -125,16 +128,24 @@ def _of_steps(file: File) -> set[str]:
         found |= new
 
 
-def _helped(project: Project, starting: Sequence[File], other: File) -> list[File]:
+def _helped(project: Project, starting: Sequence[File], other: File, loaded: dict[File, frozenset[File]]) -> list[File]:
     """The scripts that a file may be a helper of: those that leave their steps to others, if there are any.
 
     It is no helper of a script that trains by other files where it belongs to one that loads it.
+
+    Args:
+        loaded: what scripts load, as far as it has been looked for.
     """
-    found = [file for file in starting if _may_help(project, file, other)]
-    if len(found) > 1:
-        loaded = {file: loaded_by(project, [file]) for file in found}
-        if any(other in each for each in loaded.values()):
-            found = [file for file in found if other in loaded[file] or not any(map(_goes_backward, loaded[file]))]
+
+    def loads(file: File) -> bool:
+        if file not in loaded:
+            loaded[file] = loaded_by(project, [file])
+        return other in loaded[file]
+
+    is_apart = any(True for name in _OF_SCRIPTS for _ in amp_calls(other, name))
+    found = [file for file in starting if _may_help(project, file, other) or (is_apart and loads(file))]
+    if len(found) > 1 and any(map(loads, found)):
+        found = [file for file in found if loads(file) or not any(map(_goes_backward, loaded[file]))]
     return [file for file in found if not any(True for _ in amp_calls(file, "scale_loss"))] or found
 
 

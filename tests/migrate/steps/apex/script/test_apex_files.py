@@ -909,3 +909,68 @@ def test_evaluation_by_an_object_of_another_file_is_told(tmp_path: Path, made: s
     outcome = migrate_paths([tmp_path], Settings())
     assert any(each.code == "AMP201" for each in outcome.findings)
     assert any(each.code == "AMP211" for each in outcome.findings) == told
+
+
+def test_scripts_share_an_optimizer_of_their_own_through_a_file_without_apex(rewrites_files: Check) -> None:
+    script = """
+      import torch
+    - from apex import amp
+      from package.loop import fit
+
+      def main(args, model, loader):
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    -     if args.fp16:
+    -         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    -     fit(model, optimizer, loader, args.fp16)
+    +     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+    +     fit(model, optimizer, scaler, loader, args.fp16)
+    """
+    rewrites_files(
+        {
+            "package/__init__.py": "  ",
+            "package/wrapper.py": """
+            - from apex import amp
+            -
+            -
+              class Wrapper:
+                  def __init__(self, optimizer, enabled):
+                      self.optimizer = optimizer
+                      self.enabled = enabled
+
+            -     def backward(self, loss):
+            -         if self.enabled:
+            -             with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+            -                 scaled_loss.backward()
+            -         else:
+            -             loss.backward()
+            +     def backward(self, loss, scaler):
+            +         scaler.scale(loss).backward()
+
+            -     def step(self):
+            -         self.optimizer.step()
+            +     def step(self, scaler):
+            +         scaler.step(self.optimizer)
+                      self.optimizer.zero_grad()
+            """,
+            "package/loop.py": """
+              from package.wrapper import Wrapper
+            + import torch
+
+
+            - def fit(model, optimizer, loader, enabled):
+            + def fit(model, optimizer, scaler, loader, enabled):
+                  optimizer = Wrapper(optimizer, enabled)
+                  for x, y in loader:
+            -         loss = (model(x) - y).square().mean()
+            -         optimizer.backward(loss)
+            -         optimizer.step()
+            +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=scaler.is_enabled()):
+            +             loss = (model(x) - y).square().mean()
+            +         optimizer.backward(loss, scaler)
+            +         optimizer.step(scaler)
+            +         scaler.update()
+            """,
+            "tools/first.py": script,
+            "tools/second.py": script,
+        }
+    )
