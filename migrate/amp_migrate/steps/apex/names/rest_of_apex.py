@@ -91,7 +91,7 @@ class ApexRest:
                 message = f"{use.old} is now {native.new}"
                 hint = _of_unused(native, self._hidden)
                 told.append(Finding.at(file.tree, use.node, native.code, Kind.MIGRATED, message, hint))
-                if native.note and loads_optimizer(file):
+                if native.note and self._may_resume(file):
                     told.append(Finding.at(file.tree, use.node, native.code, Kind.NOTE, native.note))
         told += framework_switches(file)
         told += _told_of_names(file)
@@ -126,6 +126,12 @@ class ApexRest:
             Editor(file, self.settings, next(iter(dropped.values()), APEX_IMPORT.code)), dropped, self._replaced
         )
         return [Move(tuple(edits), tuple(told)), *(Move((edit,)) for edit in guards)]
+
+    def _may_resume(self, file: File) -> bool:
+        """Whether the state of an optimizer is loaded in a file, or in one of its program."""
+        library = self.project.library
+        others = (each for each in library.mentioning("load_state_dict") if library.may_run_together(file, each))
+        return loads_optimizer(file) or any(map(loads_optimizer, others))
 
     @cached_property
     def _hidden(self) -> str:

@@ -287,6 +287,19 @@ def test_checkpoint_that_does_not_fit_is_told(migrate: Check) -> None:
         assert ["no step of each parameter" in each.message for each in said] == is_told
 
 
+@pytest.mark.parametrize(("state", "is_told"), [("optimizer", True), ("model", False)])
+def test_checkpoint_that_another_file_loads_and_that_does_not_fit_is_told(
+    tmp_path: Path, state: str, is_told: bool
+) -> None:
+    (tmp_path / "build.py").write_text(
+        "from apex.optimizers import FusedAdam\n\ndef build(p):\n    return FusedAdam(p)\n"
+    )
+    resume = f"def resume(model, state):\n    optimizer = build.build(model)\n    {state}.load_state_dict(state)\n"
+    (tmp_path / "train.py").write_text(f"import build\n\n{resume}")
+    told = [each.message for each in migrate_paths([tmp_path], Settings()).findings if each.kind is Kind.NOTE]
+    assert any("no step of each parameter" in each for each in told) == is_told
+
+
 def test_target_without_the_new_name_keeps_apex() -> None:
     text = "import torch\nfrom apex.normalization import FusedRMSNorm\n\nnorm = FusedRMSNorm(8)\n"
     plan = migrate_text(text, Settings(target_torch=(2, 1)))
