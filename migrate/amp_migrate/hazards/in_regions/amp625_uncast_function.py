@@ -84,6 +84,10 @@ _DECLARED = re.compile(r"\bFunction\s*\)")
 _CASTS = frozenset("float to type type_as dtype autocast half".split())
 # A kernel lies deeper than the model that it is for: script, model, layers, layer, functions, function.
 _MAX_IMPORTS = 6
+# Of a gradient in low precision and a float32 tensor, PyTorch makes no product.
+_IN_FORWARD = (
+    "multiplies matrices in a dtype that autocast decides in forward alone: backward raises where it saved float32"
+)
 _HINT = (
     "decorate forward with custom_fwd(device_type=..., cast_inputs=torch.float32), backward with "
     "custom_bwd(device_type=...)"
@@ -98,7 +102,7 @@ def detect(script: Script) -> Iterator[Hazard]:
         for node in _functions(file):
             forward = _mixing_forward(file, node)
             if forward is not None:
-                reason = f"{node.name.value} multiplies matrices in a dtype that autocast decides in forward alone"
+                reason = f"{node.name.value} {_IN_FORWARD}"
                 yield Hazard(forward, reason, _HINT, file=file)
     for file in script.models("data_ptr", _DECLARED, _MAX_IMPORTS):
         for node in _functions(file):

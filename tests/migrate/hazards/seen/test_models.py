@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -324,6 +325,19 @@ class Linear(torch.autograd.Function):
 
 def test_an_own_function_that_multiplies_is_told(marked: Check) -> None:
     marked(FUNCTION + AMP)
+    found = migrate_text("import torch\n" + FUNCTION + AMP, Settings()).findings
+    assert [each.message for each in found if each.code == "AMP625" and "backward raises" in each.message]
+
+
+@pytest.mark.parametrize("saved", [torch.float32, torch.float16])
+def test_backward_of_an_own_function_raises_where_it_saved_float32(saved: torch.dtype) -> None:
+    names: dict[str, Any] = {"torch": torch}
+    exec(FUNCTION, names)
+    x, weight = torch.randn(2, 3).half().requires_grad_(), torch.randn(4, 3).to(saved)
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = names["Linear"].apply(x, weight).sum()
+    with pytest.raises(RuntimeError, match="same dtype") if saved is torch.float32 else nullcontext():
+        loss.backward()
 
 
 KERNEL = """
