@@ -107,6 +107,7 @@ class Registry:
         self.optimizers: dict[Atom, frozenset[Atom] | None] = {}
         self.unread: dict[Atom, None] = {}  # what has parameters and is of a class that nobody knows
         self.whole: dict[Atom, None] = {}  # the optimizers that were given all parameters of a module
+        self.wrapping: dict[Atom, None] = {}  # those that have the parameters of another
         self.scalers: dict[Atom, None] = {}
         self.homes: dict[Atom, set[Code]] = {}
         self._sharing: dict[Atom, list[Atom]] = {}
@@ -128,6 +129,8 @@ class Registry:
     def has_all_of(self, optimizer: Atom, other: Atom) -> bool:
         """Whether an optimizer surely has all parameters of another."""
         mine, theirs = self.optimizers.get(optimizer), self.optimizers.get(other)
+        if not self.wrapping.keys().isdisjoint((optimizer, other)):
+            return bool(mine) and mine == theirs
         is_known = optimizer in self.whole and mine and theirs
         return bool(is_known) and all(overlap(mine, frozenset({each})) for each in theirs or ())
 
@@ -728,9 +731,8 @@ def wrap_optimizer(frame: Frame, wrapper: Obj, groups: Value, node: ast.AST) -> 
     """An object gets an optimizer's `param_groups` for its own: it is an optimizer of the same parameters."""
     leaves = leaves_of(frame, groups, node)
     registry = frame.analysis.pytorch.registry
-    if leaves and any(registry.optimizers.get(each) == leaves for each in registry.whole):
-        registry.whole[wrapper] = None
-        registry.forget_sharing()
+    registry.wrapping[wrapper] = None
+    registry.forget_sharing()
     note_optimizer(frame, wrapper, leaves or None)
     changes: dict[Key, object] = {grad_key(wrapper): NO_GRAD, made_key(wrapper): True}
     _change(frame, changes, lambda machine: (machine.but(changes),))
