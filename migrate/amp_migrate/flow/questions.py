@@ -93,6 +93,7 @@ MENDED = (
     "gradients that are not finite are mended behind unscale_(), which has seen them: the step is skipped all the same"
 )
 NOT_DIVIDED = "what is divided by the loss scale is not one number with that scale in it"
+UNLOADED = "an optimizer goes on from its state, and the scaler which steps it begins anew"
 UNSAVED = "a checkpoint holds the state of an optimizer, and not that of the scaler which steps it"
 _ZEROS = const(0) | const(0.0)
 _NOT_ALWAYS = frozenset(
@@ -335,21 +336,35 @@ class Questions:
     @cached_property
     def unsaved(self) -> list[Fault]:
         """Where an optimizer's state goes into a checkpoint, and nobody asks the scaler that steps it for its own."""
-        about_state = self.events(Act.SAVED, Act.LOADED, Act.HANDED_ON)
+        return [
+            Fault(event.site, UNSAVED, event=event)
+            for event, _ in self._without_scaler(Act.SAVED, Act.LOADED, Act.HANDED_ON)
+            if self._goes_into_more(event)
+        ]
+
+    @cached_property
+    def unloaded(self) -> list[Fault]:
+        """Where an optimizer's state is loaded, and nobody loads that of the scaler that steps it, which is saved."""
+        asked = (each for each in self.events(Act.SAVED) if not _saves_by_itself(each.node))
+        saved = {atom for each in asked if self._goes_into_more(each) for atom in each.scaler}
+        without = self._without_scaler(Act.LOADED, Act.HANDED_ON)
+        return [Fault(event.site, UNLOADED, event=event) for event, scalers in without if scalers <= saved]
+
+    def _without_scaler(self, act: Act, *others: Act) -> Iterator[tuple[Event, frozenset[object]]]:
+        """What happens to optimizers' states, and neither it nor some other things to those of their scalers."""
+        about_state = self.events(act, *others)
         kept = {atom for each in about_state for atom in (*each.scaler, *each.subject)}
         stepping: defaultdict[object, set[object]] = defaultdict(set)
         for event in self.events(Act.SCALER_STEP):
             for optimizer in event.optimizer:
                 stepping[optimizer].update(event.scaler)
-        found: list[Fault] = []
         for event in about_state:
             owners = event.optimizer | event.subject  # what is not known for an optimizer is one that a scaler steps
             told_apart = (each for each in owners if isinstance(each, Atom) and is_one(each))
-            scalers = set().union(*(stepping[each] for each in told_apart))
+            scalers = frozenset().union(*(stepping[each] for each in told_apart))
             is_known = bool(scalers) and all(each in stepping for each in owners)
-            if event.act is Act.SAVED and is_known and scalers.isdisjoint(kept) and self._goes_into_more(event):
-                found.append(Fault(event.site, UNSAVED, event=event))
-        return found
+            if event.act is act and is_known and scalers.isdisjoint(kept):
+                yield event, scalers
 
     @cached_property
     def wrongly_divided(self) -> list[Fault]:
@@ -379,7 +394,7 @@ class Questions:
 
     def _goes_into_more(self, event: Event) -> bool:
         """Whether what a call gives goes into a container, or into a file by itself, or the call saves."""
-        if isinstance(event.node, ast.Call) and _saves_by_itself(event.node):
+        if _saves_by_itself(event.node):
             return True
         holders = [each for each in self._around(event) if isinstance(each, (ast.expr, ast.Assign))]
         called = [each.func for each in holders if isinstance(each, ast.Call)]
@@ -510,8 +525,8 @@ def _tensors(event: Event) -> Sequence[Tensor]:
     return list(tensors_in(event.subject))
 
 
-def _saves_by_itself(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr == "save"
+def _saves_by_itself(call: ast.AST) -> bool:
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "save"
 
 
 def _sides(node: ast.AST, inner: ast.AST) -> Iterator[tuple[ast.expr, list[ast.stmt]]]:

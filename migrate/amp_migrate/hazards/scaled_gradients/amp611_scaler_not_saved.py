@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -11,6 +11,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import RECIPE
 from amp_migrate.flow import events as flow
+from amp_migrate.flow.questions import Fault
 from amp_migrate.hazards.seen.course import Course
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.made_anew import made_anew
@@ -30,7 +31,7 @@ from amp_migrate.tables.torch_names import GRAD_SCALER
 RULE = Rule(
     code="AMP611",
     name="scaler-not-saved",
-    summary="a checkpoint holds the optimizer and not its scaler",
+    summary="a checkpoint keeps the optimizer and not its scaler",
     before=example(
         """
         import torch
@@ -92,7 +93,8 @@ RULE = Rule(
         "A resumed run starts again with a scale of 65536 and counts again to 2000 before it grows: it skips steps "
         "that the first run did not skip, and the two part ways. Save the scaler beside the optimizer, and load it "
         'with `scaler.load_state_dict(checkpoint["scaler"])` where the checkpoint has it. Both are '
-        "added where the scaler is certain to be there already."
+        "added where the scaler is certain to be there already. A scaler that is saved, and that nobody loads where "
+        "the optimizer is loaded, is told of as well."
     ),
     sources=(f"{RECIPE}#saving-resuming",),
     safety=Safety.UNSAFE,
@@ -102,10 +104,14 @@ FLOAT16_ONLY = True
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every checkpoint of an optimizer whose scaler nobody saves."""
+    """Every checkpoint of an optimizer whose scaler nobody saves, or which nobody loads."""
     entries = {each.optimizer: each for each in saved_entries(script.file)}
     told: set[object] = set()
-    for where, optimizer, course in _unsaved(script):
+    for where, optimizer, course in _apart(script, script.flowing.questions.unloaded):
+        scaler = course.scaler
+        reason = f"{where.tree.code(optimizer)} goes on from its checkpoint, and {scaler} does not, though it is saved"
+        yield Hazard(optimizer, reason, f"load {scaler}'s state there, too", file=where)
+    for where, optimizer, course in _apart(script, script.flowing.questions.unsaved):
         entry = entries.get(optimizer)
         place = where.tree.statement(optimizer) if entry is None else entry.place
         if place not in told:
@@ -135,12 +141,11 @@ def _lasting(script: Script) -> Iterator[Course]:
             yield course
 
 
-def _unsaved(script: Script) -> Iterator[tuple[File, cst.BaseExpression, Course]]:
-    """The optimizers that a scaler steps and whose state goes into something larger, whatever each is called there.
+def _apart(script: Script, faults: Sequence[Fault]) -> Iterator[tuple[File, cst.BaseExpression, Course]]:
+    """The optimizers that a scaler steps and whose state is kept without its own, whatever each is called there.
 
     Beside each stands the file in which that happens: a base class saves what a class that derives from it trains with.
     """
-    flowing = script.flowing
     stepping = {
         atom: course
         for course in _lasting(script)
@@ -148,10 +153,10 @@ def _unsaved(script: Script) -> Iterator[tuple[File, cst.BaseExpression, Course]
         for one in event.known
         for atom in one.optimizer
     }
-    for fault in flowing.questions.unsaved if stepping else ():
+    for fault in faults if stepping else ():
         owners = () if fault.event is None else (*fault.event.optimizer, *fault.event.subject)
         known = [stepping[atom] for atom in owners if atom in stepping]
-        where = flowing.interpreted.place(fault.site) if known else None
+        where = script.flowing.interpreted.place(fault.site) if known else None
         if where is not None and isinstance(where[1], cst.Call):
             yield where[0], cst.ensure_type(where[1].func, cst.Attribute).value, known[0]
 

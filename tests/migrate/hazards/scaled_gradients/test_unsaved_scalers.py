@@ -197,3 +197,27 @@ class Trainer:
 """
     found = repaired(text, unsafe=False).findings
     assert [(each.line, each.code) for each in found] == [(20, "AMP611")]
+
+
+SAVED = SAVE.replace("optimizer.state_dict()", 'optimizer.state_dict(), "scaler": scaler.state_dict()')
+BY_NAME = """\
+        for name, each in {"optimizer": optimizer, "scaler": scaler}.items():
+            each.load_state_dict(checkpoint[name])
+"""
+
+
+@pytest.mark.parametrize(
+    ("load", "is_told"),
+    [
+        (LOAD, True),
+        (GUARDED, False),
+        (LOAD + "        restore(scaler, checkpoint)\n", False),
+        (BY_NAME, False),
+        ("        model.load_state_dict(checkpoint['model'])\n", False),
+    ],
+)
+def test_a_scaler_that_is_saved_and_never_loaded(load: str, is_told: bool) -> None:
+    plan = repaired(SCRIPT.replace(SAVE, SAVED).replace(LOAD, load))
+    assert not plan.changed
+    told = [(each.code, each.kind, each.line) for each in plan.findings]
+    assert told == [("AMP611", Kind.HAZARD, 8)] * is_told
