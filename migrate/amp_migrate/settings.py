@@ -104,6 +104,7 @@ class Settings:
         explain: whether the plan of each file is also put into words, edit by edit.
         uncached: the files whose new regions keep no casts of weights, for what was found of a first plan.
         withdrawn: the steps that cannot be native, for what was found of a first plan.
+        scaled_already: the lines of files that go backward from a gradient which has the loss scale.
         evaluated_apart: the lines of files that are evaluated in float32, as what they evaluate is trained.
         masked: the lines of files that fill what a first plan made float16 with a number that float16 does not have.
     """
@@ -125,6 +126,7 @@ class Settings:
     explain: bool = False
     uncached: frozenset[str] = frozenset()
     withdrawn: tuple[Withdrawn, ...] = ()
+    scaled_already: frozenset[tuple[str, int]] = frozenset()
     evaluated_apart: frozenset[tuple[str, int]] = frozenset()
     masked: frozenset[tuple[str, int]] = frozenset()
 

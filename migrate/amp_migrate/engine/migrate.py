@@ -96,11 +96,12 @@ def migrate_workspace(
         withdrawn = _withdrawn(workspace, outcome, wrong, settings.withdrawn)
         outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
         numerics = worse_numerics(workspace, outcome.plans, settings, examined)
-        if numerics.uncached or numerics.masked or numerics.evaluated_apart:
+        if numerics.uncached or numerics.masked or numerics.scaled_already or numerics.evaluated_apart:
             again = replace(
                 settings,
                 uncached=settings.uncached | numerics.uncached,
                 masked=settings.masked | numerics.masked,
+                scaled_already=settings.scaled_already | numerics.scaled_already,
                 evaluated_apart=settings.evaluated_apart | numerics.evaluated_apart,
             )
             return migrate_workspace(workspace, again, parsed, examined)

@@ -43,6 +43,7 @@ class Act(Enum):
     ZERO = "gradients are cleared"
     READ = "a gradient is taken to be read"
     CLIP = "gradients are clipped or measured"
+    SCALED_AGAIN = "a scaled loss goes backward from a gradient that may be scaled"
     REPLACED = "a gradient gets another value, or some of its elements do"
     GAUGE = "something is made of a gradient that depends on its size"
     CLOSURE = "a step with a closure"

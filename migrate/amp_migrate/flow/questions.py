@@ -70,6 +70,7 @@ WRONG_BY_ITSELF = {
     # batchnorm_double_backward has 1/std, and its cube, in the dtype of the input (FunctionsManual.cpp).
     Act.NORM_TWICE: "a norm is derived twice in float16, where 1/std**3 is infinite for a std below 0.025",
     Act.GAUGE: "a gradient is used while the loss scale is in it",
+    Act.SCALED_AGAIN: "a loss is scaled that goes backward from a gradient in which the loss scale may be already",
     Act.NO_OPTIMIZER: "a scaler takes only what has an optimizer's `param_groups`",
     Act.ON_CPU: "computed in half precision on the CPU",
     Act.FOREIGN: "code that could not be read gets a half-precision value",
@@ -99,6 +100,7 @@ _ZEROS = const(0) | const(0.0)
 _NOT_ALWAYS = frozenset(
     (
         Act.GAUGE,
+        Act.SCALED_AGAIN,
         Act.NO_OPTIMIZER,
         Act.REFUSED,
         Act.NO_KERNEL,
@@ -592,6 +594,10 @@ def _is_true_and_ready(machine: Machine, scaler: Atom | None, optimizer: Atom | 
     return _is(TRUE)(machine, scaler, optimizer) and _in_stage(READY)(machine, scaler, optimizer)
 
 
+def _is_scaled_and_unscaled(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
+    return _is(SCALED)(machine, scaler, optimizer) and _in_stage(UNSCALED_BY)(machine, scaler, optimizer)
+
+
 def _is_partly_and_ready(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
     return _is(PARTLY)(machine, scaler, optimizer) and _in_stage(READY)(machine, scaler, optimizer)
 
@@ -654,6 +660,7 @@ _STATES: dict[Act, tuple[tuple[str, _Test], ...]] = {
         ("a scaler steps on gradients that are not scaled", _is_true_and_ready),
         ("gradients of another scaler are stepped on", _is_another_scalers),
         ("gradients are of an older scale", _is_outdated),
+        ("gradients are stepped on that have come behind unscale_()", _is_scaled_and_unscaled),
         ("a scaler that has scaled nothing steps", _is_idle),
     ),
     Act.SCALER_MADE: (("a scaler is made anew", _has_stepped),),

@@ -70,7 +70,9 @@ Measured: TypeAlias = "Mapping[str, Mapping[int, str]]"
 # A wrong result costs more than the seconds to look further than other questions do.
 _PATIENCE = 8
 _BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), SAVED_LOW, NO_BFLOAT16))
-_MAY_HARM = frozenset(WRONG_BY_ITSELF[each] for each in (Act.RISK, Act.GAUGE, Act.REFUSED, Act.NO_OPTIMIZER))
+_MAY_HARM = frozenset(
+    WRONG_BY_ITSELF[each] for each in (Act.RISK, Act.GAUGE, Act.REFUSED, Act.NO_OPTIMIZER, Act.SCALED_AGAIN)
+)
 _NEVER_CLEARED = "gradients are never cleared, and add up: with a scaler, which divides them, only the latest count"
 _NOT_CLEARED_IN_SIGHT = (
     "nothing in sight clears gradients: where nothing does, they add up, and with a scaler, which divides them, only "
@@ -133,6 +135,7 @@ class Trouble(Enum):
     ROUNDED = "differences of what is rounded: bfloat16 rounds more"
     UNSCALED = "gradients that are taken apart from those of the scaler's loss"
     READ_SCALED = "gradients of which more than the direction is used while they are scaled"
+    SCALED_AGAIN = "a loss that is not to be scaled, as the gradient that it goes backward from is"
     SCALER = "what a scaler raises at, or divides wrongly: without a scaler it does not happen"
     BEHIND = "what is low behind its region"
     MENDED = "gradients that are mended where they are not finite, and a scaler skips the step"
@@ -182,6 +185,7 @@ _TROUBLES = {
     _NOT_CLEARED_IN_SIGHT: Trouble.UNCLEARED,
     WRONG_BY_ITSELF[Act.GAUGE]: Trouble.READ_SCALED,
     NOT_DIVIDED: Trouble.READ_SCALED,
+    WRONG_BY_ITSELF[Act.SCALED_AGAIN]: Trouble.SCALED_AGAIN,
     WRONG_BY_ITSELF[Act.NO_OPTIMIZER]: Trouble.SCALER,
     UNSCALED_LOSS: Trouble.UNSCALED,
     STUCK: Trouble.SCALER,

@@ -343,6 +343,7 @@ class _Order(Walk[Between]):
 
     def _backward(self, call: ast.Call, loss: ast.expr, scope: Scope, states: frozenset[Between]) -> frozenset[Between]:
         is_scaled = isinstance(loss, ast.Call) and self._code.scaler_method(loss, scope) == "scale"
+        goes_on = bool(call.args) or any(each.arg == "gradient" for each in call.keywords)
         if is_scaled and self._regions:
             self._note("backward() runs inside an autocast region", call)
         if is_scaled:
@@ -350,8 +351,12 @@ class _Order(Walk[Between]):
             return frozenset(
                 replace(first, plain=s.plain, is_new=s.is_new, unscaled=s.unscaled, stepped=s.stepped) for s in states
             )
+        # A gradient that it goes on from may be that of the scaled loss: what is in it, the analysis of values tells.
         return frozenset(
-            replace(s, plain=True, is_latest_plain=True, is_updated=False, cleared=frozenset()) for s in states
+            replace(s, read_safely=False, cleared=frozenset())
+            if goes_on and s.scaled and not s.is_latest_plain
+            else replace(s, plain=True, is_latest_plain=True, is_updated=False, cleared=frozenset())
+            for s in states
         )
 
     def _unscale(self, call: ast.Call, state: Between) -> Between:

@@ -834,3 +834,48 @@ def test_optimizer_in_one_of_a_library_that_steps_it_is_the_same(name: str, told
     )
     assert wrong(told, text.format("    scaler.unscale_(opt)\n")) == {}
     assert wrong(told, text.format(""))
+
+
+GOES_ON = """
+first, second = nn.Linear(4, 4), nn.Linear(4, 2)
+opt = optim.SGD([*first.parameters(), *second.parameters()], lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+for x in [torch.randn(8, 4) for _ in range(6)]:
+    opt.zero_grad()
+    with torch.amp.autocast("cuda", dtype=torch.float16):
+        mid = first(x)
+        cut = mid.detach().requires_grad_()
+        loss = second(cut).mean()
+    scaler.scale(loss).backward()
+    BACKWARD
+    scaler.step(opt)
+    scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("backward", "what"),
+    [
+        ("mid.backward(cut.grad)", []),
+        ("mid.backward(gradient=2 * cut.grad)", []),
+        ("mid.backward(None)", ["true gradients are added to scaled ones"]),
+        ("mid.backward(torch.ones_like(mid))", ["true gradients are added to scaled ones"]),
+        ("scaler.scale(mid).backward(torch.ones_like(mid))", []),
+        (
+            "scaler.scale(mid).backward(cut.grad)",
+            [
+                "a loss is scaled that goes backward from a gradient in which the loss scale may be already",
+                "true gradients are added to scaled ones",
+            ],
+        ),
+    ],
+)
+def test_what_goes_backward_from_a_gradient_has_the_scale_of_both(told: Tell, backward: str, what: list[str]) -> None:
+    found = wrong(told, GOES_ON.replace("BACKWARD", backward))
+    assert [each for line in sorted(found) for each in found[line]] == what
+
+
+def test_gradients_that_come_behind_unscale_are_not_true(told: Tell) -> None:
+    early = "    scaler.unscale_(opt)\n" + RIGHT.removeprefix("\n").replace("    scaler.unscale_(opt)\n", "")
+    found = wrong(told, SETUP + early)
+    assert "gradients are stepped on that have come behind unscale_()" in found[at(SETUP + early, "scaler.step")]

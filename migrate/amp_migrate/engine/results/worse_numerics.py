@@ -45,6 +45,7 @@ _READ_LAST = (
     "read gradients behind the last backward(), directly before optimizer.step(), divide what a hook keeps by "
     "scaler.get_scale(), or use --dtype bf16"
 )
+_BY_ITS_GRADIENT = "scale this loss only if the gradient that it is given comes from no scaled loss"
 _TO_A_GPU = "move the model and what it is given to a GPU (.cuda()), and run again"
 _TO_ITS_MODEL = "let the loss come to where its model is (loss.to(device)) before it goes backward"
 # What to do about it, whether the step moves or not.
@@ -52,6 +53,7 @@ _IN_ANY_CASE = {
     Trouble.LOSS_ON_CPU: _TO_ITS_MODEL,
     Trouble.MENDED: _UNSCALABLE,
     Trouble.READ_SCALED: _READ_LAST,
+    Trouble.SCALED_AGAIN: _BY_ITS_GRADIENT,
     Trouble.SCALER: _UNSCALABLE,
     Trouble.UNCLEARED: _CLEARED,
 }
@@ -103,6 +105,7 @@ class WorseNumerics:
         masked: the lines that have to be planned again with masks that float16 can hold.
         in_float32: what is to be float32 in each result instead.
         at_first: what of that does not follow from something else that is low: with it, the rest may be float32.
+        scaled_already: the lines that have to be planned again without a scale, for what goes backward has it already.
         evaluated_apart: the lines whose evaluation has to be planned again in float32, as the training is.
         apart: the steps that have to be left for the others in their files to move.
     """
@@ -113,6 +116,7 @@ class WorseNumerics:
     masked: frozenset[tuple[str, int]] = frozenset()
     in_float32: Mapping[str, InFloat32] = field(default_factory=dict)
     at_first: Mapping[str, InFloat32] = field(default_factory=dict)
+    scaled_already: frozenset[tuple[str, int]] = frozenset()
     evaluated_apart: frozenset[tuple[str, int]] = frozenset()
     apart: tuple[Withdrawn, ...] = ()
 
@@ -154,6 +158,7 @@ def worse_numerics(
     told: dict[Finding, None] = {}
     uncached: set[str] = set()
     masked: set[tuple[str, int]] = set()
+    scaled_already: set[tuple[str, int]] = set()
     evaluated_apart: set[tuple[str, int]] = set()
     in_float32: defaultdict[str, InFloat32] = defaultdict(InFloat32)
     at_first: defaultdict[str, InFloat32] = defaultdict(InFloat32)
@@ -191,14 +196,17 @@ def worse_numerics(
             found = [e for e in found if e.trouble not in (Trouble.UNREAD, Trouble.MENDED)]
             found = [replace(e, is_sure=e.is_sure and e.trouble is not Trouble.UNSEEN) for e in found]
         filled = {each for each in _lines(found, Trouble.MASK, changed) if each not in settings.masked}
+        again = (each for each in found if each.is_sure)
+        scaled = {e for e in _lines(again, Trouble.SCALED_AGAIN, changed) if e not in settings.scaled_already}
         evaluated = {each for each in _lines(found, Trouble.APART, changed) if each not in settings.evaluated_apart}
         evaluated = {each for each in evaluated if each[0] == name}  # what else runs it may train it in low precision
         found = [harm for harm in found if harm.is_told and (harm.trouble is not Trouble.ON_CPU or is_for_gpu)]
         sure = [harm for harm in found if harm.is_sure]
         if any(harm.trouble is Trouble.CACHE for harm in sure) and name not in settings.uncached:
             uncached |= {name, *(harm.site.file for harm in sure if harm.site.file in changed)}
-        elif filled or evaluated:
+        elif filled or scaled or evaluated:
             masked |= filled
+            scaled_already |= scaled
             evaluated_apart |= evaluated
         elif sure:
             where = _at(sure[0], changed)
@@ -231,6 +239,7 @@ def worse_numerics(
         frozenset(masked),
         in_float32,
         at_first,
+        frozenset(scaled_already),
         frozenset(evaluated_apart),
         tuple(apart),
     )

@@ -353,10 +353,10 @@ def _accumulated(old: Grad, new: Grad) -> Grad:
 
 
 def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
-    """`loss.backward()`: gradients for every leaf that the loss depends on."""
+    """`loss.backward()`: gradients for every leaf that the loss depends on, with the scale of one that it is given."""
     analysis = frame.analysis
     tensors = list(tensors_in(loss)) or [SOME_TENSOR]
-    units: Units = NOTHING.union(*(each.units for each in tensors))
+    units = _from_gradient(frame, NOTHING.union(*(each.units for each in tensors)), args, node)
     ways = settled(tensors[0], frame.code) if len(tensors) == 1 else []
     reached = [(facts, _reached([each])) for facts, each in ways if len(ways) > 1]
     reach, surely = _reached(tensors)
@@ -401,6 +401,20 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
         worlds += changed(assuming_all(frame.now.worlds, facts), change_of(targets, is_any))
     frame.now.worlds = merged(worlds)
     _clear_graph(frame)
+
+
+def _from_gradient(frame: Frame, units: Units, args: Arguments, node: ast.AST) -> Units:
+    """The scale in what goes backward: that of a loss, and that of the gradient which a backward pass goes on from."""
+    gradient = (args.get(0, "gradient") or NEVER) - NONE_VALUE
+    if not gradient:
+        return units
+    given = units_of(gradient)
+    is_seen = not any(isinstance(each, Opaque) for each in gradient)
+    scalers = frozenset(unit[0] for unit in units if unit is not None and isinstance(unit[0], Atom))
+    if scalers and not (is_seen and given == PURE):
+        is_sure = is_seen and not given & UNKNOWN_UNITS
+        frame.analysis.event(frame, Act.SCALED_AGAIN, node, scaler=scalers, is_sure=is_sure)
+    return multiplied(units, given)
 
 
 def _gauge_loss(frame: Frame, tensors: Iterable[Tensor], node: ast.AST) -> None:

@@ -73,7 +73,8 @@ def gradient_uses(
     order = tree.order
     starts = [order[b.statement] for b in backwards] or [order[body]]
     # An optimizer of the project reads gradients as every other does: in its step.
-    own = {b.statement for b in backwards if b.part is not None} | {step.statement for step in steps}
+    # What goes backward from a gradient has the scale that is in it: see `Settings.scaled_already`.
+    own = {b.statement for b in backwards} | {step.statement for step in steps}
     own |= {each for step in steps for block in blocks(step.statement) for each in nested_statements(block)}
     using = [
         s

@@ -91,6 +91,8 @@ def _write_backward(editor: Editor, step: TrainingStep, backward: Backward, scal
     if backward.part is not None:
         return
     func = cst.ensure_type(backward.call.func, cst.Attribute)
+    if (step.file.name, step.file.tree.position(backward.call)[0]) in editor.settings.scaled_already:
+        scaler = None
     if backward.kept and not backward.inline:
         yield editor.before(backward.statement, _named(backward.kept, backward.loss))
     if backward.inline or backward.kept:
