@@ -858,6 +858,8 @@ for x in [torch.randn(8, 4) for _ in range(6)]:
     [
         ("mid.backward(cut.grad)", []),
         ("mid.backward(gradient=2 * cut.grad)", []),
+        ("torch.autograd.backward([mid], [cut.grad])", []),
+        ("torch.autograd.backward(mid, torch.ones_like(mid))", ["true gradients are added to scaled ones"]),
         ("mid.backward(None)", ["true gradients are added to scaled ones"]),
         ("mid.backward(torch.ones_like(mid))", ["true gradients are added to scaled ones"]),
         ("scaler.scale(mid).backward(torch.ones_like(mid))", []),

@@ -642,7 +642,7 @@ class PyTorch:
             loss = one(SOME_TENSOR) if not args.positional else args.positional[0]
             if args.positional:
                 gradients.handed_on(frame, one(owner), node)
-            gradients.backward(frame, loss, args, node)
+            gradients.backward(frame, loss, args.keywords.get("gradient"), node)
             return NONE_VALUE
         if name in ("item", "tolist"):
             return some("float")

@@ -352,11 +352,11 @@ def _accumulated(old: Grad, new: Grad) -> Grad:
     return Grad(MIXED, new.scaler or old.scaler, False, False, guessed)
 
 
-def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
-    """`loss.backward()`: gradients for every leaf that the loss depends on, with the scale of one that it is given."""
+def backward(frame: Frame, loss: Value, gradient: Value | None, node: ast.AST) -> None:
+    """`loss.backward(gradient)`: for every leaf that the loss depends on a gradient, with the scale of both."""
     analysis = frame.analysis
     tensors = list(tensors_in(loss)) or [SOME_TENSOR]
-    units = _from_gradient(frame, NOTHING.union(*(each.units for each in tensors)), args, node)
+    units = _from_gradient(frame, NOTHING.union(*(each.units for each in tensors)), gradient or NEVER, node)
     ways = settled(tensors[0], frame.code) if len(tensors) == 1 else []
     reached = [(facts, _reached([each])) for facts, each in ways if len(ways) > 1]
     reach, surely = _reached(tensors)
@@ -403,13 +403,13 @@ def backward(frame: Frame, loss: Value, args: Arguments, node: ast.AST) -> None:
     _clear_graph(frame)
 
 
-def _from_gradient(frame: Frame, units: Units, args: Arguments, node: ast.AST) -> Units:
+def _from_gradient(frame: Frame, units: Units, gradient: Value, node: ast.AST) -> Units:
     """The scale in what goes backward: that of a loss, and that of the gradient which a backward pass goes on from."""
-    gradient = (args.get(0, "gradient") or NEVER) - NONE_VALUE
-    if not gradient:
+    held = frozenset(each for each in all_in(frame, gradient) if isinstance(each, (Tensor, Some, Opaque)))
+    if not held:
         return units
-    given = units_of(gradient)
-    is_seen = not any(isinstance(each, Opaque) for each in gradient)
+    given = units_of(held)
+    is_seen = not any(isinstance(each, Opaque) for each in held)
     scalers = frozenset(unit[0] for unit in units if unit is not None and isinstance(unit[0], Atom))
     if scalers and not (is_seen and given == PURE):
         is_sure = is_seen and not given & UNKNOWN_UNITS

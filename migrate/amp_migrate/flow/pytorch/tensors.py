@@ -114,7 +114,7 @@ def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.A
         _to_numpy(frame, tensor, node)
         return arrays.of_tensor(tensor, frame.site(node))
     if name == "backward":
-        gradients.backward(frame, one(tensor), args, node)
+        gradients.backward(frame, one(tensor), args.get(0, "gradient"), node)
         return NONE_VALUE
     if name == "requires_grad_":
         wanted = constant(args.get(0, "requires_grad") or const(True))
