@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -170,8 +170,10 @@ def worse_numerics(
         try:
             found = look(name)
             if any(each.trouble is Trouble.GIVEN for each in found):
+                others = stepping.keys() - {name}
                 callers = [
-                    [each for each in look(one) if _is_of(each, name)] for one in handing_scripts(workspace, name)
+                    [each for each in look(one) if _is_of(each, name, others)]
+                    for one in handing_scripts(workspace, name)
                 ]
                 for harm in (each for of_one in callers for each in of_one if each not in found):
                     # A region that does nothing for one model may do something for another.
@@ -278,9 +280,12 @@ def _function_at(functions: Iterable[range], line: int) -> range | None:
     return next((each for each in functions if line in each), None)
 
 
-def _is_of(harm: Harm, step: str) -> bool:
-    """Whether a harm that a caller shows is what the region of a step does to what it is given."""
-    return any(each.file == step for each in harm.regions)
+def _is_of(harm: Harm, step: str, others: Collection[str]) -> bool:
+    """Whether a harm that a caller shows is what the region of a step does to what it is given.
+
+    What was low, and is float32 again where it does harm, is in no region: it is of a step unless it is in another's.
+    """
+    return any(each.file == step for each in harm.regions) if harm.regions else harm.site.file not in others
 
 
 def _measured(workspace: Workspace, changed: Mapping[str, FilePlan], settings: Settings) -> Measured:

@@ -56,8 +56,8 @@ ISLAND = "nn.functional.binary_cross_entropy(p, y.cuda())"
 NO_ISLAND = "nn.functional.binary_cross_entropy(self.net(x.cuda()).sigmoid(), y.cuda())"
 
 
-def migrated(folder: Path, loss: str, main: str = MAIN) -> Outcome:
-    files = {"trainer": TRAINER, "actors": ACTORS.format(loss=loss), "main": main}
+def migrated(folder: Path, loss: str, main: str = MAIN, trainer: str = TRAINER) -> Outcome:
+    files = {"trainer": trainer, "actors": ACTORS.format(loss=loss), "main": main}
     for name, text in files.items():
         (folder / f"{name}.py").write_text(dedent(text))
     return migrate([folder], Settings())
@@ -107,6 +107,74 @@ def test_nor_does_one_that_is_handed_to_another_step(tmp_path: Path) -> None:
         "\nTrainer(", "\nOther(Good(net), torch.optim.AdamW(net.parameters()), loader).train()\nTrainer("
     )
     assert changed(migrated(tmp_path, NO_ISLAND, main)) == ["other.py"]
+
+
+CRITERIONS = """
+import torch
+from torch import nn
+
+
+class Trainer:
+    def __init__(self, model, criterion, loader):
+        self.model = model.cuda()
+        self.criterion = criterion
+        self.loader = loader
+        self.optimizer = torch.optim.Adam(model.parameters())
+
+    def train(self):
+        for x, y in self.loader:
+            self.optimizer.zero_grad()
+            out = self.model(x.cuda())
+            loss = self.criterion(out, y.cuda())
+            loss.backward()
+            self.optimizer.step()
+"""
+MAIN_OF_MODEL = """
+import torch
+from torch import nn
+from trainer import Trainer
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return torch.sigmoid(self.fc(x))
+
+
+loader = [(torch.randn(8, 4), torch.rand(8, 1))]
+Trainer(Net(), nn.BCELoss(), loader).train()
+"""
+LAYERS = MAIN_OF_MODEL.replace("Net()", "nn.Sequential(nn.Linear(4, 1), nn.Sigmoid())")
+
+
+def test_a_sigmoid_that_is_handed_in_sees_float32_if_its_loss_does(tmp_path: Path) -> None:
+    outcome = migrated(tmp_path, ISLAND, MAIN_OF_MODEL, CRITERIONS)
+    after = {each.source.path.name: each.after for each in outcome.changed}
+    assert "torch.sigmoid(self.fc(x).float())" in after["main.py"]
+    assert not [each for each in outcome.findings if each.code == "AMP502"]
+
+
+@pytest.mark.parametrize(
+    ("computed", "file"),
+    [("self.criterion(out, y.cuda())", "trainer"), ("weigh(self.criterion, out, y.cuda())", "losses")],
+)
+def test_one_that_is_a_layer_is_told_where_its_loss_is_computed(tmp_path: Path, computed: str, file: str) -> None:
+    (tmp_path / "losses.py").write_text("def weigh(criterion, out, target):\n    return criterion(out, target)\n")
+    trainer = CRITERIONS.replace("self.criterion(out, y.cuda())", computed)
+    trainer = trainer.replace("import nn\n", "import nn\nfrom losses import weigh\n")
+    outcome = migrated(tmp_path, ISLAND, LAYERS, trainer)
+    told = [each for each in outcome.findings if each.code == "AMP502"]
+    assert [Path(each.path).name for each in told] == [f"{file}.py"]
+    assert told[0].message == "criterion() takes probabilities that low precision has rounded"
+
+
+@pytest.mark.parametrize("criterion", ["nn.BCEWithLogitsLoss()", "nn.MSELoss()"])
+def test_a_loss_that_takes_no_logarithm_of_it_says_nothing(tmp_path: Path, criterion: str) -> None:
+    outcome = migrated(tmp_path, ISLAND, LAYERS.replace("nn.BCELoss()", criterion), CRITERIONS)
+    assert [each.code for each in outcome.findings] == ["AMP501"]
 
 
 ENGINES = """
