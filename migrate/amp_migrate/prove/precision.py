@@ -229,11 +229,12 @@ class Original:
     """What is asked of a script as it was, which is read only where it is.
 
     Args:
+        scripts: the script, and what is run beside it: see `harms`.
         has_amp: whether there is autocast or a scaler in it, so that something may be wrong with it already.
     """
 
-    def __init__(self, files: Files, script: str, *, has_amp: bool) -> None:
-        self._files, self._script, self._has_amp = files, script, has_amp
+    def __init__(self, files: Files, *scripts: str, has_amp: bool) -> None:
+        self._files, self._scripts, self._has_amp = files, scripts, has_amp
 
     @property
     def faults(self) -> Counter[Key]:
@@ -247,22 +248,25 @@ class Original:
 
     @cached_property
     def _answers(self) -> tuple[Counter[Key], bool]:
-        questions = _read(self._files, self._script)
+        questions = _read(self._files, self._scripts)
         return Counter(_key(each) for each in _faults(questions)), questions.is_on_cpu
 
 
-def harms(before: Original, after: Files, script: str, torch: Version, measured: Measured | None = None) -> list[Harm]:
+def harms(
+    before: Original, after: Files, scripts: Sequence[str], torch: Version, measured: Measured | None = None
+) -> list[Harm]:
     """What is wrong with the precision of a result, and not of the original, in order of place.
 
     Of a script whose analysis does not come to its end, only refused losses and what a cast mends are given.
 
     Args:
         before: the files as they were; asked only where something is wrong now, or no device is named.
-        script: the file that is run.
+        scripts: the file that is run; behind it, files whose functions are run as well, with the objects that it has
+            made, if nobody calls them.
         torch: the oldest PyTorch that is written for.
         measured: by file, the lines of the result whose values left float16's range in float32, each with why.
     """
-    found, at = _harms(after, script, torch, measured or {})
+    found, at = _harms(after, scripts, torch, measured or {})
     new = list(_new(found, before.faults)) if any(harm for _, harm in found) else []
     if at is not None and before.is_on_cpu:
         new.insert(0, Harm(at, "everything is on the CPU", is_sure=True, trouble=Trouble.ON_CPU))
@@ -270,14 +274,14 @@ def harms(before: Original, after: Files, script: str, torch: Version, measured:
 
 
 def _harms(
-    after: Files, script: str, torch: Version, measured: Measured
+    after: Files, scripts: Sequence[str], torch: Version, measured: Measured
 ) -> tuple[list[tuple[Key, Harm | None]], Site | None]:
     """What is wrong with a result, each with the harm that it does, if any; the analysis is let go behind it.
 
     Beside it, where a loss goes backward if no device is named anywhere.
     """
     found: list[tuple[Key, Harm | None]] = []
-    questions = _read(after, script)
+    script, questions = scripts[0], _read(after, scripts)
     analysis = questions.analysis
     casts = Casts(analysis)
     faults = list(_first_of_large(_faults(questions)))
@@ -425,8 +429,8 @@ def _trouble(fault: Fault) -> Trouble:
     return _REASONS.get(fault.why) or _TROUBLES.get(fault.what, by_kind)
 
 
-def _read(files: Files, script: str) -> Questions:
-    return Questions(Analysis(files, [script], patience=_PATIENCE, keeps_all=True).run())
+def _read(files: Files, scripts: Sequence[str]) -> Questions:
+    return Questions(Analysis(files, scripts[:1], scripts[1:], patience=_PATIENCE, keeps_all=True).run())
 
 
 def _faults(questions: Questions) -> Sequence[Fault]:

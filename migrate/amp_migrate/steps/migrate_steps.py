@@ -127,7 +127,8 @@ class StepMigration:
                 if isinstance(read, Refusal):
                     self._refuse(read)
                 elif (withdrawn := self._withdrawn(read.step, 0)) is not None:
-                    self._leave(withdrawn, read.step)
+                    own = self._withdrawn(read.step, file.tree.position(read.step.place)[0])
+                    self._leave(own or withdrawn, read.step)
                 else:
                     found.append(read)
         joined = Joiner(self.project, self._gather_again, self._steppers).join(found)

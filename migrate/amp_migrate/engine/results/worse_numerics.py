@@ -126,19 +126,24 @@ class Examined:
 
     def __init__(self, workspace: Workspace, torch: Version) -> None:
         self._workspace, self._torch = workspace, torch
-        self._before: dict[str, Original] = {}
-        self._after: dict[str, tuple[dict[str, str | None], list[Harm]]] = {}
+        self._before: dict[tuple[str, ...], Original] = {}
+        self._after: dict[tuple[str, ...], tuple[dict[str, str | None], list[Harm]]] = {}
 
-    def harms(self, script: str, after: Workspace, measured: Measured, *, has_amp: bool) -> list[Harm]:
-        """What is wrong with the result of a script, and was not with the original; `measured`: lines of the result."""
+    def harms(self, *scripts: str, after: Workspace, measured: Measured, has_amp: bool) -> list[Harm]:
+        """What is wrong with the result of a script, and was not with the original.
+
+        Args:
+            scripts: the script; behind it, files of which it makes what their functions get, called or not.
+            measured: lines of the result.
+        """
         files = FlowFiles(after)
-        if script in self._after and files.is_like(self._after[script][0]):
-            return self._after[script][1]
-        if script not in self._before:
-            self._before[script] = Original(FlowFiles(self._workspace), script, has_amp=has_amp)
+        if scripts in self._after and files.is_like(self._after[scripts][0]):
+            return self._after[scripts][1]
+        if scripts not in self._before:
+            self._before[scripts] = Original(FlowFiles(self._workspace), *scripts, has_amp=has_amp)
         files = FlowFiles(after)
-        found = harms(self._before[script], files, script, self._torch, measured)
-        self._after[script] = files.texts, found
+        found = harms(self._before[scripts], files, scripts, self._torch, measured)
+        self._after[scripts] = files.texts, found
         return found
 
 
@@ -172,7 +177,7 @@ def worse_numerics(
             if any(each.trouble is Trouble.GIVEN for each in found):
                 others = stepping.keys() - {name}
                 callers = [
-                    [each for each in look(one) if _is_of(each, name, others)]
+                    [each for each in look(one, name) if _is_of(each, name, others)]
                     for one in handing_scripts(workspace, name)
                 ]
                 for harm in (each for of_one in callers for each in of_one if each not in found):

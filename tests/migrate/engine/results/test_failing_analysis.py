@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,10 @@ torch.save({"optimizer": good.optimizer.state_dict()}, "last.pt")
 def test_what_fails_is_told_and_the_others_move(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, error: Exception, said: str
 ) -> None:
-    def harms(before: Any, after: Any, script: str, *others: Any) -> Any:
-        if script.endswith("bad.py"):
+    def harms(before: Any, after: Any, scripts: Sequence[str], *others: Any) -> Any:
+        if scripts[0].endswith("bad.py"):
             raise error
-        return precision.harms(before, after, script, *others)
+        return precision.harms(before, after, scripts, *others)
 
     monkeypatch.setattr("amp_migrate.engine.results.worse_numerics.harms", harms)
     (tmp_path / "good.py").write_text(SCRIPT)

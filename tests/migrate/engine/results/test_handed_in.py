@@ -177,6 +177,47 @@ def test_a_loss_that_takes_no_logarithm_of_it_says_nothing(tmp_path: Path, crite
     assert [each.code for each in outcome.findings] == ["AMP501"]
 
 
+AGAIN = """
+    def train_again(self):
+        for x, y in self.loader:
+            self.optimizer.zero_grad()
+            loss = self.criterion(self.model(x.cuda()), y.cuda())
+            loss.backward()
+            self.optimizer.step()
+"""
+
+
+def test_a_method_that_nobody_calls_has_what_its_object_was_handed(tmp_path: Path) -> None:
+    outcome = migrated(tmp_path, ISLAND, LAYERS, CRITERIONS + AGAIN)
+    (trainer,) = outcome.changed
+    assert trainer.after.endswith(AGAIN)
+    (left,) = (each for each in outcome.findings if each.code == "AMP590")
+    line = (CRITERIONS + AGAIN).splitlines().index(
+        "            loss = self.criterion(self.model(x.cuda()), y.cuda())"
+    ) + 1
+    assert left.message == f"left as it was: autocast refuses it: binary_cross_entropy (line {line})"
+
+
+def test_so_has_one_that_its_class_inherits(tmp_path: Path) -> None:
+    main = LAYERS.replace("loader = [", "class Mine(Trainer):\n    pass\n\n\nloader = [")
+    main = main.replace("Trainer(nn.Seq", "Mine(nn.Seq").replace(".train()", "")
+    (trainer,) = migrated(tmp_path, ISLAND, main, CRITERIONS).changed
+    assert "loss = self.criterion(out.float(), y.cuda())" in trainer.after
+
+
+def test_each_of_two_methods_is_left_for_what_it_does_itself(tmp_path: Path) -> None:
+    apart = "            loss = self.criterion(self.model(x.cuda()), y.cuda())"
+    trainer = CRITERIONS + AGAIN
+    trainer = trainer.replace("            out = self.model(x.cuda())\n", "").replace(
+        "self.criterion(out,", "self.criterion(self.model(x.cuda()),"
+    )
+    outcome = migrated(tmp_path, ISLAND, LAYERS, trainer)
+    assert changed(outcome) == []
+    left = [each for each in outcome.findings if each.code == "AMP590"]
+    lines = [number for number, line in enumerate(trainer.splitlines(), 1) if line == apart]
+    assert [each.message[-9:] for each in left] == [f"(line {line})" for line in lines]
+
+
 ENGINES = """
 from ignite.engine import Engine
 
