@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
+from amp_migrate.analysis.files import File
 from amp_migrate.analysis.values.sigmoids import logits
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow.domain.tensor import PROBABILITY
-from amp_migrate.flow.events import Act
-from amp_migrate.hazards.seen.autocast_regions import argument
+from amp_migrate.flow.events import Act, Event
+from amp_migrate.hazards.seen.autocast_regions import AutocastRegion, argument
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
+from amp_migrate.report.finding import seen_from
 from amp_migrate.tables.torch_names import BANNED_LOSS_CLASS, BANNED_LOSS_FUNCTION
 
 RULE = Rule(
@@ -55,16 +57,36 @@ FLOAT16_ONLY = False
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every refused loss in a region for CUDA."""
+    """Every refused loss in a region for CUDA, and every call in one that comes to such a loss elsewhere."""
     file = script.file
     for call in file.calls:
         region = script.region_around(call)
-        if region is not None and region.device == "cuda" and _is_refused(script, call):
-            yield Hazard(
-                call,
-                f"{file.tree.quote(call)} raises under CUDA's autocast",
-                _hint(script, call),
-            )
+        if region is None or region.device != "cuda":
+            continue
+        if _is_refused(script, call):
+            hint = _hint(script, call, file, call, script.flowing.events(file, call, Act.REFUSED))
+            yield Hazard(call, f"{file.tree.quote(call)} raises under CUDA's autocast", hint)
+            continue
+        for event, within, loss in _refused_in(script, region, call):
+            line = within.tree.position(loss)[0]
+            where = f"line {line}" if within is file else f"{seen_from(within.name, file.name)}:{line}"
+            what = f"{file.tree.quote(call)} runs {within.tree.quote(loss)} ({where})"
+            hint = _hint(script, call, within, loss, [event])
+            yield Hazard(call, f"{what}, which raises under CUDA's autocast", hint)
+            break
+
+
+def _refused_in(script: Script, region: AutocastRegion, call: cst.Call) -> Iterator[tuple[Event, File, cst.Call]]:
+    """The losses that are refused in a region in what a call runs, each with its file and where it stands there."""
+    flowing = script.flowing
+    if flowing.file(script.file.name) is None:
+        return
+    for event in flowing.refused:
+        by = event.context.cuda.regions if event.context is not None else ()
+        is_its = any(flowing.interpreted.node_at(script.file, site) is region.call for site in by)
+        place = flowing.interpreted.place(event.site) if is_its and flowing.comes_to(script.file, call, event) else None
+        if place is not None and isinstance(place[1], cst.Call):
+            yield event, place[0], place[1]
 
 
 def _is_refused(script: Script, call: cst.Call) -> bool:
@@ -78,19 +100,19 @@ def _is_refused(script: Script, call: cst.Call) -> bool:
     return is_banned or any(any(each.sure_in.values()) for each in script.flowing.events(file, call, Act.REFUSED))
 
 
-def _hint(script: Script, call: cst.Call) -> str:
-    tree = script.file.tree
-    probabilities = argument(call, "input", 0)
+def _hint(script: Script, call: cst.Call, within: File, loss: cst.Call, refused: Iterable[Event]) -> str:
+    """What to do about a loss; `call`: what stands in the region, be it the loss itself."""
+    probabilities = argument(loss, "input", 0)
     if probabilities is not None:
-        given = logits(script.roles, script.file, probabilities)
+        given = logits(script.roles, within, probabilities)
         if given is not None:
-            return f"use the form with logits, on {tree.quote(given)} without the sigmoid"
-        refused = script.flowing.events(script.file, call, Act.REFUSED)
+            return f"use the form with logits, on {within.tree.quote(given)} without the sigmoid"
         for each in (event.tensor for event in refused if event.tensor is not None):
             for given_to, site in script.flowing.casts.logits(each):
                 where = f"line {site.line}" + ("" if site.file == script.file.name else f" of {site.file}")
                 return f"use the form with logits, on {ast.unparse(given_to)}, which the sigmoid in {where} is given"
             if each.tags & PROBABILITY:
                 return "let the model end without its sigmoid, and use the form with logits"
+    tree = script.file.tree
     inputs = ", ".join(f"{tree.quote(arg.value)}.float()" for arg in call.args[:2] if arg.keyword is None)
     return f"compute it behind the region, on {inputs or 'float32 input'}, or use the form with logits"

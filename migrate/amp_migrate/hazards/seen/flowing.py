@@ -16,7 +16,7 @@ from amp_migrate.analysis.library import Library
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.casts import Casts
 from amp_migrate.flow.chains import CallChains, in_all
-from amp_migrate.flow.domain.atoms import NEVER, Atom, Value, one
+from amp_migrate.flow.domain.atoms import NEVER, Atom, Class, Func, Method, Obj, Value, Wrapped, one
 from amp_migrate.flow.domain.machine import Facts, Machine
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.files import Files
@@ -142,6 +142,18 @@ class Flowing:
         pytorch = self.questions.analysis.pytorch
         return pytorch.precision_of(value) if all(pytorch.precision_of(one(each)) for each in value) else None
 
+    @cached_property
+    def refused(self) -> list[Event]:
+        """Where a loss is for certain one that autocast refuses, in any file of the program."""
+        found = self.questions.events(Act.REFUSED)
+        return [each for each in found if any(each.sure_in.values()) and not self.is_given_up(each)]
+
+    def comes_to(self, file: File, call: cst.Call, event: Event) -> bool:
+        """Whether something happens in the one function that a call runs, or in what that calls."""
+        own = self._node(file, call)
+        codes = () if own is None else self.questions.analysis.callees.get(own, ())
+        return len(codes) == 1 and event.code in self._run_from(codes) and _is_own(self.value_of(file, call.func))
+
     def only_reads(self, file: File, call: cst.Call) -> bool:
         """Whether what a call runs makes something of gradients that depends on their size, and changes none."""
         own = self._node(file, call)
@@ -199,6 +211,14 @@ class Flowing:
 
     def _node(self, file: File, node: cst.CSTNode) -> ast.AST | None:
         return self.interpreted.counterparts(file).back(node) if file in self._files else None
+
+
+def _is_own(called: Value) -> bool:
+    """Whether what is called is code of the project, whatever comes before."""
+    return all(
+        isinstance(each.made_of, Class) if isinstance(each, Obj) else isinstance(each, (Class, Func, Method, Wrapped))
+        for each in called
+    )
 
 
 def _training_in(file: File) -> set[str]:
