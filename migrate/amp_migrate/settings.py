@@ -105,7 +105,7 @@ class Settings:
         uncached: the files whose new regions keep no casts of weights, for what was found of a first plan.
         withdrawn: the steps that cannot be native, for what was found of a first plan.
         scaled_already: the lines of files that go backward from a gradient which has the loss scale.
-        evaluated_apart: the lines of files that are evaluated in float32, as what they evaluate is trained.
+        evaluated_apart: the lines of files that are evaluated in float32, for what was found of a first plan.
         masked: the lines of files that fill what a first plan made float16 with a number that float16 does not have.
     """
 

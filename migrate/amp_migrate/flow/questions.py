@@ -87,6 +87,7 @@ LIMITED = "gradients that are not scaled are clipped by a scaled limit"
 UNSCALED_LOSS = "torch.autograd.grad() takes gradients of an unscaled loss beside those of the scaled one"
 IDLE = "nothing that is trained computes in half precision"
 EVALUATED_APART = "what is evaluated here in half precision is trained in float32"
+GIVEN_SMALL = "code that could not be read gets a number whose inverse float16 does not have"
 SEVERAL_SCALES = "gradients of several scales are clipped"
 LOSS_ON_CPU = "a loss is scaled on the CPU: a scaler's scale lies where its first loss does, and gradients on a GPU"
 STUCK = "the scale is updated only where a test of gradients lets it be: where they overflow, it never comes down"
@@ -327,6 +328,20 @@ class Questions:
                 block = self._block_of(region) if is_trained else None
                 if block is not None:
                     found.append(Fault(site_of(region.file, block.body[0]), EVALUATED_APART))
+        return found
+
+    def given_small(self) -> list[Fault]:
+        """The regions in which code that nobody has read gets a number it cannot divide by; at their first statements.
+
+        What a sampling method divides by a temperature of 1e-5 is infinite in float16, and the first of that is taken.
+        """
+        found: list[Fault] = []
+        for event in self.events(Act.SMALL_GIVEN):
+            for region in sorted(event.context.cuda.regions if event.context is not None else ()):
+                block = self._block_of(region)
+                if block is not None:
+                    site = site_of(region.file, block.body[0])
+                    found.append(Fault(site, GIVEN_SMALL, why=ast.unparse(event.node), event=event))
         return found
 
     def _block_of(self, region: Site) -> ast.With | None:

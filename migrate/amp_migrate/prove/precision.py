@@ -42,6 +42,7 @@ from amp_migrate.flow.questions import (
     CACHE_MENDED,
     CLIPPED,
     EVALUATED_APART,
+    GIVEN_SMALL,
     IDLE,
     LOSS_ON_CPU,
     MENDED,
@@ -115,6 +116,7 @@ _RUNS = frozenset(
         WRONG_BY_ITSELF[Act.UNREAD_LOSS],
         WRONG_BY_ITSELF[Act.NOT_ALL],
         EVALUATED_APART,
+        GIVEN_SMALL,
         SAVED_LOW,
         UNSAVED,
         _NOT_CLEARED_IN_SIGHT,
@@ -147,6 +149,7 @@ class Trouble(Enum):
     ON_CPU = "a script that is for the CPU: autocast for a GPU does nothing in it"
     IDLE = "low precision that does nothing at all"
     APART = "an evaluation in low precision of what is trained in float32"
+    SMALL = "code that nobody has read, with a number that it cannot divide float16 by: it may evaluate in float32"
     LOSS_ON_CPU = "a loss that is scaled where its parameters are not"
     UNSAVED = "a scaler that begins anew where its optimizer goes on"
     UNREAD = "a loss that nobody has seen, in a region: original code that has none says nothing of it"
@@ -176,6 +179,7 @@ _TROUBLES = {
     CLIPPED: Trouble.CLIPPED,
     IDLE: Trouble.IDLE,
     EVALUATED_APART: Trouble.APART,
+    GIVEN_SMALL: Trouble.SMALL,
     LOSS_ON_CPU: Trouble.LOSS_ON_CPU,
     MENDED: Trouble.MENDED,
     WRONG_BY_ITSELF[Act.LOW_LEAF]: Trouble.HALVED,
@@ -441,7 +445,7 @@ def _faults(questions: Questions) -> Sequence[Fault]:
         what = _NEVER_CLEARED if not questions.hands_on_gradients else _NOT_CLEARED_IN_SIGHT
         added = [replace(each, what=what, why="") for each in found if each.what == ADDED and each.is_seen]
         found = [each for each in found if each.what in _BY_ITSELF] + added
-    by_region = (*questions.idle_regions(), *questions.evaluating_apart())
+    by_region = (*questions.idle_regions(), *questions.evaluating_apart(), *questions.given_small())
     return [*by_region, *questions.unsaved, *questions.wrongly_divided, *found]
 
 

@@ -75,6 +75,7 @@ _IN_FLOAT32 = f"{_EXACT}, or use --dtype bf16"
 _BEFORE_IT_ROUNDS = "let the sigmoid or softmax that gives it see float32 (.float()), or the loss see logits"
 _BEHIND = "let what comes out of the region be float32 (.float())"
 _AS_TRAINED = "evaluate without autocast what is trained without it"
+_UNDIVIDED = "compute it without autocast, or let what it divides by that number be float32 (.float())"
 _BY_A_RUN = "let amp-verify compare a run of it with one of the original"
 _IN_IT = (
     "look in it for BCELoss, which autocast refuses, and for sums, powers and logarithms of what autocast computes in "
@@ -87,6 +88,7 @@ _FOR_TOLD = _IN_ANY_CASE | {
     Trouble.CLIPPED: UNSCALE_FIRST,
     Trouble.ROUNDED: _EXACT,
     Trouble.PROBABILITY: _BEFORE_IT_ROUNDS,
+    Trouble.SMALL: _UNDIVIDED,
     Trouble.UNREAD: _IN_IT,
     Trouble.UNSEEN: _BY_A_RUN,
     Trouble.UNSAVED: "save scaler.state_dict() there, too, and load it where the optimizer is loaded",
@@ -205,7 +207,8 @@ def worse_numerics(
         filled = {each for each in _lines(found, Trouble.MASK, changed) if each not in settings.masked}
         again = (each for each in found if each.is_sure)
         scaled = {e for e in _lines(again, Trouble.SCALED_AGAIN, changed) if e not in settings.scaled_already}
-        evaluated = {each for each in _lines(found, Trouble.APART, changed) if each not in settings.evaluated_apart}
+        apart_or_small = (line for each in (Trouble.APART, Trouble.SMALL) for line in _lines(found, each, changed))
+        evaluated = {each for each in apart_or_small if each not in settings.evaluated_apart}
         evaluated = {each for each in evaluated if each[0] == name}  # what else runs it may train it in low precision
         found = [harm for harm in found if harm.is_told and (harm.trouble is not Trouble.ON_CPU or is_for_gpu)]
         sure = [harm for harm in found if harm.is_sure]

@@ -736,6 +736,7 @@ class PyTorch:
             space = one(command_line.parsed(frame, node))
             return space if name == "parse_args" else one(Tup((space, UNKNOWN)))
         of = unread.name_of(frame, one(owner))
+        unread.note_small(frame, of, args, node)
         return modules.unknown_result(frame, NEVER, args, node, name=of and f"{of}.{name}")
 
     @staticmethod

@@ -490,6 +490,8 @@ def unknown_result(
     is_chosen = any(isinstance(each, Opaque) and each.is_chosen for each in callee)
     if autocast.may_be_on and is_chosen:
         frame.analysis.event(frame, Act.NOT_ALL, node)
+    if any(isinstance(each, (Opaque, Obj)) for each in callee):
+        unread.note_small(frame, unread.name_of(frame, callee), args, node)
     reach = own | (NOTHING.union(*(each.reach | each.leaf for each in given)) if flows & FLOWS else NOTHING)
     tensor = made(
         precision,

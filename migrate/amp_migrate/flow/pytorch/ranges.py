@@ -32,6 +32,11 @@ def is_too_large(value: Value | None) -> bool:
     return bool(numbers) and all(LARGEST < abs(each) < float("inf") for each in numbers)
 
 
+def has_no_inverse(value: Value) -> bool:
+    """Whether a value is a number, not zero, of which float16 does not have the inverse: a very low temperature."""
+    return 0 < min(map(abs, _numbers(value)), default=0.0) < 1 / LARGEST
+
+
 def is_float16(precision: int, *, is_switched: bool) -> bool:
     """Whether something is float16 for certain, wherever a run switches the region on that made it so."""
     return precision == F16 or (is_switched and bool(precision & F16) and not precision & BF16)
@@ -83,7 +88,8 @@ def scaled_up(frame: Frame, name: str, operands: Sequence[Value], precision: int
         number = 1 / number if number else 0.0
     is_product = name in (*_PRODUCTS, *QUOTIENTS) and any(each > 0 for each in numbers)
     is_coarse = name in _SUMS or (is_product and bool(precision & F16) and not scaled[0].tags & BOUNDED)
-    if is_coarse and _WHOLE <= number <= LARGEST:
+    # That a factor is no number of float16's is told where it meets something: see `follow`.
+    if is_coarse and number >= _WHOLE and (number <= LARGEST or name in QUOTIENTS):
         is_sure = _is_low(scaled[0], precision)
         frame.analysis.event(frame, Act.RISK, node, tensor=scaled[0], why=A_LARGE_NUMBER, is_sure=is_sure)
 

@@ -7,9 +7,12 @@ import sys
 from collections.abc import Iterator
 
 from amp_migrate.flow.domain.atoms import Atom, Class, Obj, Opaque, Value
-from amp_migrate.flow.domain.tensor import NOTHING
+from amp_migrate.flow.domain.tensor import F16, NOTHING
+from amp_migrate.flow.events import Act
+from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.classes import external_bases
 from amp_migrate.flow.python.frame import Frame
+from amp_migrate.flow.pytorch.ranges import has_no_inverse
 from amp_migrate.flow.source import Site
 from amp_migrate.tables.torch_names import BRINGING_CODE, TRAINED_WITH_AMP
 
@@ -25,6 +28,17 @@ def noted(frame: Frame, callee: str, node: ast.AST) -> frozenset[Site]:
     site = frame.site(node)
     frame.analysis.pytorch.called.setdefault(site, callee)
     return NOTHING if is_known(callee) or not frame.now.context.cuda.may_be_on else frozenset({site})
+
+
+def note_small(frame: Frame, callee: str, args: Arguments, node: ast.AST) -> None:
+    """Note where the method of an object whose code nobody knows gets a number that it cannot divide float16 by.
+
+    Args:
+        callee: its full name; empty where nobody can say.
+    """
+    cuda = frame.now.context.cuda
+    if cuda.may_be_on and cuda.dtype & F16 and not is_known(callee) and any(map(has_no_inverse, args.all())):
+        frame.analysis.event(frame, Act.SMALL_GIVEN, node)
 
 
 def is_known(callee: str) -> bool:
