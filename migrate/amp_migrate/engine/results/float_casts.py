@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
+from typing import cast
 
 import libcst as cst
 
@@ -20,7 +22,7 @@ from amp_migrate.flow.casts import FloatCast, Island
 from amp_migrate.flow.source import Site, site_of
 from amp_migrate.moves import wishes_of
 from amp_migrate.plan.describe import described
-from amp_migrate.plan.edit import Edit
+from amp_migrate.plan.edit import Edit, Wrap
 from amp_migrate.pragmas import read_pragmas
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Settings
@@ -98,10 +100,11 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
             if wishes.unwanted([*made, editor.wrap(statement, statement, editor.no_autocast(statement))]) is None:
                 new += made
                 apart[statement] = why
-    new += _regions(apart, editor)
+    planned, behind = _begun_behind(plan.planned, apart)
+    new += _regions([each for each in apart if each not in behind], editor)
     try:
-        edits = complete(file.tree, (*plan.planned, *new))
-    except PlanConflict:  # a region begins with the statement itself
+        edits = complete(file.tree, (*planned, *new))
+    except PlanConflict:  # the region that it begins has more in it than its statements
         return plan
     if edits == plan.planned:
         return plan
@@ -119,6 +122,28 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
     beside = tuple(sorted({*plan.beside, plan.source.path, *wanted.steps}))
     told_all = tuple(sorted(findings))
     return replace(plan, after=after, planned=edits, edits=tuple(words), findings=told_all, beside=beside)
+
+
+def _begun_behind(planned: Iterable[Edit], apart: Collection[Statement]) -> tuple[list[Edit], set[Statement]]:
+    """The edits with regions that begin behind what is to stand apart, and what they begin with no more.
+
+    A region of nothing else is none, unless new lines end it.
+    """
+    edits: list[Edit] = []
+    out: set[Statement] = set()
+    for each in planned:
+        if isinstance(each.change, Wrap) and each.node in apart:
+            run = [cast(Statement, statement) for statement in each.changed]
+            first = [*takewhile(lambda statement: statement in apart, run)]
+            if len(first) < len(run):
+                edits.append(replace(each, node=run[len(first)]))
+            elif each.change.tail:
+                edits.append(each)
+                continue
+            out.update(first)
+        else:
+            edits.append(each)
+    return edits, out
 
 
 def _regions(statements: Collection[Statement], editor: Editor) -> Iterator[Edit]:

@@ -73,6 +73,63 @@ def test_a_region_in_the_region_of_the_step() -> None:
     assert "  # grows\n        loss = gram.square().mean()\n    optimizer.zero_grad()\n" in after
 
 
+TRAINER = """\
+import torch
+from torch import nn
+
+
+class Trainer:
+    def __init__(self, net, criterion):
+        self.net, self.criterion = net.cuda(), criterion
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def train(self, loader):
+        for x, y in loader:
+            out = self.net(x.cuda())
+            self.optimizer.zero_grad()
+            try:
+                # What may fail.
+                loss = self.criterion(out, y.cuda())
+                loss.backward()
+                self.optimizer.step()
+            except RuntimeError as error:
+                print(error)
+"""
+CALLER = """\
+from torch import nn
+from trainer import Trainer
+
+Trainer(nn.Sequential(nn.Linear(4, 1), nn.Sigmoid()), nn.BCELoss()).train(loader)
+"""
+ON = 'with torch.amp.autocast(device_type="cuda", dtype=torch.float16):'
+TRIED = """\
+            try:
+                # What may fail.
+                loss = self.criterion(out.float(), y.cuda())
+"""
+
+
+def trained(text: str, folder: Path) -> str:
+    (folder / "trainer.py").write_text(text)
+    (folder / "main.py").write_text(CALLER)
+    (plan,) = migrate([folder], Settings()).changed
+    assert "kept in float32: autocast refuses it: binary_cross_entropy" in [each.message for each in plan.findings]
+    (folder / "trainer.py").write_text(plan.after)
+    assert not migrate([folder], Settings()).changed
+    return plan.after
+
+
+def test_a_region_of_nothing_but_what_stays_in_float32_is_none(tmp_path: Path) -> None:
+    assert f"{TRIED}                self.scaler.scale(loss).backward()\n" in trained(TRAINER, tmp_path)
+
+
+def test_a_region_begins_behind_what_stays_in_float32(tmp_path: Path) -> None:
+    beside = "loss = loss + self.net[0](x.cuda()).square().mean()"
+    text = TRAINER.replace("loss.backward()", f"{beside}\n                loss.backward()")
+    behind = f"                {ON}\n                    {beside}\n                self.scaler.scale(loss)"
+    assert f"{TRIED}{behind}" in trained(text, tmp_path)
+
+
 def test_a_file_that_nothing_else_changes_gets_what_it_needs(tmp_path: Path) -> None:
     (tmp_path / "losses.py").write_text('"""Losses."""\n\n\ndef gram(x):\n    x = x.flatten(2)\n    return x @ x.mT\n')
     script = tmp_path / "train.py"
