@@ -98,6 +98,7 @@ class PyTorch:
         opened: the regions of the GPU's autocast that may be on, and whether gradients may be recorded, may not be.
         working: the regions in which something is, or may be, computed in low precision.
         lowered: the leaves that a gradient comes to through what a region has computed in low precision.
+        normalized: what batch and instance norms have got in float16, each as the leaves that its gradient comes to.
         born_inside: where operators have run in regions.
         weighing: by region, the leaves that it casts to low precision.
         births: where what a name gets may have been made, by where it gets that.
@@ -122,6 +123,7 @@ class PyTorch:
         self.working: set[Site] = set()
         self.halved: set[Atom] = set()
         self.lowered: set[Atom] = set()
+        self.normalized: set[frozenset[Atom]] = set()
         self.born_inside: set[Site] = set()
         self.weighing: defaultdict[Site, set[Atom]] = defaultdict(set)
         self.asking_gradients: set[ast.AST] = set()

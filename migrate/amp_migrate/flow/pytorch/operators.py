@@ -289,7 +289,9 @@ def _facts(
         tags &= ~A_GRADIENT
     if flows & FLOWS:
         tags |= halved(frame, tensors, reach, autocast if treatment == table.LOW else None)
-        tags |= NORMALIZED if name in ("batch_norm", "instance_norm") and tensors[0].precision == F16 else 0
+        if name in ("batch_norm", "instance_norm") and tensors[0].precision == F16:
+            tags |= NORMALIZED
+            frame.analysis.pytorch.normalized.add(tensors[0].reach | tensors[0].leaf)
     # What autocast computes in half precision is products, and no number by itself is an operand of those.
     place = _place(tensors, with_numbers=treatment != table.LOW)
     if treatment == table.LOW and precision & LOW and autocast is frame.now.context.cuda and autocast.may_be_on:

@@ -994,6 +994,50 @@ def test_a_norm_in_float16_is_not_derived_twice(norm: str, dtype: Dtype, is_left
         assert "a norm is derived twice in float16" in plan.findings[0].message
 
 
+OF_A_GENERATOR = """\
+import torch
+from torch import nn
+
+
+class Generator(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.norm, self.out = nn.Linear(4, 8), {norm}, nn.Linear(8, 8)
+
+    def forward(self, z):
+        return self.out(self.norm(self.fc(z)))
+
+
+generator = Generator().cuda()
+critic = nn.Sequential(nn.Linear(8, 16), {norm_of_critic}, nn.LeakyReLU(0.2), nn.Linear(16, 1)).cuda()
+optimizer = torch.optim.Adam(critic.parameters(), lr=1e-4)
+for real in loader:
+    mixed = 0.5 * real.cuda() + 0.5 * generator(torch.randn(16, 4).cuda())
+    scores = critic(mixed)
+    gradient = torch.autograd.grad(scores, mixed, torch.ones_like(scores), create_graph=True)[0]
+    loss = scores.mean() + ((gradient.norm(2, dim=1) - 1) ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("norm", "norm_of_critic", "is_left"),
+    [
+        ("nn.BatchNorm1d(8)", "nn.Identity()", False),  # it is derived once, with the loss
+        ("nn.BatchNorm1d(8, affine=False)", "nn.Identity()", False),
+        ("nn.BatchNorm1d(8)", "nn.BatchNorm1d(16)", True),
+        ("nn.Identity()", "nn.BatchNorm1d(16, affine=False)", True),
+    ],
+)
+def test_a_norm_is_derived_twice_between_input_and_output(norm: str, norm_of_critic: str, is_left: bool) -> None:
+    text = OF_A_GENERATOR.format(norm=norm, norm_of_critic=norm_of_critic)
+    plan = migrate_text(text, Settings())
+    assert (plan.after == text) is is_left
+    assert any("a norm is derived twice in float16" in each.message for each in plan.findings) is is_left
+
+
 CHOSEN = """\
 import sys
 import torch
