@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -52,10 +52,12 @@ class Island:
     Attributes:
         value: an expression in it.
         casts: of what it gets from outside in low precision.
+        before: calls in it that are computed before it, as they would be without it.
     """
 
     value: Site
     casts: tuple[FloatCast, ...] = ()
+    before: tuple[Site, ...] = ()
 
 
 class Logits(NamedTuple):
@@ -201,7 +203,8 @@ class Casts:
         """The statement in float32 that something happens in; None where that would take other code with it.
 
         That is a statement which only computes: it calls no module with weights, no function of the project and nothing
-        unknown, and changes nothing low in place, which a cast would make a copy of.
+        unknown, and changes nothing low in place, which a cast would make a copy of. Beside a refused loss, such calls
+        can go before the statement.
         """
         statement = self._statements.get(event.node)
         if statement is not None and event.why in (A_RUNNING_BUFFER, A_ROUGH_INVERSE):
@@ -239,15 +242,30 @@ class Casts:
             return None
         if isinstance(statement, ast.AugAssign) and self._may_be_low(statement.target):
             return None
-        named = list(self._named_in(statement.value))
-        if not all(self._only_computes(each, is_refused=each is loss) for each in ast.walk(statement.value)):
-            return None
-        # What a refused loss gets is a tensor, be it known or not, and what is not low needs no cast.
         given = [] if loss is None else list(self._operands(loss))
+        before = [] if loss is None else [*self._computed_before(statement.value, loss)]
+        inside = [*_walk(statement.value, before)]
+        if loss is not None and loss not in inside:
+            return None
+        if before and any(isinstance(each, ast.Call) and self._only_known_as(each) in table.RANDOM for each in inside):
+            return None  # what goes before may draw, too
+        if not all(self._only_computes(each, is_refused=each is loss) for each in inside):
+            return None
+        named = [*self._named_in(statement.value, before)]
+        # What a refused loss gets is a tensor, be it known or not, and what is not low needs no cast.
         if not all(each in given or self._is_known(each) or (given and not self._may_be_low(each)) for each in named):
             return None
         low = dict.fromkeys(FloatCast(site_of(file, each)) for each in named if self._may_be_low(each))
-        return Island(site_of(file, statement.value), tuple(low))
+        return Island(site_of(file, statement.value), tuple(low), tuple(site_of(file, each) for each in before))
+
+    def _computed_before(self, node: ast.expr, loss: ast.AST) -> Iterator[ast.Call]:
+        """The calls beside a loss that do more than compute, and run once whenever it does."""
+        if isinstance(node, ast.Call) and not self._only_computes(node, is_refused=node is loss):
+            yield node
+        elif not isinstance(node, (*_RUNS_CODE, ast.IfExp, ast.BoolOp)):
+            for child in ast.iter_child_nodes(node):
+                if isinstance(child, (ast.expr, ast.keyword)):
+                    yield from self._computed_before(child.value if isinstance(child, ast.keyword) else child, loss)
 
     def _only_computes(self, node: ast.AST, *, is_refused: bool = False) -> bool:
         if not isinstance(node, ast.Call):
@@ -264,25 +282,28 @@ class Casts:
         ]
         names = [_operator(each) for each in known]
         return (is_refused or bool(names)) and all(
-            each in _OF_NUMBERS or (each in table.RESULT and each not in table.WEIGHTED) for each in names
+            each in _OF_NUMBERS or each in table.LIKE or (each in table.RESULT and each not in table.WEIGHTED)
+            for each in names
         )
 
-    def _named_in(self, node: ast.AST) -> Iterator[ast.expr]:
-        """What an expression computes with that has a name."""
-        if isinstance(node, ast.Call):
+    def _named_in(self, node: ast.AST, before: Collection[ast.AST] = ()) -> Iterator[ast.expr]:
+        """What an expression computes with that has a name, or gets one as it is computed before."""
+        if node in before and isinstance(node, ast.expr):
+            yield node
+        elif isinstance(node, ast.Call):
             is_asked = isinstance(node.func, ast.Attribute) and node.func.attr in table.NO_TENSORS
             if isinstance(node.func, ast.Attribute) and node.func.attr in table.DTYPE_METHODS:
                 return
             inner = [node.func.value] if isinstance(node.func, ast.Attribute) and not is_asked else []
             inner += [node.func] if isinstance(node.func, ast.Call) else []
             for each in (*inner, *node.args, *(each.value for each in node.keywords)):
-                yield from self._named_in(each)
+                yield from self._named_in(each, before)
         elif isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
             if not (isinstance(node, ast.Attribute) and node.attr in table.NO_TENSORS):
                 yield node
         else:
             for child in ast.iter_child_nodes(node):
-                yield from self._named_in(child)
+                yield from self._named_in(child, before)
 
     def _is_known(self, node: ast.expr) -> bool:
         """Whether a tensor's precision is known, and `.float()` takes nothing from it; or something is no tensor."""
@@ -477,6 +498,14 @@ class Casts:
                     found[node] = around
                 stack += [(each, around) for each in ast.iter_child_nodes(node)]
         return found
+
+
+def _walk(node: ast.AST, without: Collection[ast.AST]) -> Iterator[ast.AST]:
+    """An expression and what is in it, but for some parts."""
+    if node not in without:
+        yield node
+        for child in ast.iter_child_nodes(node):
+            yield from _walk(child, without)
 
 
 def _names_of(statement: ast.Assign) -> set[str]:

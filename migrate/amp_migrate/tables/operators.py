@@ -297,6 +297,13 @@ NEW = frozenset("rand randn zeros ones empty eye linspace logspace empty_strided
 LIKE = frozenset(
     "zeros_like ones_like empty_like rand_like randn_like full_like new_zeros new_ones new_empty new_full".split()
 )
+# What draws random numbers: in another order it gives others.
+RANDOM = frozenset(
+    (
+        "dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout feature_dropout rrelu "
+        "gumbel_softmax bernoulli normal uniform exponential random rand_like randn_like"
+    ).split()
+)
 
 # The layers of `torch.nn`, by the operator that their call runs.
 LAYERS: dict[str, str] = {

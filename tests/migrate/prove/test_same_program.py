@@ -311,6 +311,21 @@ def test_a_name_for_part_of_an_expression_goes_back(wrong: Check) -> None:
     assert wrong(before, swapped) != ""  # target(x) now runs before model(x)
 
 
+@pytest.mark.parametrize(
+    ("first", "is_same"),
+    [
+        ("sigmoid(a(x))", True),
+        ("nn.functional.dropout(a(x))", False),  # draws before b(x) does, which may draw, too
+        ("sigmoid(a(x), out=y)", False),
+        ("not_known(a(x))", False),
+    ],
+)
+def test_operators_that_only_compute_may_run_behind_a_call(wrong: Check, first: str, is_same: bool) -> None:
+    before = f"import torch\ndef f(x):\n    return torch.{first} + b(x)\n"
+    lines = f"p = a(x)\n    q = b(x)\n    return torch.{first.replace('a(x)', 'p')} + q"
+    assert (wrong(before, f"import torch\ndef f(x):\n    {lines}\n") == "") is is_same
+
+
 def test_a_name_that_a_branch_assigns_anew_does_not_go_back(wrong: Check) -> None:
     before = """
     from torch.cuda.amp import autocast

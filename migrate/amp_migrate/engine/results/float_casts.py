@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import lru_cache
@@ -14,6 +15,7 @@ from typing import cast
 
 import libcst as cst
 
+from amp_migrate.analysis.names.result_names import result_name
 from amp_migrate.catalog.step_rules import RISKY_NUMERICS
 from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.parsed_files import ParsedLibrary
@@ -21,8 +23,9 @@ from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.casts import FloatCast, Island
 from amp_migrate.flow.source import Site, site_of
 from amp_migrate.moves import wishes_of
+from amp_migrate.plan.code import Hole, code
 from amp_migrate.plan.describe import described
-from amp_migrate.plan.edit import Edit, Wrap
+from amp_migrate.plan.edit import Cast, Edit, Wrap
 from amp_migrate.pragmas import read_pragmas
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Settings
@@ -91,19 +94,30 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
             new.append(edit)
     editor = Editor(file, settings, RISKY_NUMERICS.code)
     apart: dict[Statement, str] = {}
+    named: list[Edit] = []
+    begun = {each.node for each in plan.planned if isinstance(each.change, Wrap)}
+    already = {each.node for each in plan.planned if isinstance(each.change, Cast)}
     for island, why in sorted(wanted.islands.items()):
-        own = _counterpart(island.value, nodes, pairs)
+        value = nodes.value(island.value)
+        own = None if value is None else pairs.of(value)
+        before = [_counterpart(each, nodes, pairs) for each in island.before]
         casts = [_cast(each, editor, nodes, pairs) for each in island.casts]
-        if own is not None and None not in casts:
-            made = [each for each in casts if each is not None]
+        if own is not None and None not in (*before, *casts):
             statement = file.tree.statement(own)
-            if wishes.unwanted([*made, editor.wrap(statement, statement, editor.no_autocast(statement))]) is None:
+            made = [each for each in casts if each is not None]
+            lines = [*_named_before(statement, before, already.union(each.node for each in made), editor)]
+            wrap = editor.wrap(statement, statement, editor.no_autocast(statement))
+            # A line before the first of a region would stand outside of it.
+            if not (lines and statement in begun) and wishes.unwanted([*made, *lines, wrap]) is None:
+                named += lines
                 new += made
                 apart[statement] = why
     planned, behind = _begun_behind(plan.planned, apart)
     new += _regions([each for each in apart if each not in behind], editor)
+    gone = {each.node for each in named}
+    others = (each for each in (*planned, *new) if not (isinstance(each.change, Cast) and each.node in gone))
     try:
-        edits = complete(file.tree, (*planned, *new))
+        edits = complete(file.tree, (*named, *others))
     except PlanConflict:  # the region that it begins has more in it than its statements
         return plan
     if edits == plan.planned:
@@ -122,6 +136,17 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
     beside = tuple(sorted({*plan.beside, plan.source.path, *wanted.steps}))
     told_all = tuple(sorted(findings))
     return replace(plan, after=after, planned=edits, edits=tuple(words), findings=told_all, beside=beside)
+
+
+def _named_before(
+    statement: Statement, calls: Iterable[cst.BaseExpression | None], low: Collection[cst.CSTNode], editor: Editor
+) -> Iterator[Edit]:
+    """What puts calls in a statement before it, under names that it reads, in float32 where they give what is low."""
+    for index, call in enumerate(calls):
+        assert isinstance(call, cst.Call)
+        name = result_name(editor.file, statement, call, index)
+        yield editor.before(statement, code("{} = {}", name, Hole(call, bare=True, moved=True)))
+        yield editor.edit(call, Cast(code("{}.float()" if call in low else "{}", name)))
 
 
 def _begun_behind(planned: Iterable[Edit], apart: Collection[Statement]) -> tuple[list[Edit], set[Statement]]:
@@ -189,6 +214,37 @@ class _Originals:
         there = _same(self._after, wanted.lineno, wanted)
         here = _same(self.before, line_before(self._plan, wanted.lineno), wanted)
         return here[there.index(wanted)] if len(here) == len(there) else None
+
+    def value(self, site: Site) -> ast.expr | None:
+        """The value of the statement that a statement's value comes from, which casts may have changed since."""
+        wanted = next((each for each in _values(self._after) if site_of(site.file, each) == site), None)
+        if wanted is None:
+            return None
+        words, line = ast.dump(_without_casts(wanted)), line_before(self._plan, wanted.lineno)
+        here = [
+            each for each in _values(self.before) if each.lineno == line and ast.dump(_without_casts(each)) == words
+        ]
+        return here[0] if len(here) == 1 else None
+
+
+def _values(tree: ast.Module) -> Iterator[ast.expr]:
+    """The values of statements."""
+    found = (getattr(each, "value", None) for each in ast.walk(tree) if isinstance(each, ast.stmt))
+    return (each for each in found if isinstance(each, ast.expr))
+
+
+def _without_casts(node: ast.expr) -> ast.AST:
+    found: ast.AST = _WithoutCasts().visit(deepcopy(node))
+    return found
+
+
+class _WithoutCasts(ast.NodeTransformer):
+    """Takes `.float()` away."""
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        is_cast = isinstance(node.func, ast.Attribute) and node.func.attr == "float" and not node.args
+        return node.func.value if is_cast and isinstance(node.func, ast.Attribute) else node
 
 
 def _same(tree: ast.Module, line: int, like: ast.expr) -> list[ast.expr]:

@@ -16,6 +16,7 @@ from typing import Any
 from amp_migrate.prove.code.scopes import FUNCTIONS, Function
 from amp_migrate.prove.code.trees import Same, dump, is_quiet
 from amp_migrate.prove.erasure.simplify import simplified
+from amp_migrate.tables import operators as table
 
 Program = Mapping[str, ast.Module]
 _ROUNDS = 6
@@ -404,8 +405,16 @@ def _is_first(node: ast.stmt, name: str, pure: set[str]) -> bool:
 
 def _is_pure(node: ast.Call, pure: set[str]) -> bool:
     is_cast = isinstance(node.func, ast.Attribute) and node.func.attr == "float" and not node.args
-    is_known = isinstance(node.func, ast.Name) and node.func.id in pure
-    return is_cast or is_known or is_quiet(node)
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
+    return is_cast or name in pure or _only_computes(name, node) or is_quiet(node)
+
+
+def _only_computes(name: str, call: ast.Call) -> bool:
+    """Whether a call is an operator of torch that changes nothing: no tensor, and no state that it draws from."""
+    operator = name.rpartition(".")[2]
+    is_known = name.startswith("torch.") and (operator in table.RESULT or operator in table.LIKE)
+    changes = operator in table.RANDOM or operator in table.WEIGHTED or operator in table.STORES
+    return is_known and not changes and all(each.arg not in (None, "out", "inplace") for each in call.keywords)
 
 
 def _in_order(node: ast.AST) -> Iterator[ast.AST]:

@@ -188,7 +188,7 @@ class Gatherer:
         for backward in backwards:
             found, has_forward = self.slices.before(body, backward)
             calls = () if backward.part is not None else tuple(find(backward.loss, cst.Call))
-            if any(self.roles.losses.reaches_banned(self.file, call) for call in calls):
+            if any(map(self.regions.is_banned, calls)):
                 return self.obstacles.without_name(backward.statement)
             is_computed = has_forward or backward.computes or (bool(members) and backward.part is None)
             if self.is_mixed and not is_computed:

@@ -10,6 +10,7 @@ from itertools import takewhile
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.names.result_names import result_name
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.sigmoids import logits
 from amp_migrate.steps.model.training_step import Extraction
@@ -37,20 +38,7 @@ def extractions(file: File, roles: Roles, statement: Statement, banned: list[cst
                 return None
             # A sigmoid round the forward stays with the loss, in float32.
             value = logits(roles, file, arg.value) or arg.value
-            found.append(Extraction(statement, value, _name(file, statement, forwards[0], len(found))))
+            found.append(Extraction(statement, value, result_name(file, statement, forwards[0], len(found))))
             taken.update(walk(arg.value))
     left = [c for c in find(statement, cst.Call) if c not in taken and c not in banned and roles.runs_forward(file, c)]
     return None if left else found
-
-
-def _name(file: File, statement: Statement, forward: cst.Call, index: int) -> str:
-    """A name for what a module gives: `netD_output`, with a number where one statement has several."""
-    func = forward.func
-    while isinstance(func, (cst.Call, cst.Subscript)):
-        func = func.func if isinstance(func, cst.Call) else func.value
-    base = func.attr.value if isinstance(func, cst.Attribute) else func.value if isinstance(func, cst.Name) else "model"
-    scope = file.scopes.of(statement)
-    numbers = (f"_{count}" for count in range(2, 100))
-    candidates = [f"{base}_output", *(f"{base}_output{number}" for number in numbers)]
-    free = [name for name in candidates if scope.find(name) is None]
-    return free[index]

@@ -85,7 +85,18 @@ class RegionFinder:
 
     def banned_calls(self, statement: Statement) -> list[cst.Call]:
         """The calls in a statement that autocast refuses, or that come to one."""
-        return [call for call in _calls(statement) if self.roles.losses.reaches_banned(self.file, call)]
+        return [call for call in _calls(statement) if self.is_banned(call)]
+
+    def is_banned(self, call: cst.Call) -> bool:
+        """Whether a call is a loss that has to stay outside of regions.
+
+        What runs the forward as well cannot: without it there is nothing in the region. Its loss stays in float32 where
+        it is computed.
+        """
+        losses = self.roles.losses
+        if losses.is_banned(self.file, call):
+            return True
+        return losses.reaches_banned(self.file, call) and not self.roles.runs_forward(self.file, call)
 
     def training(
         self,

@@ -130,6 +130,71 @@ def test_a_region_begins_behind_what_stays_in_float32(tmp_path: Path) -> None:
     assert f"{TRIED}{behind}" in trained(text, tmp_path)
 
 
+RANKED = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net, self.criterion = nn.Linear(2, 1), nn.BCELoss()
+
+    def forward(self, x, y):
+        return self.criterion(torch.sigmoid(self.net(x)), y)
+
+
+def both(net, x, y):
+    return F.binary_cross_entropy(torch.sigmoid(net(x)), y) + F.binary_cross_entropy(torch.sigmoid(net(-x)), 1 - y)
+
+
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    loss = {loss}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_what_a_refused_loss_is_computed_from_goes_before_it() -> None:
+    for loss in ("model(x.cuda(), y.cuda())", "model.forward(x.cuda(), y.cuda())"):
+        after = migrate_text(RANKED.format(loss=loss), Settings()).after
+        kept = f"        net_output = self.net(x)\n        {OFF}\n            return "
+        assert f"{kept}self.criterion(torch.sigmoid(net_output.float()), y)\n" in after
+        assert f"    {ON}\n        loss = {loss}\n" in after
+        assert migrate_text(after, Settings()).after == after
+
+
+def test_a_function_with_forward_and_refused_losses_runs_in_the_region() -> None:
+    after = migrate_text(RANKED.format(loss="both(model.net, x.cuda(), y.cuda())"), Settings()).after
+    named = f"    net_output = net(x)\n    net_output_2 = net(-x)\n    {OFF}\n"
+    first = "return F.binary_cross_entropy(torch.sigmoid(net_output.float()), y)"
+    assert f"{named}        {first} + F.binary_cross_entropy(torch.sigmoid(net_output_2.float()), 1 - y)\n" in after
+    assert f"    {ON}\n        loss = both(" in after
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return F.binary_cross_entropy(torch.sigmoid(net(x)), y) if flag else net(x).mean()",  # may not run
+        "return scaled(F.binary_cross_entropy(torch.sigmoid(net(x)), y), net)",  # another function has the loss
+        "return F.binary_cross_entropy(torch.sigmoid(F.dropout(x)), net(x).sigmoid())",  # draws before the forward does
+        "return sum(F.binary_cross_entropy(torch.sigmoid(net(each)), y) for each in (x, -x))",  # runs more than once
+    ],
+)
+def test_what_cannot_go_before_a_refused_loss_leaves_its_step(body: str) -> None:
+    text = RANKED.format(loss="both(model.net, x.cuda(), y.cuda())")
+    start, end = text.index("    return F."), text.index("\n\n\nmodel")
+    scaled = "\n\n\ndef scaled(loss, net):\n    return loss + net.weight.square().mean()"
+    text = f"{text[:start]}    {body}{scaled}{text[end:]}"
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert all("autocast refuses it" in each.message for each in plan.findings)
+
+
 def test_a_file_that_nothing_else_changes_gets_what_it_needs(tmp_path: Path) -> None:
     (tmp_path / "losses.py").write_text('"""Losses."""\n\n\ndef gram(x):\n    x = x.flatten(2)\n    return x @ x.mT\n')
     script = tmp_path / "train.py"
@@ -340,8 +405,9 @@ def test_a_refused_loss_in_a_module_of_losses(made: str) -> None:
         ("nn.BCELoss()(p, target)", "nn.BCELoss()(p, target)"),
         ("nn.BCELoss(reduction='none')(p, target).mean()", "nn.BCELoss(reduction='none')(p, target).mean()"),
         ("nn.BCELoss(p)(p, target)", "nn.BCELoss(p)(p, target)"),
-        ("F.binary_cross_entropy(nn.Linear(4, 4)(p), target)", None),
-        ("nn.BCELoss()(F.not_known(p), target)", None),
+        ("F.binary_cross_entropy(nn.Linear(4, 4)(p), target)", "F.binary_cross_entropy(Linear_output.float(), target)"),
+        ("nn.BCELoss()(F.not_known(p), target)", "nn.BCELoss()(not_known_output.float(), target)"),
+        ("F.not_known(F.binary_cross_entropy(p, target))", None),
     ],
 )
 def test_a_refused_loss_that_is_made_where_it_is_computed(loss: str, kept: str | None) -> None:

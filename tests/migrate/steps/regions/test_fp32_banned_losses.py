@@ -173,24 +173,26 @@ def test_refused_loss_that_is_the_call_of_backward(leaves: Check) -> None:
     )
 
 
-def test_loss_inside_the_forward(leaves: Check) -> None:
-    leaves(
+def test_loss_inside_the_forward(rewrites: Check) -> None:
+    rewrites(
         """
-        class Net(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.fc = nn.Linear(8, 8)
+          class Net(nn.Module):
+              def __init__(self):
+                  super().__init__()
+                  self.fc = nn.Linear(8, 8)
 
-            def forward(self, x, y):
-                return nn.functional.binary_cross_entropy(self.fc(x), y)
+              def forward(self, x, y):
+        -         return nn.functional.binary_cross_entropy(self.fc(x), y)
+        +         fc_output = self.fc(x)
+        +         with torch.amp.autocast(device_type="cuda", enabled=False):
+        +             return nn.functional.binary_cross_entropy(fc_output.float(), y)
 
-        net = Net()
-        optimizer = torch.optim.Adam(net.parameters())
-        for x, y in loader:
-            loss = net(x, y)
-            STEP
-        """,
-        "autocast refuses it: binary_cross_entropy",
+          net = Net()
+        ~ optimizer = torch.optim.Adam(net.parameters())
+          for x, y in loader:
+        ~     loss = net(x, y)
+        ~     STEP
+        """
     )
 
 
@@ -404,7 +406,7 @@ def test_loss_of_logits_says_nothing_of_sigmoids(migrate: Check) -> None:
     assert [finding.code for finding in plan.findings] == ["AMP501"]
 
 
-def test_method_of_a_module_that_computes_a_refused_loss_stays_outside_and_reads_float32(rewrites: Check) -> None:
+def test_the_forward_of_a_method_runs_in_the_region_and_its_refused_loss_in_float32(rewrites: Check) -> None:
     rewrites(
         """
           class Critic(nn.Module):
@@ -415,17 +417,18 @@ def test_method_of_a_module_that_computes_a_refused_loss_stays_outside_and_reads
               def forward(self, x):
                   return self.fc(x)
 
-              def loss(self, x):
+              def loss(self, x, y):
                   out = self.forward(x)
-                  return nn.functional.binary_cross_entropy(torch.sigmoid(out), torch.ones_like(out))
+        -         return nn.functional.binary_cross_entropy(torch.sigmoid(out), y)
+        +         with torch.amp.autocast(device_type="cuda", enabled=False):
+        +             return nn.functional.binary_cross_entropy(torch.sigmoid(out.float()), y)
 
           net, critic = nn.Linear(2, 2), Critic()
         ~ optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
           for x, y in loader:
         ~     out = net(x)
         ~     fit = nn.functional.mse_loss(out, y)
-        -     loss = fit + critic.loss(out)
-        +     loss = fit + critic.loss(out.float())
+        ~     loss = fit + critic.loss(out, y)
         ~     STEP
         """
     )
