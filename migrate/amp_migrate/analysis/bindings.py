@@ -9,6 +9,8 @@ from typing import Any
 
 import libcst as cst
 
+from amp_migrate.trees.nodes import subscript_key, written_string
+
 
 class BindingKind(Enum):
     """How a name comes to stand for something."""
@@ -51,6 +53,18 @@ def dotted(node: cst.CSTNode | None) -> str | None:
         return None
     parts.append(node.value)
     return ".".join(reversed(parts))
+
+
+def item_path(node: cst.CSTNode | None) -> str | None:
+    """Like `dotted`, through keys that are written out: `self.nets['d']`, however that is quoted."""
+    key = written_string(subscript_key(node)) if type(node) is cst.Subscript else None
+    if type(node) is cst.Attribute:
+        base = item_path(node.value)
+        return None if base is None else f"{base}.{node.attr.value}"
+    if key is not None and type(node) is cst.Subscript:
+        base = item_path(node.value)
+        return None if base is None else f"{base}[{key!r}]"
+    return dotted(node)
 
 
 def import_source(node: cst.ImportFrom) -> str:
@@ -112,7 +126,7 @@ def _assign(node: cst.Assign) -> Iterator[tuple[str, Binding]]:
 def _targets(
     target: cst.BaseExpression, node: cst.CSTNode, value: cst.BaseExpression | None
 ) -> Iterator[tuple[str, Binding]]:
-    path = dotted(target)
+    path = item_path(target)
     kind = BindingKind.OTHER if value is None else BindingKind.ASSIGNMENT
     if path is not None:
         yield path, Binding(kind, node, value=value)

@@ -8,13 +8,13 @@ from typing import cast
 
 import libcst as cst
 
-from amp_migrate.analysis.bindings import Binding, dotted
+from amp_migrate.analysis.bindings import Binding, dotted, item_path
 from amp_migrate.analysis.names.elsewhere import Elsewhere
 from amp_migrate.analysis.names.file_names import Names
 from amp_migrate.analysis.names.scopes import Scopes
 from amp_migrate.analysis.names.spelling import Spelling
 from amp_migrate.tables.signatures import OLDEST, Version
-from amp_migrate.trees.nodes import find, is_kind, walk
+from amp_migrate.trees.nodes import find, is_kind, subscript_key, walk, written_string
 from amp_migrate.trees.tree import Tree
 
 
@@ -105,6 +105,25 @@ class File:
                     found[path].add(call.func.attr.value)
         return found
 
+    def called_on(self, node: cst.BaseExpression) -> set[str]:
+        """The names of the methods called on an object; of an item that its key tells from others, not on those."""
+        path = object_path(node) or ""
+        if not isinstance(node, cst.Subscript) or not object_bindings(self, node):
+            return self.methods_called.get(path, set())
+        others = self._methods_of_items
+        return others.get(item_path(node) or "", set()) | others.get(path, set())
+
+    @cached_property
+    def _methods_of_items(self) -> dict[str, set[str]]:
+        """For each item, by its key where that is written out, the names of the methods called on it."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for call in self.calls:
+            if isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.Subscript):
+                path = item_path(call.func.value) or object_path(call.func.value)
+                if path is not None:
+                    found[path].add(call.func.attr.value)
+        return found
+
     def class_attribute(self, owner: cst.ClassDef, path: str) -> tuple[cst.CSTNode, ...]:
         """The statements in the methods of a class that assign an attribute such as `self.optimizer`."""
         found: list[cst.CSTNode] = []
@@ -125,8 +144,12 @@ def object_path(node: cst.CSTNode) -> str | None:
 
 
 def object_bindings(file: File, node: cst.CSTNode) -> list[Binding]:
-    """Where an object gets its value: the name's bindings, or for `self.x` those in all methods of the class."""
-    path = dotted(node)
+    """Where an object gets its value: the name's bindings, or for `self.x` those in all methods of the class.
+
+    For an item under a key that is written out, `nets["d"]`, those of that key, and what a dictionary that is written
+    out has under it.
+    """
+    path = item_path(node)
     if path is None:
         return []
     found = file.scopes.of(node).lookup(path)
@@ -134,4 +157,15 @@ def object_bindings(file: File, node: cst.CSTNode) -> list[Binding]:
     if path.startswith("self.") and owner is not None:
         for method in find(owner.body, cst.FunctionDef):
             found.extend(b for b in file.scopes.inside(method).bindings.get(path, ()) if b not in found)
+    if isinstance(node, cst.Subscript):
+        for binding in object_bindings(file, node.value):
+            value = _item(binding.value, written_string(subscript_key(node)))
+            found += [] if value is None else [Binding(binding.kind, binding.node, value)]
     return found
+
+
+def _item(value: cst.BaseExpression | None, key: str | None) -> cst.BaseExpression | None:
+    """What a dictionary that is written out has under a key."""
+    items = value.elements if isinstance(value, cst.Dict) else ()
+    own = (each for each in items if isinstance(each, cst.DictElement) and written_string(each.key) == key)
+    return next((each.value for each in own), None)

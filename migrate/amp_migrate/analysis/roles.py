@@ -72,7 +72,7 @@ class Roles:
         bindings = self.bindings(file, node)
         if self._is_something_else(file, node, bindings):
             return False
-        called = file.methods_called.get(path, set())
+        called = file.called_on(node)
         if called & table.MODULE_EVIDENCE or (depth < MAX_HOPS and self._holds_module(file, node, bindings, depth)):
             return True
         if depth < MAX_HOPS and any(self._holds_modules(file, each, depth) for each in held_in(file, node)):

@@ -1,7 +1,7 @@
 """Which names a module binds, and where: one pass over the tree, Python's own scoping rules.
 
-Attributes of names (`self.model`, `state.optimizer`) are recorded beside plain names, under their dotted path: in
-training code an object's home is as often an attribute of `self` as a variable.
+Attributes of names (`self.model`, `state.optimizer`), and items under keys that are written out (`nets["d"]`), are
+recorded beside plain names, under their path: in training code an object's home is as often one of these as a variable.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Scope:
         return scope
 
     def find(self, name: str) -> Scope | None:
-        """The scope that `name` (or a dotted path) belongs to when read here; None for builtins and unknown names."""
-        root = name.partition(".")[0]
+        """The scope that `name` (or a path from it) belongs to when read here; None for builtins and unknown names."""
+        root = name.partition(".")[0].partition("[")[0]
         declared = self.elsewhere.get(root)
         if declared == "global":
             return self.module if root in self.module.bindings else None
@@ -55,7 +55,7 @@ class Scope:
         return None
 
     def lookup(self, name: str) -> list[Binding]:
-        """All bindings of `name` (or of a dotted path) as seen from here."""
+        """All bindings of `name` (or of a path from it) as seen from here."""
         scope = self.find(name)
         return [] if scope is None else list(scope.bindings.get(name, ()))
 

@@ -45,9 +45,10 @@ def _items(target: cst.BaseExpression, over: cst.BaseExpression) -> Iterator[tup
 
 
 def held_in(file: File, node: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """The collections that an object is taken from: by a key, or by a loop over one."""
-    by_key = [node.value] if isinstance(node, cst.Subscript) else []
-    looped = (collection(binding.node, dotted(node)) for binding in object_bindings(file, node))
+    """The collections that an object is taken from: by a key under which nothing by itself is put, or by a loop."""
+    bindings = object_bindings(file, node)
+    by_key = [node.value] if isinstance(node, cst.Subscript) and not bindings else []
+    looped = (collection(binding.node, dotted(node)) for binding in bindings)
     return [*by_key, *(each for each in looped if each is not None)]
 
 

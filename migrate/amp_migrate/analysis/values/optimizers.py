@@ -29,7 +29,7 @@ def is_optimizer(file: File, node: cst.BaseExpression) -> bool:
         value = binding.value if binding.value is not None else binding.source
         if isinstance(value, cst.Call) and file.names.callee(value).startswith(table.OPTIMIZER_FACTORIES):
             return True
-    called = file.methods_called.get(path, set())
+    called = file.called_on(node)
     is_named_so = any(map(_OPTIMIZER_NAME.search, {path, _name(node, path)}))
     return is_named_so or {"zero_grad", "step"} <= called or _is_one_of_some(file, node)
 

@@ -109,7 +109,7 @@ def gather_again(
 def _is_stepped(file: File, receiver: cst.BaseExpression) -> bool:
     """Whether what goes backward steps somewhere, too, as no tensor does: a wrapper with model and optimizer in it."""
     path = object_path(receiver)
-    return path is not None and "step" in file.methods_called.get(path, set())
+    return path is not None and "step" in file.called_on(receiver)
 
 
 def _goes_on(file: File, roles: Roles, call: cst.Call, given: Sequence[cst.Arg]) -> bool:
