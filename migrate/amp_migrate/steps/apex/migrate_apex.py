@@ -60,7 +60,8 @@ from amp_migrate.steps.apex.write.write_apex import NOT_SCALED, write_apex, writ
 from amp_migrate.steps.apex.write.write_beside import write_beside
 from amp_migrate.steps.apex.write.write_uses import drop_imports
 from amp_migrate.steps.read.value_calls import ValueCalls
-from amp_migrate.steps.scaler.find_route import Traveller
+from amp_migrate.steps.scaler.callers import uncalled
+from amp_migrate.steps.scaler.find_route import Traveller, lost
 from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints
 from amp_migrate.steps.scaler.made_first import make_first
 from amp_migrate.steps.statements.amp_signs import names_amp
@@ -218,6 +219,7 @@ class ApexMigration:
             return native
         edits = (*write_apex(native, self.roles, self.settings), *kept.edits)
         told = (*_told_of_native(script, native), *self._told_of_unprepared(script, native), *kept.findings)
+        told += tuple(_told_of_dead(traveller))
         return Move(edits, told)
 
     def _told_of_unprepared(self, script: ApexScript, native: NativeScript) -> Iterator[Finding]:
@@ -360,6 +362,8 @@ class ApexMigration:
                 if way is not None:
                     traveller.ways.add(way)
                 found.append(ScriptStep(part, way))
+        for function in traveller.dead.values() if not traveller.ways.creations else ():
+            return lost(function.file, function.node, uncalled(function))  # a library, called from elsewhere
         return found, traveller
 
 
@@ -430,6 +434,12 @@ def _told_of_plain(file: File, steps: Iterable[Statement]) -> Iterator[Finding]:
         message = "step left in float32: Apex does not scale its loss"
         hint = "without the comment above it, a further run moves it"
         yield Finding.at(file.tree, statement, STEP_LEFT.code, Kind.LEFT, message, hint)
+
+
+def _told_of_dead(traveller: Traveller) -> Iterator[Finding]:
+    for each in traveller.dead.values():
+        message = f"{uncalled(each)}: whoever calls it passes a GradScaler from now on"
+        yield Finding.at(each.file.tree, each.node, APEX_LEVEL.code, Kind.NOTE, message, "delete it, if nobody does")
 
 
 def _told_of_imports(files: Files) -> Iterator[Finding]:

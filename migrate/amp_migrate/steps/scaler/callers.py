@@ -7,6 +7,8 @@ from collections.abc import Collection
 import libcst as cst
 
 from amp_migrate.analysis.arguments.argument_binding import fits, passed
+from amp_migrate.analysis.exports import takers
+from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.trees.nodes import block_of, statements
@@ -35,7 +37,12 @@ def every_call(
     if doubtful is not None:
         code = doubtful.file.tree.quote(doubtful.call.func)
         return f"{code}() may call {function.name}(), on an object whose class cannot be seen"
-    return sites or f"no call of {function.name}() is among the files that were given"
+    return sites or uncalled(function)
+
+
+def uncalled(function: FunctionRef) -> str:
+    """What is said of a function that nobody calls."""
+    return f"no call of {function.name}() is among the files that were given"
 
 
 def with_overriding(project: Project, function: FunctionRef) -> dict[FunctionRef, tuple[CallSite, ...]]:
@@ -69,11 +76,42 @@ def is_uncalled(project: Project, site: CallSite, seen: tuple[cst.CSTNode, ...] 
     node = site.file.tree.function(site.call)
     if node is None or node in seen:
         return node is not None
-    function = project.reference(site.file, node)
+    return is_unused(project, project.reference(site.file, node), seen)
+
+
+def is_unused(project: Project, function: FunctionRef, seen: tuple[cst.CSTNode, ...] = ()) -> bool:
+    """Whether nobody calls a function, or only functions that nobody calls."""
     sites = project.call_sites(function)
     if sites is None or _is_called_unseen(project, function) or any(True for _ in project.possible_calls(function)):
         return False
-    return all(is_uncalled(project, each, (*seen, node)) for each in sites)
+    return all(is_uncalled(project, each, (*seen, function.node)) for each in sites)
+
+
+def is_offered(project: Project, function: FunctionRef) -> bool:
+    """Whether a function is there for others: a package hands it on, a string names it, or it may be looked up."""
+    name, file = function.name, function.file
+    module = file.name.rpartition("/")[2].removesuffix(".py")
+    naming = project.library.mentioning(name)
+    if any(each.raw_value == name for other in naming for each in other.tree.every(cst.SimpleString)):
+        return True  # in `__all__`, or where it is looked up
+    taking = (file, *takers(project, file, name)) if function.owner is None else ()
+    if any(each.name.endswith("__init__.py") for each in taking):
+        return True
+    own = "globals" in file.uses or any(file.names.full(each) == "sys.modules" for each in file.uses.get("modules", ()))
+    beside = project.library.mentioning("getattr", module)
+    return own or any(_looks_up(project, each, function) for each in (file, *beside))
+
+
+def _looks_up(project: Project, other: File, function: FunctionRef) -> bool:
+    """Whether a file asks the module of a function, or an object, for what it only knows the name of at run time."""
+    for node in other.uses.get("getattr", ()):
+        call = other.tree.parents[node]
+        if isinstance(call, cst.Call) and len(call.args) > 1 and not isinstance(call.args[1].value, cst.SimpleString):
+            full = other.names.full(call.args[0].value)
+            is_module = bool(full) and project.library.module(full, other) is function.file
+            if is_module or (function.owner is not None and not full):
+                return True
+    return False
 
 
 def hands_all_on(site: CallSite) -> bool:

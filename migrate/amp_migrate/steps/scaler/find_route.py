@@ -22,7 +22,14 @@ from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.model.route import Creation, NewArgument, NewParameter, Route, Ways
 from amp_migrate.steps.read.value_calls import CalledTogether, ValueCalls
-from amp_migrate.steps.scaler.callers import every_call, hands_all_on, is_uncalled, with_overriding
+from amp_migrate.steps.scaler.callers import (
+    every_call,
+    hands_all_on,
+    is_offered,
+    is_uncalled,
+    is_unused,
+    with_overriding,
+)
 from amp_migrate.steps.scaler.optimizer_origin import (
     container,
     displayed,
@@ -63,6 +70,7 @@ class Traveller:
         self._given: set[cst.ClassDef] = set()
         self._taking: dict[cst.CSTNode, str] = {}  # methods that are being given a scaler, by that name
         self._uncalled: set[cst.CSTNode] = set()  # which pass a scaler on that nobody gives them
+        self.dead: dict[cst.CSTNode, FunctionRef] = {}  # which nobody calls, and which take a scaler for whoever does
         self.ways = Ways()
 
     def reach(self, file: File, optimizers: list[cst.BaseExpression], *, create: bool = True) -> Route | Refusal:
@@ -106,7 +114,7 @@ class Traveller:
         at = optimizers[0]
         paths = [dotted(container(each)) for each in optimizers]
         if any(path is None for path in paths):
-            return _lost(file, at, f"`{file.tree.quote(at)}` is not a plain name or an attribute")
+            return lost(file, at, f"`{file.tree.quote(at)}` is not a plain name or an attribute")
         names = [path for path in paths if path is not None]
         own = [name for name in names if name.startswith("self.")]
         if own:  # an object's scaler serves the optimizers that one of its methods makes for itself, too
@@ -117,7 +125,7 @@ class Traveller:
         found = [file.scopes.of(at).find(name) for name in names]
         scope = found[0]
         if scope is None or any(each is not scope for each in found):
-            return _lost(file, at, "the optimizers of this step come from different places")
+            return lost(file, at, "the optimizers of this step come from different places")
         bindings = [scope.bindings.get(name) or _of_its_object(scope, name) for name in names]
         others = [other_name(name, each) for name, each in zip(names, bindings, strict=True)]
         if any(others):
@@ -127,13 +135,13 @@ class Traveller:
             made = next((name for name, each in zip(names, bindings, strict=True) if not is_parameter(each)), None)
             if made is not None:
                 given = next(name for name, each in zip(names, bindings, strict=True) if is_parameter(each))
-                return _lost(file, at, f"`{given}` comes from a caller, and `{made}` is made here")
+                return lost(file, at, f"`{given}` comes from a caller, and `{made}` is made here")
             if not all(is_same_object(name, each) for name, each in zip(names, bindings, strict=True)):
-                return _lost(file, at, f"`{file.tree.quote(at)}` is a parameter that may be given another value")
+                return lost(file, at, f"`{file.tree.quote(at)}` is a parameter that may be given another value")
             return self._from_caller(file, scope.node, names, create, seen)
         route = self._from_scope(file, at, scope, bindings, create)
         if not seen and isinstance(route, Route) and any(is_anew(each, at) for each in route.creations):
-            return _lost(file, at, f"`{file.tree.quote(at)}` is made or fetched anew for every step")
+            return lost(file, at, f"`{file.tree.quote(at)}` is made or fetched anew for every step")
         return route
 
     def _held(
@@ -185,7 +193,7 @@ class Traveller:
         inner = file.tree.owner_class(at)
         found = None if inner is None else self._assigning_class(file, inner, names)
         if found is None:
-            return _lost(file, at, f"`{names[0]}` is not assigned in this class")
+            return lost(file, at, f"`{names[0]}` is not assigned in this class")
         return self._from_class(file, at, found, names, create)
 
     def _from_class(self, file: File, at: cst.CSTNode, made: Class, names: list[str], create: bool) -> Route | Refusal:
@@ -194,11 +202,11 @@ class Traveller:
         if known is not None and not create:
             return Route(known.target)
         if not create:
-            return _lost(file, at, "no scaler belongs to this optimizer")
+            return lost(file, at, "no scaler belongs to this optimizer")
         wanted = [f"self.{each}" for each in SCALER_NAMES]
         free = where.scopes.free(wanted)
         if free is None or free != file.scopes.free(wanted):
-            return _lost(file, at, f"the names {', '.join(SCALER_NAMES)} are all taken")
+            return lost(file, at, f"the names {', '.join(SCALER_NAMES)} are all taken")
         prepared = next((self.homes[each] for each in find(owner.body, cst.FunctionDef) if each in self.homes), None)
         if prepared is not None:
             return Route(free, (Creation(where, prepared, free),))
@@ -207,7 +215,7 @@ class Traveller:
         nodes = [node for name in names for node in where.class_attribute(owner, name)]
         makers = dict.fromkeys(where.tree.function(node) for name in names for node in _given(where, owner, name))
         if len(makers) > 1 and method_of(owner, "__init__") is None:
-            return _lost(file, at, f"`{names[0]}` is made in several methods, none of which runs first")
+            return lost(file, at, f"`{names[0]}` is made in several methods, none of which runs first")
         method = where.tree.function(nodes[0])
         homes = [node for node in nodes if where.tree.function(node) is method]
         return Route(free, (Creation(where, self._home(where, [homes]), free),))
@@ -218,7 +226,7 @@ class Traveller:
         found = None if inner is None or name is None else self._assigning_class(file, inner, [name])
         free = file.scopes.free([f"self.{each}" for each in SCALER_NAMES])
         if found is None or name is None or free is None:
-            return _lost(file, optimizer, f"`{file.tree.quote(optimizer)}` is not given to its object")
+            return lost(file, optimizer, f"`{file.tree.quote(optimizer)}` is not given to its object")
         return self._given_with(*found, [name], free)
 
     def _given_with(self, file: File, owner: cst.ClassDef, names: list[str], free: str) -> Route | Refusal:
@@ -227,16 +235,16 @@ class Traveller:
         given = {} if init is None else {name: file.scopes.inside(init).bindings.get(name, []) for name in names}
         values = [each.value for found in given.values() for each in found]
         if init is None or len(values) < len(names) or not all(isinstance(each, cst.Name) for each in values):
-            return _lost(file, owner, f"`{names[0]}` is not given to its object")
+            return lost(file, owner, f"`{names[0]}` is not given to its object")
         if any(len(file.class_attribute(owner, name)) > 1 for name in names):
-            return _lost(file, owner, f"`{names[0]}` may be given another value")
+            return lost(file, owner, f"`{names[0]}` may be given another value")
         if owner in self._given:  # an object that makes another one gives it its own
             return Route(free)
         self._given.add(owner)
         route = self._reach(file, [each for each in values if each is not None], True, ())
         self._given.discard(owner)
         if isinstance(route, Refusal) or not route.parameters:
-            return route if isinstance(route, Refusal) else _lost(file, owner, f"`{names[0]}` is made in its object")
+            return route if isinstance(route, Refusal) else lost(file, owner, f"`{names[0]}` is made in its object")
         homes = [cst.ensure_type(each.node, cst.Assign) for found in given.values() for each in found]
         kept = Creation(file, self._home(file, [[each] for each in homes]), free, given=route.scaler)
         return replace(route, scaler=free, creations=(*route.creations, kept))
@@ -262,7 +270,7 @@ class Traveller:
     ) -> Route | Refusal:
         """The way to what `optimizer = self.optimizer` takes its optimizer from: the scaler is kept there, too."""
         if any(other in seen for other in others):
-            return _lost(file, at, f"where `{file.tree.quote(at)}` is made cannot be seen")
+            return lost(file, at, f"where `{file.tree.quote(at)}` is made cannot be seen")
         behind = [given if other is None else other for given, other in zip(optimizers, others, strict=True)]
         return self._reach(file, behind, create, (*seen, *(other for other in others if other is not None)))
 
@@ -274,16 +282,16 @@ class Traveller:
         if known is not None and not create:
             return Route(known.target)
         if not create:
-            return _lost(file, at, "no scaler belongs to this optimizer")
+            return lost(file, at, "no scaler belongs to this optimizer")
         owner = scope.node if isinstance(scope.node, cst.FunctionDef) else None
         made = [[b.node for b in each if makes(b) and file.tree.function(b.node) is owner] for each in bindings]
         # `config["optimizer"]`: the scaler is made with what Apex initializes, whatever that is put into.
         is_prepared = owner in self.homes and all(map(is_display, bindings))
         if not (all(made) or is_prepared) or scope.is_class:
-            return _lost(file, at, f"where `{file.tree.quote(at)}` is made cannot be seen")
+            return lost(file, at, f"where `{file.tree.quote(at)}` is made cannot be seen")
         name = known.target if known is not None else file.scopes.free(SCALER_NAMES)
         if name is None:
-            return _lost(file, at, f"the names {', '.join(SCALER_NAMES)} are all taken")
+            return lost(file, at, f"the names {', '.join(SCALER_NAMES)} are all taken")
         home = self.homes[owner] if is_prepared and owner is not None else self._home(file, made)
         return Route(name, (Creation(file, home, name),))
 
@@ -302,12 +310,12 @@ class Traveller:
         last = max(names, key=lambda each: list(file.scopes.inside(node).bindings).index(each))
         together = self._called_with(function, seen, last)
         if isinstance(together, str):
-            return _lost(file, node, together)
+            return lost(file, node, together)
         name = file.scopes.free(SCALER_NAMES)
         taken = {each: last if each.node is node else _beside(each, function, last, together) for each in together}
         for each, beside in taken.items():
             if name is None or each.file.scopes.free(SCALER_NAMES) != name or parameter(each.node, beside) is None:
-                return _lost(each.file, each.node, f"{each.name}() cannot take a scaler beside {beside or last}")
+                return lost(each.file, each.node, f"{each.name}() cannot take a scaler beside {beside or last}")
         assert name is not None
         route = Route(name, parameters=tuple(NewParameter(each, beside, name) for each, beside in taken.items()))
         calls = [(each, site) for each, sites in together.items() for site in sites]
@@ -332,7 +340,7 @@ class Traveller:
                 route.arguments + step.arguments,
             )
         if calls and all(argument.value == "None" for argument in route.arguments) and not route.creations:
-            return _lost(file, node, f"no call of {function.name}() passes an optimizer")
+            return lost(file, node, f"no call of {function.name}() passes an optimizer")
         return route
 
     def _is_idle(self, site: CallSite, function: FunctionRef, optimizer: str) -> bool:
@@ -342,6 +350,11 @@ class Traveller:
         is_given = name is not None and is_parameter(site.file.scopes.of(site.call).lookup(name))
         return (is_given or hands_all_on(site)) and is_uncalled(self.project, site)
 
+    def _is_dead(self, function: FunctionRef) -> bool:
+        """Whether nobody calls a function or may do so from elsewhere: what Apex prepares here gets no way there."""
+        is_called = function.name == "__init__" or self.project.call_sites(function)
+        return not is_called and is_unused(self.project, function) and not is_offered(self.project, function)
+
     def _called_with(
         self, function: FunctionRef, seen: tuple[cst.CSTNode, ...], optimizer: str
     ) -> CalledTogether | str:
@@ -349,6 +362,9 @@ class Traveller:
         if function.node in self._uncalled:
             return {function: self.project.call_sites(function) or ()}
         sites = every_call(self.project, function, seen, optimizer)
+        if self.homes and isinstance(sites, str) and self._is_dead(function):
+            self.dead[function.node] = function
+            return {function: ()}
         overriding = with_overriding(self.project, function)
         if len(overriding) > 1 and (not isinstance(sites, str) or not self.project.call_sites(function)):
             return overriding
@@ -373,11 +389,11 @@ class Traveller:
         if beside is None and hands_all_on(site) and site.file.tree.function(site.call) in self._uncalled:
             return Route("None")
         if beside is None or any(each is None for each in given):
-            return _lost(site.file, site.call, "the optimizer may be among starred arguments")
+            return lost(site.file, site.call, "the optimizer may be among starred arguments")
         if beside.argument is None:  # the optimizer is left to its default, and so is the scaler
             param = parameter(function.node, last)
             if param is not None and not is_constant(param.default, "None"):
-                return _lost(site.file, site.call, f"the optimizer is what {function.name}() has for a default")
+                return lost(site.file, site.call, f"the optimizer is what {function.name}() has for a default")
             return Route("None")
         values = [each.argument.value for each in given if each is not None and each.argument is not None]
         optimizers = [value for value in values if not is_constant(value, "None")]
@@ -398,7 +414,7 @@ class Traveller:
         file, statement = site.file, site.file.tree.statement(site.call)
         name = file.scopes.free(SCALER_NAMES)
         if not create or name is None:
-            return _lost(file, site.call, "the optimizer has no name of its own")
+            return lost(file, site.call, "the optimizer has no name of its own")
         return Route(name, (Creation(file, statement, name, before=True),))
 
     def _home(self, file: File, made: list[list[cst.CSTNode]]) -> Statement:
@@ -457,7 +473,7 @@ def _makes_optimizer(file: File, value: cst.BaseExpression) -> bool:
     return isinstance(value, cst.Call) and file.names.callee(value).startswith("torch.optim.")
 
 
-def _lost(file: File, node: cst.CSTNode, why: str) -> Refusal:
+def lost(file: File, node: cst.CSTNode, why: str) -> Refusal:
     return Refusal(
         file,
         node,

@@ -103,6 +103,8 @@ class _Beside:
         route = self.traveller.reach(file, [optimizer], create=False)
         if isinstance(route, Refusal) or unwanted_way(route, self.editor, self.wishes) is not None:
             return None
+        if route.parameters and not route.arguments:  # nobody calls what would take it
+            return None
         sites = ((argument.site.file, argument.site.call) for argument in route.arguments)
         if any(self._is_too_early(*place) for place in ((file, optimizer), *sites)):
             return None
