@@ -20,6 +20,7 @@ from amp_migrate.steps.apex.step.fp16_optimizer import wrapped_receivers
 from amp_migrate.steps.apex.step.split_steps import ApexSplit
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_uses, apex_uses, is_in, takes_amp, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import insists
+from amp_migrate.steps.apex.uses.cast_functions import cast_uses
 from amp_migrate.tables.apex_names import AMP, INITIALIZE, SHIM
 from amp_migrate.trees.nodes import is_constant
 from amp_migrate.trees.own_calls import named_arguments
@@ -79,13 +80,14 @@ def scripts_of(project: Project, files: Sequence[File], handed: Mapping[File, Fi
     """The files of each script: one that initializes Apex, its helpers beside or below it, and what these import.
 
     Two files that both initialize are two scripts, unless one imports the other. A file that imports Apex for nothing
-    is a script of its own, as it would be without that import.
+    is a script of its own, as it would be without that import; so is one that only says what functions compute in, and
+    goes the way of all that load it.
 
     Args:
         handed: files that are given the optimizers which others wrap.
     """
     script_of = {file: [file] for file in files}
-    files = [file for file in files if not is_idle(project, [file])]
+    files = [file for file in files if not (is_idle(project, [file]) or _only_casts(project, file))]
     using, starting = frozenset(files), [file for file in files if starts(file)]
     related = {
         file: [each for each in imported_files(project, file) if each in using and _takes_step(project, file, each)]
@@ -170,14 +172,19 @@ def _may_help(project: Project, file: File, other: File) -> bool:
 
 def is_idle(project: Project, files: Iterable[File]) -> bool:
     """Whether nothing of `apex.amp` is used in the files of a script, nor by another file that takes it from them."""
-    return not any(wrapper_calls(file) or _uses(file) or _hands_on(project, file) for file in files)
+    return not any(wrapper_calls(file) or any(True for _ in _uses(file)) or _hands_on(project, file) for file in files)
 
 
-def _uses(file: File) -> bool:
-    return any(
-        not (isinstance(file.tree.parents[node], cst.AssignTarget) or insists(file, file.tree.statement(node)))
-        for node in amp_uses(file)
-    )
+def _only_casts(project: Project, file: File) -> bool:
+    """Whether a file only says what functions compute in, by `float_function` or `disable_casts`."""
+    casts = {*cast_uses(file)}
+    return bool(casts) and not wrapper_calls(file) and casts.issuperset(_uses(file)) and not _hands_on(project, file)
+
+
+def _uses(file: File) -> Iterator[cst.Name | cst.Attribute]:
+    for node in amp_uses(file):
+        if not (isinstance(file.tree.parents[node], cst.AssignTarget) or insists(file, file.tree.statement(node))):
+            yield node
 
 
 def _hands_on(project: Project, file: File) -> bool:

@@ -201,3 +201,27 @@ def test_function_of_a_library_goes_the_way_of_those_that_load_it(
     assert ("custom_fwd" in after) == (why is None)
     if why is not None:
         assert any(why in each.message for each in outcome.findings if each.path.endswith("nms.py")), outcome.findings
+
+
+_EVALUATES = """
+import torch
+from apex import amp
+from other_package import evaluate
+IMPORT
+def test(model, optimizer):
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    return evaluate(model)
+"""
+
+
+@pytest.mark.parametrize("uses", [_USES, "from package.layers.nms import nms\n"])
+def test_function_of_a_library_is_no_helper_of_who_leaves_its_steps_to_others(tmp_path: Path, uses: str) -> None:
+    train, test = _NATIVE.replace(_USES, uses), _EVALUATES.replace("IMPORT", uses)
+    files = {"train.py": train, "test.py": test, "package/model.py": _MODEL, "package/layers/nms.py": _LAYERS}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    after = {each.source.path.name: each.after for each in migrate_paths([tmp_path], Settings()).changed}
+    assert "custom_fwd" in after["nms.py"]
+    assert "GradScaler" in after["train.py"]
+    assert "amp_shim" in after["test.py"]
