@@ -426,3 +426,17 @@ APEX_FRAMEWORK = Rule(
     sources=(APEX_REMOVAL, "https://lightning.ai/docs/pytorch/stable/common/precision.html"),
     safety=Safety.MANUAL,
 )
+
+APEX_COPY = Rule(
+    code="AMP393",
+    name="apex-copy",
+    summary="a copy of Apex among the files, which is not migrated",
+    before="",
+    after="",
+    why=(
+        "A folder with Apex's setup.py and its package is Apex itself, with its examples and tests: not the user's to "
+        "migrate. What is installed from it is Apex all the same. A folder that is named itself is searched."
+    ),
+    sources=(APEX_REMOVAL,),
+    safety=Safety.MANUAL,
+)

@@ -6,6 +6,7 @@ import traceback
 from dataclasses import replace
 from pathlib import Path
 
+from amp_migrate.catalog.apex_rules import APEX_COPY
 from amp_migrate.catalog.engine_rules import REFUSED_RESULT, UNREADABLE_FILE
 from amp_migrate.engine.source import Source, SourceError
 from amp_migrate.report.finding import Finding, Kind
@@ -19,6 +20,12 @@ REFUSED = REFUSED_RESULT.code  # a result did not pass its checks or could not b
 def unreadable(name: str, error: SourceError) -> Finding:
     """The finding for a file that cannot be read or parsed."""
     return Finding(name, error.line, error.column, UNREADABLE, Kind.ERROR, error.message, error.hint)
+
+
+def a_copy_of_apex(name: str) -> Finding:
+    """The finding for a copy of Apex, by its `setup.py`."""
+    message = "a copy of Apex: neither it nor its examples and tests are migrated"
+    return Finding(name, 0, 0, APEX_COPY.code, Kind.NOTE, message, "delete it once nothing imports it")
 
 
 def refused(name: str, message: str, hint: str = "") -> Finding:

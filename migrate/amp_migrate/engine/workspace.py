@@ -182,7 +182,7 @@ class Workspace:
 
     @property
     def _focused(self) -> Sequence[FoundFile]:
-        files = self._discovery.files
+        files = [found for found in self._discovery.files if not found.is_apex]
         return files if self._focus is None else [found for found in files if found.real in self._focus]
 
     def _is_to_parse(self, real: str, about_torch: bool) -> bool:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 
+from amp_migrate.engine.find.apex_copies import apex_copies
 from amp_migrate.engine.find.gitignore import IgnoreRules
 from amp_migrate.engine.find.selection import Selection
-from amp_migrate.engine.problems import os_error, unreadable
+from amp_migrate.engine.problems import a_copy_of_apex, os_error, unreadable
 from amp_migrate.engine.source import SourceError, display_name
 from amp_migrate.report.finding import Finding
 
@@ -24,11 +25,13 @@ class FoundFile:
         path: the file as the user named it, or below a folder that the user named.
         real: its absolute path with all links resolved, by which one file is recognised under two names.
         named: whether the user named it, and not only a folder that it is in.
+        is_apex: whether it belongs to a copy of Apex: it answers questions about others, and is not migrated.
     """
 
     path: Path
     real: str
     named: bool = False
+    is_apex: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Discovery:
     Attributes:
         files: sorted by name, each file once.
         roots: the real paths of the folders that were searched, and of the folders of single files.
-        problems: what was named or met and cannot be read.
+        problems: what was named or met and cannot be read, and copies of Apex.
         ignored: how many files, and how many whole folders, were passed over because git ignores them.
     """
 
@@ -70,6 +73,7 @@ def discover(paths: Sequence[Path], scope: Selection | None = None) -> Discovery
             search.roots[os.path.dirname(real)] = None
             known = search.files.get(real, FoundFile(path, real))
             search.files[real] = replace(known, named=True)
+    search.mark_apex()
     files = sorted(search.files.values(), key=lambda found: found.path.as_posix())
     return Discovery(tuple(files), tuple(search.roots), tuple(search.problems), search.ignored)
 
@@ -84,6 +88,15 @@ class _Search:
 
     def problem(self, path: Path, error: SourceError) -> None:
         self.problems.append(unreadable(display_name(path), error))
+
+    def mark_apex(self) -> None:
+        """Mark what belongs to copies of Apex, and note each of them."""
+        copies = apex_copies(self.files.keys(), self.roots)
+        for setup in copies.values():
+            self.problems.append(a_copy_of_apex(display_name(self.files[setup].path)))
+        for real, found in self.files.items() if copies else ():
+            is_inside = any(real.startswith(home + os.sep) for home in copies)
+            self.files[real] = replace(found, is_apex=is_inside and not found.named)
 
     def walk(self, path: Path, real: str) -> Iterator[FoundFile]:
         """The files below a folder; what cannot be read is noted."""

@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from amp_migrate.engine.find.discover import discover
+from amp_migrate.engine.find.discover import Discovery, discover
 from amp_migrate.engine.find.selection import Selection
+from amp_migrate.report.finding import Kind
 
 
 def make(root: Path, *names: str) -> None:
@@ -111,3 +112,42 @@ def test_a_folder_without_permission_is_told(tmp_path: Path, monkeypatch: pytest
     discovery = discover([tmp_path])
     assert [problem.message for problem in discovery.problems] == ["folder cannot be read: permission denied"]
     assert [found.path.name for found in discovery.files] == ["good.py"]
+
+
+SETUP = 'from setuptools import setup\nsetup(name="apex", packages=["apex"])\n'
+
+
+def copy_of_apex(folder: Path) -> None:
+    make(folder, "apex/__init__.py", "apex/amp/__init__.py", "examples/main.py", "tests/L0/test_amp.py")
+    (folder / "setup.py").write_text(SETUP)
+
+
+def of_apex(found: Discovery, below: Path) -> list[str]:
+    return [each.path.relative_to(below).as_posix() for each in found.files if each.is_apex]
+
+
+def test_a_copy_of_apex_is_told_once_whatever_its_folder_is_called(tmp_path: Path) -> None:
+    make(tmp_path, "train.py", "libs.py")
+    copy_of_apex(tmp_path / "libs")
+    found = discover([tmp_path])
+    inside = ["apex/__init__.py", "apex/amp/__init__.py", "examples/main.py", "setup.py", "tests/L0/test_amp.py"]
+    assert of_apex(found, tmp_path) == [f"libs/{each}" for each in inside]
+    assert [(each.code, each.kind) for each in found.problems] == [("AMP393", Kind.NOTE)]
+
+
+def test_the_project_of_others_is_no_copy_of_apex_for_the_package_in_it(tmp_path: Path) -> None:
+    copy_of_apex(tmp_path / "mine")
+    (tmp_path / "mine/setup.py").write_text(SETUP.replace('name="apex"', 'name="mine"'))
+    copy_of_apex(tmp_path / "plain")
+    (tmp_path / "plain/setup.py").unlink()
+    make(tmp_path, "apex/train.py")
+    (tmp_path / "apex/setup.py").write_text(SETUP)
+    found = discover([tmp_path])
+    assert of_apex(found, tmp_path) == []
+    assert found.problems == ()
+
+
+def test_a_copy_of_apex_that_is_named_is_searched(tmp_path: Path) -> None:
+    copy_of_apex(tmp_path)
+    assert of_apex(discover([tmp_path]), tmp_path) == []
+    assert discover([tmp_path]).problems == ()

@@ -416,3 +416,23 @@ def test_what_the_shim_does_not_have_stays_and_holds_up_nothing(rewrites: Check,
         """
     )
     assert [each.code for each in plan.findings if each.kind is Kind.LEFT] == ["AMP390"]
+
+
+def test_a_copy_of_apex_is_not_migrated_and_who_has_it_installed_is(tmp_path: Path) -> None:
+    script = "import torch\nfrom apex import amp\n\nmodel = amp.initialize(torch.nn.Linear(2, 2))\n"
+    step = "scaler = torch.cuda.amp.GradScaler()\n"
+    texts = {
+        "theirs/setup.py": 'from setuptools import setup\nsetup(name="apex")\n',
+        "theirs/apex/__init__.py": "",
+        "theirs/apex/amp/__init__.py": "import torch\n" + step,
+        "theirs/examples/main.py": script + step,
+        "installed.py": script + step,
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    outcome = migrate_paths([tmp_path], Settings())
+    assert [each.source.path.name for each in outcome.changed] == ["installed.py"]
+    said = [each for each in outcome.findings if each.code == "AMP393"]
+    assert [each.path for each in said] == [str(tmp_path / "theirs/setup.py")]
+    assert not any("theirs/" in each.path for each in outcome.findings if each.code != "AMP393")
