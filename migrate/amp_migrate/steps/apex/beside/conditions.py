@@ -56,6 +56,11 @@ def conditions(file: File, node: cst.CSTNode) -> frozenset[Condition]:
     return _settled(file, _around(file, node))
 
 
+def are_apart(file: File, node: cst.CSTNode, other: cst.CSTNode) -> bool:
+    """Whether two places never both run, since one asks for what the other asks not to be."""
+    return not conditions(file, other).isdisjoint(each.negated for each in conditions(file, node))
+
+
 def switched(file: File, node: cst.Name | cst.Attribute) -> frozenset[Condition]:
     """What is true where autocast, or a scaler, is named and does something."""
     return _settled(file, [*_around(file, node), *_enabled(file, file.tree.parents[node], node)])

@@ -11,10 +11,11 @@ from amp_migrate.analysis.files import File
 from amp_migrate.catalog.apex_rules import APEX_LEVEL
 from amp_migrate.plan.edit import is_within
 from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.steps.apex.beside.conditions import are_apart
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.script.native_script import NativeStep
 from amp_migrate.steps.apex.step.apex_steps import clips_under_scale
-from amp_migrate.steps.apex.uses.apex_calls import amp_name
+from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.trees import build
 from amp_migrate.trees.nodes import find, walk
@@ -87,10 +88,14 @@ def _clips(native: NativeStep) -> Iterator[cst.Call]:
     file, step = native.step.file, native.step
     plain = [fold.live for fold in native.folds]
     known = set(clips_under_scale(step))
+    scaled: list[cst.CSTNode] = [fold.dead for fold in native.folds]
+    scaled += (each.statement for each in step.backwards if each.wrapped)
+    scaled += (each for each in amp_calls(file, "scale_loss") if file.tree.function(each) is step.function)
     for call in file.calls:
         if file.tree.function(call) is not step.function or not file.names.callee(call).startswith(_CLIPS):
             continue
         given = call.args[0].value if call.args else None
         is_of_masters = isinstance(given, cst.Call) and amp_name(file, given.func) == "master_params"
-        if not is_of_masters and call not in known and not is_within(file.tree, call, plain):
+        is_plain = is_within(file.tree, call, plain) or (scaled and all(are_apart(file, call, each) for each in scaled))
+        if not is_of_masters and call not in known and not is_plain:
             yield call

@@ -104,6 +104,58 @@ def test_clip_beside_the_backward_of_a_wrapper(migrate: Check) -> None:
     assert [each.code for each in found] == ["AMP210"]
 
 
+_UNDER_SWITCH = """
+from apex import amp
+def main(args, loader):
+    MODEL
+    if args.fp16:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O2")
+    for x in loader:
+        optimizer.zero_grad()
+        loss = model(x).mean()
+        if args.fp16:
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            loss.backward()
+        if {test}:
+            norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        else:
+            print("not clipped")
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "is_told"), [("not args.fp16", False), ("args.fp16 is False and args.clip", False), ("args.clip", True)]
+)
+def test_clip_where_apex_does_not_scale(test: str, is_told: bool, migrate: Check) -> None:
+    told = _told(migrate, _UNDER_SWITCH.format(test=test))
+    assert any("clips true ones" in each for each in told) is is_told
+
+
+def test_clip_where_no_wrapper_goes_backward(migrate: Check) -> None:
+    text = """
+    from apex.optimizers import FP16_Optimizer
+    def main(args, loader):
+        MODEL
+        if args.fp16:
+            optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=True)
+        for x in loader:
+            loss = model(x).mean()
+            if args.fp16:
+                optimizer.backward(loss)
+            else:
+                loss.backward()
+                print("plain")
+            if not args.fp16:
+                nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            model.zero_grad()
+    """
+    assert not any("under the loss scale" in each.message for each in migrate(text).findings)
+
+
 _CENTER = """
 def step_center(optimizer_center, center):
     for param in center.parameters():
