@@ -7,10 +7,13 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import tensors_in
 from amp_migrate.flow.domain.tensor import UNKNOWN_LEAF
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.questions import faults
+
+from .conftest import Texts
 
 Tell = Callable[..., Any]
 
@@ -213,6 +216,69 @@ def test_gradients_are_those_of_the_one_optimizer_that_a_branch_has_made(
     found = [each.what for each in faults(told(text).analysis)]
     assert any("scale is in it" in each for each in found) is is_used_scaled
     assert is_used_scaled or not found
+
+
+@pytest.mark.parametrize(
+    ("unscaled", "groups", "is_used_scaled"),
+    [
+        ("scaler.unscale_(optimizer)", "model.parameters()", False),
+        ("scaler.unscale_(optimizer)", '[{"params": decay}, {"params": plain, "weight_decay": 0.0}]', False),
+        ("pass", '[{"params": decay}, {"params": plain, "weight_decay": 0.0}]', True),
+        ("scaler.unscale_(optimizer) if often else None", "model.parameters()", True),
+    ],
+)
+def test_gradients_that_another_file_measures_are_those_of_the_one_optimizer_that_was_made(
+    unscaled: str, groups: str, is_used_scaled: bool
+) -> None:
+    optimizers = f"""
+        from torch import optim
+
+        def build(kind, model):
+            groups = of(model)
+            optimizer = None
+            if kind == "sgd":
+                optimizer = optim.SGD(groups)
+            elif kind == "adamw":
+                optimizer = optim.AdamW(groups)
+            return optimizer
+
+        def of(model):
+            decay, plain = [], []
+            for name, parameter in model.named_parameters():
+                (plain if name.endswith("bias") else decay).append(parameter)
+            return {groups}
+        """
+    norms = """
+        def norm(parameters):
+            parameters = list(filter(lambda each: each.grad is not None, parameters))
+            return sum(each.grad.norm().item() ** 2 for each in parameters) ** 0.5
+        """
+    train = f"""
+        import torch
+        from torch import nn
+        from norms import norm
+        from optimizers import build
+        from timm.utils import AverageMeter
+
+        def main(kind, often, loader):
+            model = nn.Linear(8, 8).cuda()
+            optimizer = build(kind, model)
+            scaler = torch.amp.GradScaler("cuda")
+            meter = AverageMeter()
+            for x in loader:
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = model(x).mean()
+                optimizer.zero_grad()
+                scaler.scale(loss).backward()
+                {unscaled}
+                total = norm(model.parameters())
+                scaler.step(optimizer)
+                scaler.update()
+                meter.update(total)
+        """
+    texts = {"train.py": train, "norms.py": norms, "optimizers.py": optimizers}
+    analysis = Analysis(Texts({name: dedent(text) for name, text in texts.items()}), ["train.py"]).run()
+    assert any("scale is in it" in each.what for each in faults(analysis)) is is_used_scaled
 
 
 def test_an_optimizer_that_was_made_before_is_there_beside_one_that_a_branch_makes(told: Tell) -> None:

@@ -131,8 +131,12 @@ class Registry:
         mine, theirs = self.optimizers.get(optimizer), self.optimizers.get(other)
         if not self.wrapping.keys().isdisjoint((optimizer, other)):
             return bool(mine) and mine == theirs
-        is_known = optimizer in self.whole and mine and theirs
-        return bool(is_known) and all(overlap(mine, frozenset({each})) for each in theirs or ())
+        return optimizer in self.whole and self.may_have_all_of(optimizer, other)
+
+    def may_have_all_of(self, optimizer: Atom, other: Atom) -> bool:
+        """Whether an optimizer has parameters of each module that another is known to have some of."""
+        mine, theirs = self.optimizers.get(optimizer), self.optimizers.get(other)
+        return bool(mine and theirs) and all(overlap(mine, frozenset({each})) for each in theirs or ())
 
 
 # Which optimizers a place is about
@@ -493,12 +497,17 @@ def states_of(frame: Frame, leaves: frozenset[Atom]) -> tuple[Units, list[Key]]:
     may_be_any = _UNKNOWN_LEAF in leaves
     with_gradients = {leaf: None for world in frame.now.worlds for leaf in world.now.gradients()}
     keys += [grad_key(leaf) for leaf in standalone_leaves(with_gradients) if may_be_any or leaf in leaves]
-    optimizers = frame.analysis.pytorch.registry.optimizers
-    sure = [each for each in found if overlap(optimizers[each], leaves)]
+    registry = frame.analysis.pytorch.registry
+    sure = [each for each in found if overlap(registry.optimizers[each], leaves)]
+    # One that was made on this way, with all its parameters, answers for one that another branch made: the way through
+    # that may be still to come.
+    instead = {each: [e for e in sure if e is not each and registry.may_have_all_of(e, each)] for each in sure}
     are_there = there(frame.now.worlds, sure)
     units: Units = NOTHING
     for world in frame.now.worlds:
-        not_made = {grad_key(each) for each in sure}.difference(map(grad_key, are_there(world.now)))
+        made = world.now.made()
+        answering = [e for e in are_there(world.now) if e in made or made.isdisjoint(instead[e])]
+        not_made = {grad_key(each) for each in sure}.difference(map(grad_key, answering))
         for key in keys:
             if key not in not_made:
                 units |= units_of_grad(world.now.get(key, UNKNOWN_GRAD))
