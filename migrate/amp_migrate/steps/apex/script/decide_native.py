@@ -17,6 +17,7 @@ from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.apex.initialize.in_helper import is_chosen, seen_below, seen_from
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.initialize.own_parameter import asked_of_parameter
 from amp_migrate.steps.apex.initialize.reached import ways_to
 from amp_migrate.steps.apex.initialize.switch import VARIABLE, is_off, is_short, is_visible, switch_code
 from amp_migrate.steps.apex.script.native_script import (
@@ -259,6 +260,15 @@ class NativeDecider:
         self, file: File, at: cst.CSTNode, route: Route | None = None, *, is_step: bool = False
     ) -> str | Refusal | None:
         """How a place asks whether mixed precision is on: None where it always is."""
+        switch = self._switch_by_script(file, at, route, is_step=is_step)
+        if is_step or not isinstance(switch, Refusal):
+            return switch
+        return asked_of_parameter(self._project, self._initializes, file, at) or switch
+
+    def _switch_by_script(
+        self, file: File, at: cst.CSTNode, route: Route | None, *, is_step: bool
+    ) -> str | Refusal | None:
+        """The same by what is initialized on the ways to it, and by the scaler that it has."""
         # What a caller decides is not to be seen in the helper, whose own condition is a part of the caller's.
         own = (i for i in self._initializes if not self._views or i.optimizers is None)
         known = (*self._views.values(), *own, *self._below.values())

@@ -420,3 +420,54 @@ def test_what_another_script_initializes_is_not_before_a_step_that_it_does_not_l
     after = {each.source.path.stem: each.after for each in outcome.changed}
     assert ("scaler.scale(loss).backward()" in after["steps"]) == moves
     assert any(OTHER_CONDITIONS in each.message for each in outcome.findings) != moves
+
+
+# A function that says by a parameter of its own whether mixed precision is on, and a training that validates by it.
+OWN_PARAMETER = """\
+import torch
+from apex import amp
+
+def infer(model, loader, fp16=True, is_validation=False):
+    if not is_validation:
+        model = amp.initialize(model.cuda(), None, opt_level="O2" if fp16 else "O0")
+    with torch.no_grad():
+        return [model(x) for x in loader]
+
+def train(loader, half):
+    model = torch.nn.Linear(8, 3).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O2" if half else "O0")
+    for x in loader:
+        optimizer.zero_grad()
+        loss = model(x).mean()
+        with amp.scale_loss(loss, optimizer) as scaled:
+            scaled.backward()
+        optimizer.step()
+    infer(model, loader, VALIDATES)
+
+def main(args, loader):
+    if args.train:
+        train(loader, half=not args.full)
+    else:
+        infer(torch.load("model"), loader, INFERS)
+"""
+
+
+@pytest.mark.parametrize(
+    ("validates", "infers", "is_asked"),
+    [
+        ("half, is_validation=True", "fp16=not args.full", True),
+        ("fp16=half", "", True),
+        ("is_validation=True", "", False),
+        ("fp16=not half, is_validation=True", "", False),
+        ("half, is_validation=True", "is_validation=True", False),
+        ("half, **more", "", True),
+        ("**more", "", False),
+    ],
+)
+def test_function_whose_parameter_is_handed_on(validates: str, infers: str, is_asked: bool, migrate: Check) -> None:
+    plan = migrate(OWN_PARAMETER.replace("VALIDATES", validates).replace("INFERS", infers), head="")
+    found = asked(plan.after)
+    assert (found[0] == "autocast: bool(fp16)") is is_asked
+    assert found[-1] == "autocast: bool(half)"
+    assert any(UNASKED in each for each in told(plan)) is not is_asked
