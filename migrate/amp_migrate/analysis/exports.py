@@ -12,7 +12,7 @@ from amp_migrate.analysis.project import Project
 def takers(project: Project, file: File, name: str) -> list[File]:
     """The other files that take a module-level name from `file`: by name, by star, or as `file.name`."""
     found: list[File] = []
-    for other in project.library.mentioning(name):
+    for other in project.library.mentioning(name, *_words_of_importing(file)):
         if other is file:
             continue
         bindings = [b for scope in other.scopes.all() for bs in scope.bindings.values() for b in bs]
@@ -27,6 +27,12 @@ def takers(project: Project, file: File, name: str) -> list[File]:
         if by_name or by_star or any(_takes(project, other, use, file) for use in other.uses.get(name, ())):
             found.append(other)
     return found
+
+
+def _words_of_importing(file: File) -> tuple[str, ...]:
+    """The words that every file has which imports one: its own name, but for that of a package (`from . import x`)."""
+    word = file.name.rpartition("/")[2].removesuffix(".py")
+    return () if word == "__init__" else (word,)
 
 
 def taken(project: Project, file: File, other: File) -> set[str] | None:

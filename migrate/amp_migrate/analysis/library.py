@@ -18,6 +18,13 @@ class Library(Protocol):
     def using(self, identifier: str) -> Iterator[File]:
         """The files that may use something of that name: a variable or attribute, or what an import calls so."""
 
+    def using_own(self, identifier: str, *, is_method: bool) -> Iterator[File]:
+        """The files that may use a function, class or method of that name which a file of the project defines.
+
+        Those that define it, and have been parsed, among them; and none that only knows something else so called, as a
+        variable or `subprocess.run`.
+        """
+
     def calling(
         self, method: str, beside: re.Pattern[str], among: Callable[[str], bool] | None = None
     ) -> Iterator[File]:

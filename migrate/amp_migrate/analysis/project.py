@@ -180,7 +180,7 @@ class Project:
         """The calls that may be of a method, though another class has one of that name and the object's is unknown."""
         if function.owner is None or function.name == "__init__" or len(self._first_methods(function.name)) < 2:
             return
-        for file in self.library.using(function.name):
+        for file in self.library.using_own(function.name, is_method=True):
             for node in file.uses.get(function.name, ()):
                 call = file.tree.parents[node]
                 if (
@@ -231,7 +231,7 @@ class Project:
         if function.name == "__init__" and function.owner is not None:
             return self._constructor_calls(function.file, function.owner)
         found: list[CallSite] = []
-        for file, node in self._uses(function.name):
+        for file, node in self._uses(function.name, is_method=function.owner is not None):
             if function.owner is not None:
                 target = self._method_named(file, node, function)
             else:
@@ -246,9 +246,9 @@ class Project:
                 return None
         return tuple(found)
 
-    def _uses(self, name: str) -> Iterator[tuple[File, cst.CSTNode]]:
-        """The uses of something of a name, in all files."""
-        for file in self.library.using(name):
+    def _uses(self, name: str, *, is_method: bool = False) -> Iterator[tuple[File, cst.CSTNode]]:
+        """The uses of something of a name, in all files that may mean one of the project's."""
+        for file in self.library.using_own(name, is_method=is_method):
             yield from ((file, use) for local in _local_names(file, name) for use in file.uses.get(local, ()))
 
     def _constructor_calls(self, where: File, owner: cst.ClassDef) -> tuple[CallSite, ...] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Container, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,7 +14,7 @@ from amp_migrate.engine.imports.importers import may_import
 from amp_migrate.engine.imports.neighbours import Neighbours
 from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.source import Source
-from amp_migrate.engine.texts.textual_calls import calls_other, used_names
+from amp_migrate.engine.texts.textual_calls import calls_other, may_use, used_names
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.tables.signatures import Version
 
@@ -64,6 +65,25 @@ class ParsedLibrary:
         """The files that may use something of that name: a variable or attribute, or what an import calls so."""
         files = self._workspace.mentioning(identifier)
         return self._parsed(each for each in files if self._is_known(each) or identifier in used_names(each.text))
+
+    def using_own(self, identifier: str, *, is_method: bool) -> Iterator[File]:
+        """The files that may use a function, class or method of that name which a file of the project defines.
+
+        Those that define it, and have been parsed, among them; and none that only knows something else so called, as a
+        variable or `subprocess.run`.
+        """
+        files = self._workspace.mentioning(identifier)
+        return self._parsed(
+            each
+            for each in files
+            if self._is_known(each)
+            or may_use(each.text, identifier, is_method=is_method, is_own=partial(self._is_own, importer=each.path))
+        )
+
+    def _is_own(self, dotted: str, importer: Path) -> bool:
+        """Whether `import dotted` in a file loads one of the project's, given or not."""
+        workspace = self._workspace
+        return workspace.locate(dotted, importer) is not None or workspace.text_not_given(dotted, importer) is not None
 
     def calling(
         self, method: str, beside: re.Pattern[str], among: Callable[[str], bool] | None = None

@@ -24,6 +24,9 @@ class Library:
     def using(self, identifier: str) -> Iterator[File]:
         return self.mentioning(identifier)
 
+    def using_own(self, identifier: str, *, is_method: bool) -> Iterator[File]:
+        return self.mentioning(identifier)
+
     def calling(
         self, method: str, beside: re.Pattern[str], among: Callable[[str], bool] | None = None
     ) -> Iterator[File]:

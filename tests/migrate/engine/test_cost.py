@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from amp_migrate.engine.migrate import migrate
 from amp_migrate.engine.parts.work import Work, done, since
 from amp_migrate.settings import Settings
+from amp_migrate.steps.regions import evaluation
+from amp_migrate.steps.regions.find_regions import Placement
+from amp_migrate.steps.regions.quiet_regions import place_quiet_regions
 
 SCRIPT = """\
 import torch
@@ -147,12 +151,12 @@ NAMED = """
 import torch
 
 
-def fit{0}(fit=None):
+def fit{0}(fit=None, at=None):
     return torch.load("fit", fit={1})
 """
 
 
-@pytest.mark.parametrize(("given", "parsed"), [("None", 1), ("fit", 1 + 8)])
+@pytest.mark.parametrize(("given", "parsed"), [("None", 1), ("fit", 1), ("torch.fit", 1), ("at.fit", 1 + 8)])
 def test_files_in_which_a_function_of_a_step_is_only_a_word_are_not_parsed(
     tmp_path: Path, given: str, parsed: int
 ) -> None:
@@ -162,6 +166,54 @@ def test_files_in_which_a_function_of_a_step_is_only_a_word_are_not_parsed(
     before = done()
     assert len(migrate([tmp_path], Settings()).changed) == 1
     assert since(before)[Work.LIBCST_FILES] == parsed
+
+
+NORMALIZING = """
+from apex.normalization import FusedLayerNorm
+
+norm = FusedLayerNorm(8)
+"""
+
+
+@pytest.mark.parametrize(("module", "parsed"), [("elsewhere", 1), ("norms", 1 + 8)])
+def test_files_that_take_a_name_of_apex_from_elsewhere_are_not_parsed(tmp_path: Path, module: str, parsed: int) -> None:
+    (tmp_path / "norms.py").write_text(NORMALIZING)
+    for number in range(8):
+        (tmp_path / f"layer_{number}.py").write_text(f"from {module} import FusedLayerNorm\n\nFusedLayerNorm(8)\n")
+    before = done()
+    migrate([tmp_path], Settings())
+    assert since(before)[Work.LIBCST_FILES] == parsed
+
+
+HELPING = """
+
+def mean_{0}(values):
+    total = 0.0
+    for value in values:
+        total += value
+    return total / len(values)
+"""
+SCORING = """
+
+def score(model, x):
+    with torch.no_grad():
+        return model(x)
+"""
+
+
+def test_functions_in_which_gradients_are_on_are_not_searched_for_evaluation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched = []
+
+    def place(*given: Any) -> Placement:
+        searched.append(given)
+        return place_quiet_regions(*given)
+
+    monkeypatch.setattr(evaluation, "place_quiet_regions", place)
+    (tmp_path / "train.py").write_text(SCRIPT.format(0) + "".join(map(HELPING.format, range(8))) + SCORING)
+    assert len(migrate([tmp_path], Settings()).changed) == 1
+    assert len(searched) == 1 + 1  # the step's own code, and the function that evaluates
 
 
 TESTING = """

@@ -6,12 +6,15 @@ import ast
 import re
 import textwrap
 import warnings
-from collections.abc import Container, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterator, Mapping, Set
+from dataclasses import dataclass
 from functools import lru_cache
 
 from amp_migrate.engine.parts.work import Work, count_lines
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
 
 
 class _Everything:
@@ -19,27 +22,92 @@ class _Everything:
         return True
 
 
-@lru_cache(maxsize=2_000)
+@dataclass(frozen=True)
+class _Uses:
+    """What a text uses.
+
+    Attributes:
+        names: of variables and attributes, and of what it imports.
+        attributes: for the name of each attribute, the variables that it is asked of; `""` for anything else.
+        brought: the last words of what it imports.
+        brings_all: whether it has a star import.
+        modules: the modules that a name stands for which nothing but imports bind.
+    """
+
+    names: Container[str]
+    attributes: Mapping[str, Set[str]]
+    brought: Set[str]
+    brings_all: bool
+    modules: Mapping[str, Set[str]]
+
+
 def used_names(text: str) -> Container[str]:
     """The names that stand for variables and attributes in a text, or for what it imports.
 
     Those of parameters, of keyword arguments, and of what is defined and used nowhere are none of them. A text that
     Python cannot parse may use any.
     """
+    uses = _uses(text)
+    return _Everything() if uses is None else uses.names
+
+
+def may_use(text: str, name: str, *, is_method: bool, is_own: Callable[[str], bool]) -> bool:
+    """Whether a text may use something of that name which another text defines.
+
+    It asks an object for a method; it imports a function or class, or asks a module for it: not `subprocess.run`.
+
+    Args:
+        is_own: whether importing a module loads one of the project's.
+    """
+    uses = _uses(text)
+    if uses is None:
+        return True
+    if not is_method and (name in uses.brought or (uses.brings_all and name in uses.names)):
+        return True
+    return any(
+        each not in uses.modules or any(is_own(module) or is_own(f"{module}.{name}") for module in uses.modules[each])
+        for each in uses.attributes.get(name, ())
+    )
+
+
+@lru_cache(maxsize=2_000)
+def _uses(text: str) -> _Uses | None:
     tree = _parsed(text)
     if tree is None:
-        return _Everything()
-    found: set[str] = set()
+        return None
+    names: set[str] = set()
+    attributes: dict[str, set[str]] = defaultdict(set)
+    brought: set[str] = set()
+    bound: set[str] = set()  # by anything but `import module`
+    modules: dict[str, set[str]] = defaultdict(set)
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
-            found.add(node.id)
+            names.add(node.id)
+            if not isinstance(node.ctx, ast.Load):
+                bound.add(node.id)
         elif isinstance(node, ast.Attribute):
-            found.add(node.attr)
+            attributes[node.attr].add(node.value.id if isinstance(node.value, ast.Name) else "")
+        elif isinstance(node, ast.Import):
+            for each in node.names:
+                modules[each.asname or each.name].add(each.name)
+        elif isinstance(node, ast.ImportFrom):
+            bound.update(each.asname or each.name for each in node.names)
         elif isinstance(node, ast.alias):
-            found.add(node.name.rpartition(".")[2])
+            brought.add(node.name.rpartition(".")[2])
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
-            found.update(node.names)
-    return frozenset(found)
+            names.update(node.names)
+            bound.update(node.names)
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
+        elif isinstance(node, (*_DEFINITIONS, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
+            bound.add(node.name or "")
+    return _Uses(
+        names.union(attributes, brought),
+        attributes,
+        brought,
+        "*" in brought,
+        {name: each for name, each in modules.items() if name not in bound},
+    )
 
 
 def _parsed(text: str) -> ast.Module | None:

@@ -16,8 +16,8 @@ from amp_migrate.steps.regions.find_regions import Placement, RegionFinder
 from amp_migrate.steps.regions.quiet_regions import place_quiet_regions
 from amp_migrate.steps.statements.amp_signs import uses_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
-from amp_migrate.steps.statements.no_grad import is_no_grad, is_quiet
-from amp_migrate.trees.nodes import Statement, block_of, find, last_word
+from amp_migrate.steps.statements.no_grad import is_no_grad, is_quiet, switching_off
+from amp_migrate.trees.nodes import Block, Statement, block_of, find, last_word
 from amp_migrate.trees.own_calls import calls_of
 
 _EVALUATION_NAME = re.compile(
@@ -39,15 +39,18 @@ def evaluation_regions(
     regions: list[Region] = []
     islands: list[Island] = []
     within = _called_within(file, roles, finder, moved)
+    quiet = list(switching_off(file))
     for function, body in bodies(file):
         if among is not None and function not in among:
             continue
         if function is not None and (function in within or _is_module_method(file, roles, function)):
             continue
         step = next((each for each in moved if each.function is function), None)
+        whole = step is None and function is not None and _is_evaluation(file, function)
+        if step is None and not whole and not any(_has_or_is_in(file, body, each) for each in quiet):
+            continue  # most functions: nothing in them runs without gradients
         if step is None and (any(True for _ in backward_calls(body)) or uses_amp(file, body, function)):
             continue
-        whole = step is None and function is not None and _is_evaluation(file, function)
 
         def runs_quietly(statement: Statement, whole: bool = whole) -> bool:
             return whole or is_quiet(file, statement)
@@ -103,6 +106,10 @@ def _evaluating(roles: Roles, file: File, call: cst.Call) -> list[FunctionRef]:
     if known is None or not _is_evaluation(known.file, known.node):
         return []
     return [] if _is_module_method(known.file, roles, known.node) else [known]  # the call of one has a region
+
+
+def _has_or_is_in(file: File, body: Block, quiet: cst.CSTNode) -> bool:
+    return body in file.tree.ancestors(quiet) or quiet in file.tree.ancestors(body)
 
 
 def _called_within(file: File, roles: Roles, finder: RegionFinder, moved: list[TrainingStep]) -> set[cst.FunctionDef]:

@@ -29,6 +29,16 @@ def _says(call: cst.Call, mode: str) -> bool:
     return bool(call.args) and is_constant(call.args[0].value, mode)
 
 
+def switching_off(file: File) -> Iterator[cst.With | cst.Call]:
+    """What switches gradients off in a file: contexts, and calls that do so for what comes behind them."""
+    for context in file.tree.every(cst.With):
+        if any(is_no_grad(file, item.item) for item in context.items):
+            yield context
+    for call in _switches(file):
+        if _says(call, "False"):
+            yield call
+
+
 def is_quiet(file: File, statement: Statement) -> bool:
     """Whether a statement runs where gradients are switched off: by a context around it, or by a call above it."""
     return is_switched_off(file, statement) or any(
