@@ -278,7 +278,7 @@ class StepMigration:
         return write_flags(decide_flags(self.project, places), self.settings, self.wishes)
 
     def _without_apart(self, file: File, placed: Placement) -> Placement:
-        """The evaluation forwards but for those of what is trained in float32, as a first plan has shown."""
+        """The evaluation forwards but for those that have to be float32, as a first plan has shown."""
         apart = {line for name, line in self.settings.evaluated_apart if name == file.name}
         regions = (each for each in placed.regions if file.tree.position(each.first)[0] not in apart)
         return replace(placed, regions=tuple(regions)) if apart else placed

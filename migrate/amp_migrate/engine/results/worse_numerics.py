@@ -108,7 +108,7 @@ class WorseNumerics:
         in_float32: what is to be float32 in each result instead.
         at_first: what of that does not follow from something else that is low: with it, the rest may be float32.
         scaled_already: the lines that have to be planned again without a scale, for what goes backward has it already.
-        evaluated_apart: the lines whose evaluation has to be planned again in float32, as the training is.
+        evaluated_apart: the lines whose evaluation has to be planned again in float32.
         apart: the steps that have to be left for the others in their files to move.
     """
 
