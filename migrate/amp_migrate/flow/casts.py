@@ -20,6 +20,7 @@ from amp_migrate.flow.domain.tensor import F32, F64, LOW, OTHER, Tensor
 from amp_migrate.flow.events import A_LONG_SUM, A_ROUGH_INVERSE, A_ROUNDED_PROBABILITY, A_RUNNING_BUFFER, Act, Event
 from amp_migrate.flow.pytorch.functions import operator_name
 from amp_migrate.flow.pytorch.modules import SOME_LAYER, takes
+from amp_migrate.flow.pytorch.unread import is_known
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
 from amp_migrate.tables import operators as table
 
@@ -95,12 +96,19 @@ class Casts:
         mends = self._is_left(event) or _is_kernel(event) or self._changes_more_precise(event)
         if event.act is Act.MISMATCH and not mends:
             return ()
-        if event.act is Act.FOREIGN and not (_is_outside(event) or _is_kernel(event)):
+        is_mixed = not is_known(event.why) and self._has_float32_beside(event.node)
+        is_cast = is_mixed or _is_outside(event) or _is_kernel(event)
+        if event.act is Act.FOREIGN and not is_cast:
             return ()
         found = tuple(self._of_low(event.node, event.code, event))
         if not found and event.act is Act.MISMATCH and not self._is_left(event):
             return tuple(self._like_what_changes(event))
         return found
+
+    def _has_float32_beside(self, call: ast.AST) -> bool:
+        """Whether a call is given something that is float32 for certain: what is beside that was of its precision."""
+        tensors = (tensor_of(self._value(each)) for each in self._operands(call))
+        return any(each is not None and each.precision == F32 for each in tensors)
 
     def _of_low(self, node: ast.AST, code: Code, event: Event) -> Iterator[FloatCast]:
         """The casts of the operands of a node that are low as what an event is about."""

@@ -427,10 +427,13 @@ def _foreign(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     _mixed(frame, name, args, node)
     if not name.startswith(_SILENT):
         arrays.given(frame, args.all(), node, name)
-        for each in (tensor for value in args.all() for tensor in tensors_in(value)):
+        given = [tensor for value in args.all() for tensor in tensors_in(value)]
+        gets_low = not unread.is_known(name) and any(each.is_low for each in given)
+        for each in given:
             autocast, _ = frame.now.context.low(each.place)
             if each.may_be_low or (autocast.may_be_on and each.precision & (F32 | OTHER)):
-                analysis.event(frame, Act.FOREIGN, node, tensor=each, why=name)
+                is_sure = gets_low or each.is_low
+                analysis.event(frame, Act.FOREIGN, node, tensor=each, why=name, is_sure=is_sure)
     if last[:1].isupper():
         owner = Obj(frame.site(node), frame.context_of_objects, External(name))
         for index, value in enumerate(args.positional):

@@ -1199,6 +1199,49 @@ def test_a_compiled_kernel_computes_in_float32_as_it_did(bias: str) -> None:
     assert ".float()" not in moved
 
 
+BY_NAME = """\
+import torch
+from mylib import _C
+from torch import nn
+
+
+class Pooled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.base, self.head = nn.Conv2d(3, 8, 3), nn.Linear(8, 5)
+
+    def forward(self, images, rois):
+        return self.head({pooled}.flatten(1))
+
+
+model = Pooled().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for images in loader:
+    loss = model(images.cuda(), torch.rand(4, 5).cuda()).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("pooled", "cast", "is_told"),
+    [
+        ("_C.pooled(self.base(images), rois, 0.5)", "_C.pooled(self.base(images).float(), rois, 0.5)", False),
+        ("_C.pooled(rois, images=self.base(images))", "_C.pooled(rois, images=self.base(images).float())", False),
+        ("_C.pooled(self.base(images), 0.5)", "", True),
+        ("_C.pooled(self.base(images), rois.long())", "", True),
+        ("torchvision.ops.roi_align(self.base(images), rois, 1)", "", False),  # casts by itself
+    ],
+)
+def test_what_is_not_read_gets_the_precision_of_its_operands(pooled: str, cast: str, is_told: bool) -> None:
+    plan = migrate_text(f"import torchvision\n{BY_NAME.format(pooled=pooled)}", Settings())
+    assert "scaler.step(optimizer)" in plan.after
+    assert (cast or pooled) in plan.after
+    what = "code that could not be read gets a half-precision value: mylib._C.pooled"
+    assert (what in [each.message for each in plan.findings]) is is_told
+
+
 def test_what_a_kernel_makes_of_its_operands_for_itself_is_float32_as_they_are() -> None:
     text = KERNEL.format(bias="bias, x.new_empty(0)")
     plan = migrate_text(text, Settings())
