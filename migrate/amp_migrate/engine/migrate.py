@@ -117,8 +117,12 @@ def migrate_workspace(
             plans = tuple(sorted(new.values(), key=lambda each: each.source.name))
             outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
             numerics = worse_numerics(workspace, outcome.plans, settings, examined)
-        if numerics.apart:
-            again = replace(settings, withdrawn=(*settings.withdrawn, *numerics.apart))
+        if numerics.apart or numerics.quiet:
+            again = replace(
+                settings,
+                withdrawn=(*settings.withdrawn, *numerics.apart),
+                evaluated_apart=settings.evaluated_apart | numerics.quiet,
+            )
             return migrate_workspace(workspace, again, parsed, examined)
         withdrawn += _withdrawn(workspace, outcome, numerics.left, settings.withdrawn)
         outcome = without_refused(workspace, outcome, numerics.left)

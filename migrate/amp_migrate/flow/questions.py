@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeGuard
@@ -323,11 +323,9 @@ class Questions:
         lowered = frozenset(pytorch.lowered)
         found: list[Fault] = []
         for region, leaves in sorted(pytorch.weighing.items()):
-            if not pytorch.opened.get(region, ON) & ON and overlap(lowered, frozenset(leaves)) is False:
+            if overlap(lowered, frozenset(leaves)) is False:
                 is_trained = any(overlap(trained, frozenset({each})) for each in leaves)
-                block = self._block_of(region) if is_trained else None
-                if block is not None:
-                    found.append(Fault(site_of(region.file, block.body[0]), EVALUATED_APART))
+                found += (Fault(each, EVALUATED_APART) for each in self.without_gradients([region]) if is_trained)
         return found
 
     def given_small(self) -> list[Fault]:
@@ -343,6 +341,13 @@ class Questions:
                     site = site_of(region.file, block.body[0])
                     found.append(Fault(site, GIVEN_SMALL, why=ast.unparse(event.node), event=event))
         return found
+
+    def without_gradients(self, regions: Collection[Site]) -> tuple[Site, ...]:
+        """The first statements of some regions, if gradients are recorded in none of them."""
+        opened = self.analysis.pytorch.opened
+        quiet = [each for each in sorted(regions) if not opened.get(each, ON) & ON]
+        blocks = [(each.file, block) for each in quiet if (block := self._block_of(each)) is not None]
+        return tuple(site_of(file, each.body[0]) for file, each in blocks) if len(blocks) == len(regions) else ()
 
     def _block_of(self, region: Site) -> ast.With | None:
         """The statement that opens a region; None where a call does."""

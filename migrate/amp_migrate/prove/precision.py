@@ -212,6 +212,7 @@ class Harm:
         island: the statement that is to compute in float32 instead, where one can.
         is_told: whether it is to be told where it is not mended so.
         regions: those it happens in, or that have made what is low.
+        quiet: the first statements of these, where gradients are recorded in none: they may as well be float32.
     """
 
     site: Site
@@ -222,6 +223,7 @@ class Harm:
     is_told: bool = True
     island: Island | None = None
     regions: frozenset[Site] = frozenset()
+    quiet: tuple[Site, ...] = ()
 
     @property
     def may_follow(self) -> bool:
@@ -310,7 +312,8 @@ def _harms(
             regions = (
                 frozenset({fault.site} if fault.what == IDLE else ()) if fault.event is None else _regions(fault.event)
             )
-            harm = Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told, island, regions)
+            quiet = questions.without_gradients(regions) if is_sure else ()
+            harm = Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told, island, regions, quiet)
             if not (analysis.is_complete or fault.what == WRONG_BY_ITSELF[Act.REFUSED] or _is_own(analysis, fault)):
                 harm = replace(harm, is_sure=False, is_told=False) if harm.casts else None
         found.append((_key(fault), harm))

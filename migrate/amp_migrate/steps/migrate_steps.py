@@ -26,7 +26,7 @@ from amp_migrate.steps.flag.write_flag import WrittenFlags, write_flags
 from amp_migrate.steps.gradients.penalties import LOW_SCALE_NOTE, with_low_scale
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.route import Route, ScaledStep, Ways
-from amp_migrate.steps.model.training_step import Backward, TrainingStep
+from amp_migrate.steps.model.training_step import Backward, Region, TrainingStep
 from amp_migrate.steps.read import fp32
 from amp_migrate.steps.read.gather import Gathered
 from amp_migrate.steps.read.split import Joiner, Split
@@ -279,9 +279,11 @@ class StepMigration:
 
     def _without_apart(self, file: File, placed: Placement) -> Placement:
         """The evaluation forwards but for those that have to be float32, as a first plan has shown."""
+        return replace(placed, regions=self._but_apart(file, placed.regions))
+
+    def _but_apart(self, file: File, regions: tuple[Region, ...]) -> tuple[Region, ...]:
         apart = {line for name, line in self.settings.evaluated_apart if name == file.name}
-        regions = (each for each in placed.regions if file.tree.position(each.first)[0] not in apart)
-        return replace(placed, regions=tuple(regions)) if apart else placed
+        return tuple(each for each in regions if file.tree.position(each.first)[0] not in apart)
 
     def _wanted_of(self, file: File, placed: Placement) -> Placement:
         """The evaluation forwards that are not to be left alone."""
@@ -295,7 +297,8 @@ class StepMigration:
         """What becomes of one step, or of one part of it."""
         step, scaler = move.step, _scaler(move)
         if step.regions:
-            step = replace(step, enabled=conditions.get(step.regions[0].first))
+            enabled = conditions.get(step.regions[0].first)
+            step = replace(step, regions=self._but_apart(step.file, step.regions), enabled=enabled)
         told: list[Finding] = []
         if _goes_backward(step):
             message = f"training step moved to {self._what(scaler)}"

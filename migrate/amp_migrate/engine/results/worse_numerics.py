@@ -25,6 +25,7 @@ from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.results.importing_scripts import handing_scripts, saving_scripts
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.events import OUT_OF_SIGHT
+from amp_migrate.flow.source import Site
 from amp_migrate.hazards.scaled_gradients.amp611_scaler_not_saved import RULE as SCALER_NOT_SAVED
 from amp_migrate.prove.precision import Harm, Measured, Original, Trouble, harms
 from amp_migrate.report.finding import Finding, Kind, seen_from
@@ -110,6 +111,7 @@ class WorseNumerics:
         scaled_already: the lines that have to be planned again without a scale, for what goes backward has it already.
         evaluated_apart: the lines whose evaluation has to be planned again in float32.
         apart: the steps that have to be left for the others in their files to move.
+        quiet: the lines whose evaluation has to be planned again in float32, where no cast will do.
     """
 
     left: Mapping[Path, Finding]
@@ -121,6 +123,7 @@ class WorseNumerics:
     scaled_already: frozenset[tuple[str, int]] = frozenset()
     evaluated_apart: frozenset[tuple[str, int]] = frozenset()
     apart: tuple[Withdrawn, ...] = ()
+    quiet: frozenset[tuple[str, int]] = frozenset()
 
 
 class Examined:
@@ -170,6 +173,7 @@ def worse_numerics(
     in_float32: defaultdict[str, InFloat32] = defaultdict(InFloat32)
     at_first: defaultdict[str, InFloat32] = defaultdict(InFloat32)
     apart: list[Withdrawn] = []
+    quiet: set[tuple[str, int]] = set()
     known = {each.of for each in settings.withdrawn}
     for name, step in stepping.items():
         # Apex itself refuses models on the CPU: its scripts have come to a GPU in a way that nobody sees.
@@ -218,6 +222,8 @@ def worse_numerics(
             masked |= filled
             scaled_already |= scaled
             evaluated_apart |= evaluated
+        elif apart_now := {_line_of(each, changed) for harm in sure for each in harm.quiet} - settings.evaluated_apart:
+            quiet |= apart_now
         elif sure:
             where = _at(sure[0], changed)
             trouble = sure[0].trouble
@@ -252,6 +258,7 @@ def worse_numerics(
         frozenset(scaled_already),
         frozenset(evaluated_apart),
         tuple(apart),
+        frozenset(quiet),
     )
 
 
@@ -332,7 +339,11 @@ def _lines(found: Iterable[Harm], trouble: Trouble, changed: Mapping[str, FilePl
     """The lines of the originals with a kind of trouble."""
     for harm in found:
         if harm.trouble is trouble:
-            yield harm.site.file, _line_before(changed.get(harm.site.file), harm.site.line)
+            yield _line_of(harm.site, changed)
+
+
+def _line_of(site: Site, changed: Mapping[str, FilePlan]) -> tuple[str, int]:
+    return site.file, _line_before(changed.get(site.file), site.line)
 
 
 def _at(harm: Harm, changed: Mapping[str, FilePlan]) -> Finding:

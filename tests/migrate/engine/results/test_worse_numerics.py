@@ -1242,6 +1242,74 @@ def test_what_is_not_read_gets_the_precision_of_its_operands(pooled: str, cast: 
     assert (what in [each.message for each in plan.findings]) is is_told
 
 
+FROZEN = """\
+import torch
+from mylib import _C
+from torch import nn
+
+
+class Pool(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, rois):
+        return _C.pooled(x, rois)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _C.pooled_backward(grad), None
+
+
+class Detector(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Conv2d(3, 8, 3)
+
+    def forward(self, images, rois):
+        found = torch.tensor([]).cuda()
+        for image in images.split(1):
+            base = self.base(image)
+            pooled = Pool.apply(base, rois)
+            found = torch.cat((found, base), 0)
+        return Pool.apply(found, rois).flatten(1)
+
+
+detector, head = Detector().cuda().eval(), nn.Linear(8, 5).cuda()
+optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
+for images in loader:
+    rois = torch.rand(4, 5).cuda()
+    {mode}
+        found = detector(images.cuda(), rois)
+    loss = head({features}).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "features", "is_moved"),
+    [
+        ("with torch.no_grad():", "found", True),
+        ("with torch.inference_mode():", "found.clone()", True),
+        ("if True:", "found", False),  # what is trained is never left out of a region by itself
+        ("with torch.no_grad():", "found + detector(images.cuda(), rois)", False),  # it stays in the way
+    ],
+)
+def test_a_pass_without_gradients_stays_in_float32_where_it_cannot_be_low(
+    mode: str, features: str, is_moved: bool
+) -> None:
+    text = FROZEN.format(mode=mode, features=features)
+    plan = migrate_text(text, Settings())
+    region = '    with torch.amp.autocast(device_type="cuda", dtype=torch.float16):\n'
+    passed = f"    {mode}\n        found = detector(images.cuda(), rois)\n"
+    if is_moved:
+        assert f"{passed}{region}        loss = head({features}).square().mean()\n" in plan.after
+        assert plan.after.count("autocast(") == 1
+        assert migrate_text(plan.after, Settings()).after == plan.after
+    else:
+        assert plan.after == text
+        assert "operands differ in precision" in plan.findings[0].message
+
+
 def test_what_a_kernel_makes_of_its_operands_for_itself_is_float32_as_they_are() -> None:
     text = KERNEL.format(bias="bias, x.new_empty(0)")
     plan = migrate_text(text, Settings())
