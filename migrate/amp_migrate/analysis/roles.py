@@ -25,6 +25,7 @@ from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.analysis.values.replicas import Replicas
 from amp_migrate.analysis.values.sparse import SparseModules
 from amp_migrate.tables import torch_names as table
+from amp_migrate.tables.apex_names import AMP
 from amp_migrate.trees.nodes import find, subscript_key, walk, written_string
 
 _MODULE_NAME = re.compile(r"(^|[._])(model|net|network|ddp_model)_?\d*$", re.IGNORECASE)
@@ -46,6 +47,7 @@ class Roles:
         self._forwards: dict[cst.FunctionDef, bool] = {}
         self._backwards: dict[cst.FunctionDef, bool] = {}
         self._modules: dict[cst.CSTNode, bool] = {}
+        self._given_to_apex: dict[File, frozenset[str]] = {}
 
     # Modules
 
@@ -72,6 +74,8 @@ class Roles:
         bindings = self.bindings(file, node)
         if self._is_something_else(file, node, bindings):
             return False
+        if path in self._prepared(file):
+            return True
         called = file.called_on(node)
         if called & table.MODULE_EVIDENCE or (depth < MAX_HOPS and self._holds_module(file, node, bindings, depth)):
             return True
@@ -80,6 +84,14 @@ class Roles:
         if path.startswith("self.") and not bindings and self._is_inherited_module(file, node, path):
             return True
         return not called & table.TEXT_METHODS and self._is_named_as_module(file, node, path, bindings)
+
+    def _prepared(self, file: File) -> frozenset[str]:
+        """The models that a file gives Apex to prepare, by their names there."""
+        if file not in self._given_to_apex:
+            calls = [call for call in file.calls if file.names.callee(call) == f"{AMP}.initialize" and call.args]
+            given = [each for call in calls for each in (elements(call.args[0].value) or [call.args[0].value])]
+            self._given_to_apex[file] = frozenset(filter(None, map(object_path, given)))
+        return self._given_to_apex[file]
 
     def _is_something_else(self, file: File, node: cst.BaseExpression, bindings: Sequence[Binding]) -> bool:
         """Whether a name is known to stand for what is no module: a function, a class, a loss, an optimizer."""

@@ -26,7 +26,12 @@ _EVALUATION_NAME = re.compile(
 
 
 def evaluation_regions(
-    file: File, roles: Roles, moved: list[TrainingStep], among: Collection[cst.FunctionDef] | None = None
+    file: File,
+    roles: Roles,
+    moved: list[TrainingStep],
+    among: Collection[cst.FunctionDef] | None = None,
+    *,
+    of_prepared: bool = False,
 ) -> Placement:
     """The regions of forwards that run without gradients, in a file whose training steps have moved.
 
@@ -34,8 +39,9 @@ def evaluation_regions(
 
     Args:
         among: the functions to look at; None for the whole file.
+        of_prepared: whether only what Apex prepared computed in low precision, and not all of the process.
     """
-    finder = RegionFinder(file, roles)
+    finder = RegionFinder(file, roles, of_prepared=of_prepared)
     regions: list[Region] = []
     islands: list[Island] = []
     within = _called_within(file, roles, finder, moved)

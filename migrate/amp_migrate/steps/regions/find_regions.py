@@ -19,6 +19,7 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.sigmoids import logits
 from amp_migrate.pragmas import CELL
 from amp_migrate.steps.model.training_step import Island, Region
+from amp_migrate.steps.regions.kept_apart import runs_module_kept_apart
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.steps.statements.effects import Effects
 from amp_migrate.steps.statements.no_grad import is_no_grad, is_switched_off
@@ -35,10 +36,15 @@ class Placement:
 
 
 class RegionFinder:
-    """Finds regions in one file."""
+    """Finds regions in one file.
 
-    def __init__(self, file: File, roles: Roles) -> None:
+    Args:
+        of_prepared: whether only what Apex prepared computed in low precision.
+    """
+
+    def __init__(self, file: File, roles: Roles, *, of_prepared: bool = False) -> None:
         self.file = file
+        self._of_prepared = of_prepared
         self.tree = file.tree
         self.roles = roles
         self.effects = Effects(file, roles.project)
@@ -73,7 +79,15 @@ class RegionFinder:
 
     def calls_module(self, statement: Statement) -> bool:
         """Whether a statement by itself runs a module without a function of the project in between."""
-        return any(self.roles.calls_module(self.file, call) for call in _calls(statement))
+        calls = (call for call in _calls(statement) if self.roles.calls_module(self.file, call))
+        return any(not self._is_kept_apart(call) for call in calls)
+
+    def runs_apart(self, statement: Statement) -> bool:
+        """Whether a statement by itself runs only modules that computed in float32 beside those which Apex prepared."""
+        return any(map(self._is_kept_apart, _calls(statement))) and not self.calls_module(statement)
+
+    def _is_kept_apart(self, call: cst.Call) -> bool:
+        return self._of_prepared and runs_module_kept_apart(self.roles, self.file, call)
 
     def may_train(self, statement: Statement) -> bool:
         """Whether a statement by itself may run a function of the project that goes backward."""

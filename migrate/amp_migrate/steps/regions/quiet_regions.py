@@ -52,7 +52,8 @@ class _Placer:
         siblings = statements(block)
         for index, statement in enumerate(siblings):
             gives = any(map(self.finder.gives, own_statements(statement)))
-            if gives or self.finder.begins_cell(statement):
+            is_apart = any(map(self.finder.runs_apart, own_statements(statement)))
+            if gives or is_apart or self.finder.begins_cell(statement):
                 self._close(span)
                 span = None
             in_cell = takewhile(lambda each: not self.finder.begins_cell(each), islice(siblings, index + 1, None))

@@ -33,9 +33,10 @@ from amp_migrate.trees import build
 from amp_migrate.trees.nodes import Statement, block_of, is_constant, statements, written_string
 from amp_migrate.trees.own_calls import named_arguments
 
+_WITH_SCALE = ", with a loss scale"
 _LEVEL_NOTES: dict[str | None, str] = {
     "O2": "O2 kept float16 weights with float32 masters; now the weights are float32 under autocast",
-    "O3": "O3 computed in float16 alone; now the weights are float32 under autocast, with a loss scale",
+    "O3": "O3 computed in float16 alone; now the weights are float32 under autocast" + _WITH_SCALE,
     None: "O2 and O3 asked for at run time now mean float32 weights under autocast",
 }
 STAYED = "a static loss_scale stayed for good: now an overflow skips its step and halves the scale"
@@ -90,6 +91,11 @@ class Initialize:
     growth: tuple[tuple[str, str], ...] = ()
     has_masters: bool = False
     is_late: bool = False
+
+
+def casts_prepared_alone(initializes: Sequence[Initialize]) -> bool:
+    """Whether only what is prepared computes in float16, by its weights: O2 and O3 patch no functions of PyTorch."""
+    return bool(initializes) and all(each.has_masters for each in initializes)
 
 
 def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> Initialize | Refusal:
@@ -241,7 +247,8 @@ def _notes(
     """What native AMP does differently from this call, in a sentence each; `scale` is the one that it asks for."""
     said = {level} if level is not None else _levels_of(file, arguments.get("opt_level"))
     if said & _LEVEL_NOTES.keys():
-        yield _LEVEL_NOTES[level if len(said) == 1 else None]
+        note = _LEVEL_NOTES[level if len(said) == 1 else None]
+        yield note if _has_optimizers(arguments) else note.removesuffix(_WITH_SCALE)
     if not _is_none(arguments.get("keep_batchnorm_fp32")):
         yield "keep_batchnorm_fp32 is gone: under autocast batch norm keeps float32 weights and statistics"
     yield from notes_on_scale(scale)
@@ -251,6 +258,11 @@ def _notes(
             yield f"{name} is gone: what it is cannot be seen here, and GradScaler knows no limits"
     if "num_losses" in arguments:
         yield "num_losses is gone: one scaler serves all losses, and an overflow in one lowers the scale of all"
+
+
+def _has_optimizers(arguments: Mapping[str, cst.BaseExpression]) -> bool:
+    given = arguments.get("optimizers")
+    return not _is_none(given) and not (isinstance(given, (cst.List, cst.Tuple)) and not given.elements)
 
 
 def read_initializes(

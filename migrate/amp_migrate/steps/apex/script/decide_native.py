@@ -16,7 +16,7 @@ from amp_migrate.plan.code import Code, plain
 from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.apex.initialize.in_helper import is_chosen, seen_below, seen_from
-from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.initialize.initialize_calls import Initialize, casts_prepared_alone
 from amp_migrate.steps.apex.initialize.own_parameter import asked_of_parameter
 from amp_migrate.steps.apex.initialize.reached import ways_to
 from amp_migrate.steps.apex.initialize.switch import VARIABLE, is_off, is_short, is_visible, switch_code
@@ -40,7 +40,7 @@ from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.apex.uses.loss_scale import scale_reads
 from amp_migrate.steps.apex.uses.norm_limits import NormLimit, limit_of, not_clipped
 from amp_migrate.steps.model.route import Creation, Route, Ways
-from amp_migrate.steps.model.training_step import Region
+from amp_migrate.steps.model.training_step import Region, TrainingStep
 from amp_migrate.steps.read.split import key_of
 from amp_migrate.steps.regions.evaluation import evaluation_regions
 from amp_migrate.steps.regions.find_regions import Placement
@@ -191,9 +191,7 @@ class NativeDecider:
 
     def _file(self, file: File, steps: Sequence[NativeStep], left: list[FileInFloat32]) -> NativeFile:
         mine = [each for each in steps if each.step.file is file]
-        placed = (
-            Placement((), ()) if self._is_off else evaluation_regions(file, self._roles, [each.step for each in mine])
-        )
+        placed = Placement((), ()) if self._is_off else self._regions(file, [each.step for each in mine])
         evaluated = tuple(self._evaluated(file, placed.regions, left))
         reads = dict(scale_reads(file))
         folds = [fold for each in steps for fold in each.folds]
@@ -217,9 +215,15 @@ class NativeDecider:
             wrapper=self._wrapper(file) if any(i.what == "FP16_Optimizer" for i in self._initializes) else None,
         )
 
+    def _regions(
+        self, file: File, steps: list[TrainingStep], among: Collection[cst.FunctionDef] | None = None
+    ) -> Placement:
+        of_prepared = casts_prepared_alone(self._initializes)
+        return evaluation_regions(file, self._roles, steps, among, of_prepared=of_prepared)
+
     def _evaluating(self, file: File, functions: Collection[cst.FunctionDef], left: list[FileInFloat32]) -> NativeFile:
         """What becomes of a file that has nothing of Apex, and evaluates for the script."""
-        placed = evaluation_regions(file, self._roles, [], functions)
+        placed = self._regions(file, [], functions)
         return NativeFile(file, tuple(self._evaluated(file, placed.regions, left)), tuple(placed.islands))
 
     def _tests(self, file: File, folds: Iterable[FoldedBranch]) -> Iterator[tuple[AmpTest, str | Refusal | None]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import partial
 from typing import cast
 
 import libcst as cst
@@ -15,7 +16,7 @@ from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.initialize.init_calls import read_inits
-from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.initialize.initialize_calls import Initialize, casts_prepared_alone
 from amp_migrate.steps.apex.script.script_group import ApexScript, uses_apex_amp
 from amp_migrate.steps.apex.uses.amp_tests import amp_tests
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name, keepings, wrapper_calls
@@ -54,8 +55,9 @@ def without_initialize(script: ApexScript) -> Iterable[Refusal]:
 
 def without_forwards(script: ApexScript, roles: Roles) -> Iterable[Refusal]:
     """Models that Apex prepares for inference, and no forward that a region could stand around."""
-    elsewhere = (evaluation_regions(file, roles, [], functions) for file, functions in script.evaluated.items())
-    if not any(each.regions for each in (*(evaluation_regions(file, roles, []) for file in script.files), *elsewhere)):
+    regions = partial(evaluation_regions, roles=roles, moved=[], of_prepared=casts_prepared_alone(script.initializes))
+    elsewhere = (regions(file, among=functions) for file, functions in script.evaluated.items())
+    if not any(each.regions for each in (*map(regions, script.files), *elsewhere)):
         for each in (one for one in script.initializes if one.what != "amp.init"):  # which tells of them itself
             reason = "no forward of what it prepares is among the files that were given, or it has native AMP beside"
             hint = "give the files with the forward, too"
