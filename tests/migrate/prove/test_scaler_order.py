@@ -62,6 +62,23 @@ def test_an_order_that_does_not_work_is_refused(wrong: Check, old: str, new: str
     assert any(each in message for each in what.split("|")), message
 
 
+GOES_ON = "    depth = model(x)\n    loss.backward()\n    depth.backward(x.grad)\n"
+
+
+@pytest.mark.parametrize("gradient", ["x.grad", "gradient=x.grad"])
+def test_what_goes_on_from_a_gradient_behind_a_scaled_loss_passes(wrong: Check, gradient: str) -> None:
+    goes_on = GOES_ON.replace("x.grad", gradient)
+    before = BEFORE.replace("    loss.backward()\n", goes_on)
+    after = AFTER.replace("    scaler.scale(loss).backward()\n", goes_on.replace("loss.b", "scaler.scale(loss).b"))
+    assert wrong(before, after) == ""
+
+
+def test_what_goes_on_behind_no_scaled_loss_is_refused(wrong: Check) -> None:
+    before = BEFORE.replace("    loss.backward()\n", GOES_ON)
+    message = wrong(before, AFTER.replace("    scaler.scale(loss).backward()\n", GOES_ON))
+    assert "unscaled" in message or "before" in message
+
+
 def test_a_context_that_does_nothing_is_no_region(wrong: Check) -> None:
     def inside(text: str) -> str:
         top, loop, body = text.partition("for x in batches:\n")
