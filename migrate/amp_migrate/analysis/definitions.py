@@ -7,6 +7,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import BindingKind, module_and_name
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.library import Library
+from amp_migrate.analysis.names.reaching import left_over, reaching
 
 
 class Definitions:
@@ -18,14 +19,23 @@ class Definitions:
     def of(self, file: File, name: cst.CSTNode) -> tuple[File, cst.CSTNode] | None:
         """The function or class that a name stands for, in whichever file it is defined; None if that is in doubt."""
         if isinstance(name, cst.Name):
-            scope = file.scopes.of(name)
-            bindings = scope.lookup(name.value)
+            bindings = reaching(file.names, name)
             if len(bindings) == 1 and bindings[0].kind in (BindingKind.FUNCTION, BindingKind.CLASS):
                 return file, bindings[0].node
             if not bindings:
                 return self._from_star(file, name.value)
+            if len(bindings) == 1 and len(file.scopes.of(name).lookup(name.value)) > 1 and bindings[0].imported:
+                return self._imported(file, bindings[0].imported)  # another thing is called so elsewhere in the file
         full = file.names.full(name)
         return self._imported(file, full) if full else None
+
+    def may_be(self, file: File, name: cst.CSTNode, node: cst.CSTNode) -> bool:
+        """Whether one of several things that a name may stand for is a function or class."""
+        bindings = reaching(file.names, name) if isinstance(name, cst.Name) else ()
+        if len(bindings) < 2:
+            return False
+        found = (self._imported(file, each.imported) if each.imported else (file, each.node) for each in bindings)
+        return any(each is not None and each[1] is node for each in found)
 
     def module_of(self, file: File, full: str) -> File | None:
         """The project's file that an imported name is taken from."""
@@ -39,7 +49,7 @@ class Definitions:
     def _defined_in(self, file: File, name: str, seen: set[str]) -> tuple[File, cst.CSTNode] | None:
         if file.name in seen:
             return None
-        bindings = file.scopes.module.bindings.get(name, [])
+        bindings = left_over(file.names, name)
         if len(bindings) == 1 and bindings[0].kind in (BindingKind.FUNCTION, BindingKind.CLASS):
             return file, bindings[0].node
         if len(bindings) == 1 and bindings[0].kind is BindingKind.IMPORT:

@@ -177,8 +177,14 @@ class Project:
         return self._references[function.node]
 
     def possible_calls(self, function: FunctionRef) -> Iterator[CallSite]:
-        """The calls that may be of a method, though another class has one of that name and the object's is unknown."""
-        if function.owner is None or function.name == "__init__" or len(self._first_methods(function.name)) < 2:
+        """The calls that may be of a method, though another class has one of that name and the object's is unknown.
+
+        Those of a function are by a name that may be something else by then: imported, and defined behind it.
+        """
+        if function.owner is None:
+            yield from self._calls_by_shared_name(function)
+            return
+        if function.name == "__init__" or len(self._first_methods(function.name)) < 2:
             return
         for file in self.library.using_own(function.name, is_method=True):
             for node in file.uses.get(function.name, ()):
@@ -192,6 +198,14 @@ class Project:
                     and fits(function.node, call, bound=function.is_bound)
                 ):
                     yield CallSite(file, call)
+
+    def _calls_by_shared_name(self, function: FunctionRef) -> Iterator[CallSite]:
+        for file, node in self._uses(function.name):
+            call = file.tree.parents[node]
+            if not isinstance(call, cst.Call) or call.func is not node or not fits(function.node, call, bound=False):
+                continue
+            if self._definitions.may_be(file, node, function.node):
+                yield CallSite(file, call)
 
     def overriding(self, function: FunctionRef) -> tuple[FunctionRef, ...]:
         """The other methods that a call of one may run, by the class of its object: what overrides it, or it overrides.

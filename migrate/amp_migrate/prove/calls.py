@@ -140,8 +140,16 @@ def _wrong_for_torch(call: ast.Call, scope: Scope, versions: Iterable[Version], 
 def _binds_to_any(call: ast.Call, scope: Scope, program: Program) -> bool:
     """Whether a call fits one of the functions of the project that it may run; yes where none is known."""
     found = list(program.values.called(call, scope))
-    sure = [each for each in found if each[2]]
-    return all(takes(function, call, skipped) for function, skipped, _ in sure)
+    fitting = [takes(function, call, skipped) for function, skipped, is_sure in found if is_sure]
+    return all(fitting) or (_is_two_things(call.func, scope) and any(fitting))
+
+
+def _is_two_things(node: ast.expr, scope: Scope) -> bool:
+    """Whether a scope imports and defines what a name stands for: which of them depends on the time."""
+    found = scope.find(node.id) if isinstance(node, ast.Name) else None
+    return (
+        found is not None and isinstance(node, ast.Name) and node.id in found.imports and node.id in found.definitions
+    )
 
 
 def _bound_to(call: ast.Call, scope: Scope, before: Program, after: Program) -> bool:

@@ -41,12 +41,25 @@ def reaching(names: VersionTests, node: cst.Name) -> list[Binding]:
     if len(bindings) < 2 or home is None or any(names.scopes.of(each.node) is not home for each in bindings):
         return bindings
     order, here = names.tree.order, names.tree.order[node]
-    alive = sorted((each for each in bindings if not names.is_never_run(each.node)), key=lambda each: order[each.node])
-    around = frozenset(names.tree.ancestors(node))
-    before = [each for each in alive if order[each.node] < here and _is_always_given(names, each, around)]
-    alive = alive[alive.index(before[-1]) :] if before else alive
+    alive = _last(names, bindings, frozenset(names.tree.ancestors(node)), here)
     is_once = names.scopes.of(node) is home and names.tree.loop(node) is None
     return [each for each in alive if order[each.node] < here] if is_once else alive
+
+
+def left_over(names: VersionTests, name: str) -> list[Binding]:
+    """The bindings that a name of a module may have its value from once that has been executed."""
+    bindings = names.scopes.module.bindings.get(name, [])
+    if len(bindings) < 2 or any(names.scopes.of(each.node) is not names.scopes.module for each in bindings):
+        return bindings
+    return _last(names, bindings, frozenset({names.tree.module}), len(names.tree.order))
+
+
+def _last(names: VersionTests, bindings: list[Binding], around: frozenset[cst.CSTNode], here: int) -> list[Binding]:
+    """The last of some bindings that is always given before a place, and those behind that; all if none is."""
+    order = names.tree.order
+    alive = sorted((each for each in bindings if not names.is_never_run(each.node)), key=lambda each: order[each.node])
+    before = [each for each in alive if order[each.node] < here and _is_always_given(names, each, around)]
+    return alive[alive.index(before[-1]) :] if before else alive
 
 
 def flag_of_version(names: VersionTests, node: cst.Name) -> bool | None:

@@ -138,6 +138,7 @@ class Scopes:
         if isinstance(node, (*DEFINITIONS, ast.ClassDef)):
             scope.names.add(node.name)
             scope.definitions.setdefault(node.name, []).append(node)
+            self._forget(node.name, node, scope)
             inner = self._open(node, scope)
             if isinstance(node, DEFINITIONS):
                 self.functions.append((node, scope))
@@ -204,9 +205,13 @@ class Scopes:
             else:
                 name, full = alias.asname or alias.name, member(full_module(node), alias.name)
             scope.names.add(name)
-            if name in scope.imports and node in self._tree.body and not self._is_said(name, node.lineno):
-                scope.imports[name].clear()  # nothing has ever seen what it was before
+            self._forget(name, node, scope)
             scope.imports.setdefault(name, set()).add(full)
+
+    def _forget(self, name: str, node: ast.stmt, scope: Scope) -> None:
+        """Forget what was imported by a name that the module gives to something else now, where nobody has seen it."""
+        if name in scope.imports and node in self._tree.body and not self._is_said(name, node.lineno):
+            del scope.imports[name]
 
     def _is_said(self, name: str, line: int) -> bool:
         """Whether anything above a line says a name."""

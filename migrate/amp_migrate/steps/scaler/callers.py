@@ -36,7 +36,12 @@ def every_call(
     doubtful = None if optimizer is None else _possible_call(project, function, optimizer)
     if doubtful is not None:
         code = doubtful.file.tree.quote(doubtful.call.func)
-        return f"{code}() may call {function.name}(), on an object whose class cannot be seen"
+        why = (
+            "as another thing is called so, too"
+            if function.owner is None
+            else "on an object whose class cannot be seen"
+        )
+        return f"{code}() may call {function.name}(), {why}"
     return sites or uncalled(function)
 
 
@@ -134,7 +139,7 @@ def _is_called_unseen(project: Project, function: FunctionRef) -> bool:
 
 
 def _possible_call(project: Project, function: FunctionRef, optimizer: str) -> CallSite | None:
-    """A call that may be of a method: it is on an object of unknown class, and passes an optimizer where one goes."""
+    """A call that may be of a function, as nobody can tell, and passes an optimizer where one goes."""
     for site in project.possible_calls(function):
         given = passed(function.node, site.call, optimizer, bound=function.is_bound)
         if given is not None and given.argument is not None and is_optimizer(site.file, given.argument.value):
