@@ -22,6 +22,7 @@ from amp_migrate.steps.apex.script.doubts import (
     without_steps,
     wrapper_asked_elsewhere,
 )
+from amp_migrate.steps.apex.script.idle_optimizers import is_idle_optimizer
 from amp_migrate.steps.apex.script.prepared_steps import plain_steps_of
 from amp_migrate.steps.apex.script.script_group import ApexScript, asks_apex, uses_apex_amp
 from amp_migrate.steps.apex.step.apex_steps import ApexStep, read_steps
@@ -92,6 +93,12 @@ class ScriptReader:
         }
         by_others = tuple(evaluated_by_others(self._roles, files, evaluated))
         script = ApexScript(files, tuple(initializes), steps, splits, (), evaluated, by_others)
+        if not script.all_steps and not any(without_forwards(script, self._roles)):
+            of_models = (
+                replace(each, optimizers=None) if is_idle_optimizer(self._project, each) else each
+                for each in initializes
+            )
+            script = replace(script, initializes=tuple(of_models))
         if not refusals:
             refusals = self._missing(script, alone)
         return replace(script, refusals=tuple(refusals))
