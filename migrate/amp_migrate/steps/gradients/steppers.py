@@ -55,8 +55,8 @@ class Steppers:
         return found
 
     def sites(self, function: FunctionRef) -> list[CallSite] | None:
-        """The calls of a `step()`, by what they run, or of a wrapper's by its name; None for another function."""
-        if function.name != "step":
+        """The calls of a method `step()`, by what they run, or of a wrapper's by its name; None for any other."""
+        if function.name != "step" or function.owner is None:
             return None
         together = None if self._values is None else self._values.together(function)
         if together is not None and set(together) == {function}:

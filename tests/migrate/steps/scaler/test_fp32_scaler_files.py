@@ -41,6 +41,36 @@ def test_scaler_travels_between_files(rewrites_files: Check) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["step", "take"])
+def test_function_that_steps_gets_the_scaler_whatever_its_name(name: str, rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "utils.py": f"""
+                - def {name}(optimizer):
+                -     optimizer.step()
+                + def {name}(optimizer, scaler):
+                +     scaler.step(optimizer)
+            """,
+            "main.py": f"""
+                  import torch
+                  from utils import {name}
+
+                  model = torch.nn.Linear(2, 2).cuda()
+                ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                  for x, y in loader:
+                      optimizer.zero_grad()
+                -     torch.nn.functional.mse_loss(model(x), y).backward()
+                +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                +         loss = torch.nn.functional.mse_loss(model(x), y)
+                +     scaler.scale(loss).backward()
+                -     {name}(optimizer)
+                +     {name}(optimizer, scaler)
+                +     scaler.update()
+            """,
+        },
+    )
+
+
 UNCALLED = {
     "engine.py": """
           import torch
