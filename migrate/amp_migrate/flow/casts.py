@@ -269,7 +269,8 @@ class Casts:
     def _computed_before(self, node: ast.expr, loss: ast.AST) -> Iterator[ast.Call]:
         """The calls beside a loss that do more than compute, and run once whenever it does."""
         if isinstance(node, ast.Call) and not self._only_computes(node, is_refused=node is loss):
-            yield node
+            if tensor_of(self._value(node)) is not None:
+                yield node
         elif not isinstance(node, (*_RUNS_CODE, ast.IfExp, ast.BoolOp)):
             for child in ast.iter_child_nodes(node):
                 if isinstance(child, (ast.expr, ast.keyword)):

@@ -53,7 +53,7 @@ loader = [(torch.randn(8, 4), torch.rand(8, 1))]
 Trainer(Actor(net), torch.optim.AdamW(net.parameters()), loader).train()
 """
 ISLAND = "nn.functional.binary_cross_entropy(p, y.cuda())"
-NO_ISLAND = "nn.functional.binary_cross_entropy(self.net(x.cuda()).sigmoid(), y.cuda())"
+NO_ISLAND = "sum(nn.functional.binary_cross_entropy(self.net(each.cuda()).sigmoid(), y.cuda()) for each in (x,))"
 
 
 def migrated(folder: Path, loss: str, main: str = MAIN, trainer: str = TRAINER) -> Outcome:
