@@ -97,6 +97,7 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
     named: list[Edit] = []
     begun = {each.node for each in plan.planned if isinstance(each.change, Wrap)}
     already = {each.node for each in plan.planned if isinstance(each.change, Cast)}
+    off = _off(plan.planned, editor)
     for island, why in sorted(wanted.islands.items()):
         value = nodes.value(island.value)
         own = None if value is None else pairs.of(value)
@@ -104,6 +105,8 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
         casts = [_cast(each, editor, nodes, pairs) for each in island.casts]
         if own is not None and None not in (*before, *casts):
             statement = file.tree.statement(own)
+            if statement in off:
+                continue
             made = [each for each in casts if each is not None]
             lines = [*_named_before(statement, before, already.union(each.node for each in made), editor)]
             wrap = editor.wrap(statement, statement, editor.no_autocast(statement))
@@ -147,6 +150,16 @@ def _named_before(
         name = result_name(editor.file, statement, call, index)
         yield editor.before(statement, code("{} = {}", name, Hole(call, bare=True, moved=True)))
         yield editor.edit(call, Cast(code("{}.float()" if call in low else "{}", name)))
+
+
+def _off(planned: Iterable[Edit], editor: Editor) -> set[cst.CSTNode]:
+    """The statements that stand in a region without autocast already."""
+    return {
+        statement
+        for each in planned
+        if isinstance(each.change, Wrap) and each.change.context == editor.no_autocast(each.node)
+        for statement in each.changed
+    }
 
 
 def _begun_behind(planned: Iterable[Edit], apart: Collection[Statement]) -> tuple[list[Edit], set[Statement]]:
