@@ -312,7 +312,7 @@ def _harms(
             regions = (
                 frozenset({fault.site} if fault.what == IDLE else ()) if fault.event is None else _regions(fault.event)
             )
-            quiet = questions.without_gradients(regions) if is_sure else ()
+            quiet = questions.without_gradients(regions) if is_sure or fault.what == GIVEN_SMALL else ()
             harm = Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told, island, regions, quiet)
             if not (analysis.is_complete or fault.what == WRONG_BY_ITSELF[Act.REFUSED] or _is_own(analysis, fault)):
                 harm = replace(harm, is_sure=False, is_told=False) if harm.casts else None

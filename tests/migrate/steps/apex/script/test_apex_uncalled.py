@@ -74,12 +74,14 @@ def train(model, optimizer, loader):
         with amp.scale_loss(model(x).mean(), optimizer) as scaled:
             scaled.backward()
         optimizer.step()
+        optimizer.zero_grad()
 
 def train_more(model, optimizer, loader):
     for x in loader:
         with amp.scale_loss(model(x).mean(), optimizer) as scaled:
             scaled.backward()
         optimizer.step()
+        optimizer.zero_grad()
 
 class Trainer:
     def train_again(self, model, optimizer, loader):
