@@ -203,9 +203,8 @@ class Traveller:
             return Route(known.target)
         if not create:
             return lost(file, at, "no scaler belongs to this optimizer")
-        wanted = [f"self.{each}" for each in SCALER_NAMES]
-        free = where.scopes.free(wanted)
-        if free is None or free != file.scopes.free(wanted):
+        free = self._free_attribute(where, owner, file)
+        if free is None:
             return lost(file, at, f"the names {', '.join(SCALER_NAMES)} are all taken")
         prepared = next((self.homes[each] for each in find(owner.body, cst.FunctionDef) if each in self.homes), None)
         if prepared is not None:
@@ -224,7 +223,7 @@ class Traveller:
         """The way of a scaler to an object that keeps an optimizer which it is given, and does not step it."""
         name, inner = dotted(container(optimizer)), file.tree.owner_class(optimizer)
         found = None if inner is None or name is None else self._assigning_class(file, inner, [name])
-        free = file.scopes.free([f"self.{each}" for each in SCALER_NAMES])
+        free = None if found is None else self._free_attribute(*found, file)
         if found is None or name is None or free is None:
             return lost(file, optimizer, f"`{file.tree.quote(optimizer)}` is not given to its object")
         return self._given_with(*found, [name], free)
@@ -248,6 +247,22 @@ class Traveller:
         homes = [cst.ensure_type(each.node, cst.Assign) for found in given.values() for each in found]
         kept = Creation(file, self._home(file, [[each] for each in homes]), free, given=route.scaler)
         return replace(route, scaler=free, creations=(*route.creations, kept))
+
+    def _free_attribute(self, where: File, owner: cst.ClassDef, file: File) -> str | None:
+        """A name for the scaler of a class' objects, with which no class of theirs keeps something else.
+
+        Args:
+            file: where it is used, too.
+        """
+        derived = {owner: where}
+        todo = [(where, owner)]
+        while todo:
+            new = [each for each in self.project.derived(*todo.pop()) if each[1] not in derived]
+            derived.update((node, found) for found, node in new)
+            todo += new
+        files = {file, *derived.values(), *(each for each, _ in self.project.lineage(where, owner))}
+        names = (f"self.{each}" for each in SCALER_NAMES)
+        return next((name for name in names if all(each.scopes.free([name]) for each in files)), None)
 
     def scaler_of(self, file: File, owner: cst.ClassDef) -> str | None:
         """The scaler that objects of a class have, where they have one: their own, or that of a base class."""

@@ -477,3 +477,38 @@ def test_every_file_that_changes_is_told(tmp_path: Path) -> None:
         ("base.py", 7, Kind.NOTE, "the GradScaler's state is kept in checkpoints"),
         ("train.py", 6, Kind.MIGRATED, "training step moved to float16 autocast with self.scaler"),
     ]
+
+
+TASK = """
+import torch
+{head}
+
+class Task({base}):
+    def make(self):
+        self.model = torch.nn.Linear(2, 2).cuda()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def train(self, x):
+        loss = self.model(x).mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+"""
+OTHER = """
+{head}
+
+class Other({base}):
+    def prepare(self):
+        {says}
+"""
+
+
+@pytest.mark.parametrize(("says", "name"), [("self.scaler = print", "self.grad_scaler"), ("pass", "self.scaler")])
+@pytest.mark.parametrize("is_base", [True, False], ids=["base", "derived"])
+def test_scaler_takes_no_name_of_a_class_in_another_file(tmp_path: Path, is_base: bool, says: str, name: str) -> None:
+    task = TASK.format(head="from other import Other" if is_base else "", base="Other" if is_base else "")
+    other = OTHER.format(head="" if is_base else "from task import Task", base="" if is_base else "Task", says=says)
+    (tmp_path / "task.py").write_text(task)
+    (tmp_path / "other.py").write_text(other)
+    (changed,) = migrate_paths([tmp_path], Settings()).changed
+    assert f'{name} = torch.amp.GradScaler("cuda")' in changed.after
