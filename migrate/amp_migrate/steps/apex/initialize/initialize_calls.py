@@ -14,6 +14,7 @@ from amp_migrate.plan.code import Code
 from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Apex
 from amp_migrate.steps.apex.initialize.branches import (
+    Branch,
     before,
     branch_of,
     branches_of,
@@ -274,6 +275,7 @@ def read_initializes(
         wrapped: what wrappers of optimizers say, which is the same in other words.
     """
     found = [*(read_initialize(file, call, apex_o2) for call in amp_calls(file, "initialize")), *wrapped]
+    found = list(_whichever_branch(file, found))
     chains: dict[cst.If, list[Initialize]] = {}
     for each in found:
         branch = None if isinstance(each, Refusal) else branch_of(file, each.statement)
@@ -286,6 +288,41 @@ def read_initializes(
             yield from forms
         else:
             yield from _joined(file, chain, forms)
+
+
+def _whichever_branch(file: File, found: Sequence[Initialize | Refusal]) -> Iterator[Initialize | Refusal]:
+    """The initializations, without the tests of an `if` that initializes alike in each of its branches."""
+    homes: dict[cst.CSTNode, list[Initialize]] = {}
+    for each in found:
+        if isinstance(each, Initialize):
+            homes.setdefault(each.home, []).append(each)
+    for each in found:
+        forms = [] if isinstance(each, Refusal) else homes[each.home]
+        own = None if len(forms) < 2 else _alike_in_branches(file, forms)
+        yield each if own is None or isinstance(each, Refusal) else replace(each, switch=own, replaces_home=False)
+
+
+def _alike_in_branches(file: File, forms: Sequence[Initialize]) -> tuple[str, ...] | None:
+    """What some initializations ask in the branches of the `if` around them; None where they do not all do the same."""
+    chain, first = forms[0].home, forms[0]
+    are_alike = len({(each.init_scale, each.limits, each.growth) for each in forms}) == 1
+    if not (isinstance(chain, cst.If) and are_alike and all(each.statement in file.tree.parents for each in forms)):
+        return None
+    tests: list[cst.BaseExpression] = []
+    asked: set[tuple[str, ...]] = set()
+    left = list(forms)
+    for test, block in branches_of(chain):
+        condition = Branch(chain, block, tuple(tests), test).condition(file)
+        tests += [] if test is None else [test]
+        # What stands in a branch itself is joined with the others.
+        inside = [each for each in left if block in file.tree.ancestors(file.tree.block(each.statement))]
+        if len(inside) != 1 or inside[0].setting is not None or inside[0].switch[: len(condition)] != condition:
+            return None
+        left.remove(inside[0])
+        asked.add(inside[0].switch[len(condition) :])
+    is_every = branches_of(chain)[-1][0] is None and not left and len(asked) == 1
+    own = next(iter(asked)) if is_every else ()
+    return own if own and is_said_before(file, chain, (*own, first.init_scale or "None")) else None
 
 
 def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Iterator[Initialize | Refusal]:

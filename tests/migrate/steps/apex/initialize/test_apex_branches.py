@@ -104,6 +104,19 @@ def script(*lines: str) -> str:
             ("if args.fp16:", '    level = "O1"', "    INIT(opt_level=level)", "else:", "    level = None"),
             "enabled=bool(args.fp16)",
         ),
+        (
+            (
+                "if args.many:",
+                "    if args.fp16:",
+                "        INIT(opt_level=args.level)",
+                "    model = nn.DataParallel(model)",
+                "else:",
+                "    if args.fp16:",
+                "        INIT(opt_level=args.level)",
+                "    print()",
+            ),
+            'enabled=bool(args.fp16) and args.level != "O0"',
+        ),
     ],
     ids=[
         "else",
@@ -123,6 +136,7 @@ def script(*lines: str) -> str:
         "made",
         "either",
         "twice",
+        "alike",
     ],
 )
 def test_conditions_become_the_switch_of_the_scaler(lines: tuple[str, ...], scaler: str, migrate: Check) -> None:
@@ -132,6 +146,25 @@ def test_conditions_become_the_switch_of_the_scaler(lines: tuple[str, ...], scal
     expected = (f"scaler = torch.amp.GradScaler({arguments})", f"amp_enabled = {scaler.removeprefix('enabled=')}")
     assert made.strip() in expected
     assert "apex" not in after
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("if args.many:", "    if args.fp16:", "        INIT()", "else:", "    if args.amp:", "        INIT()"),
+        (
+            "if args.many:",
+            "    if args.fp16:",
+            "        INIT()",
+            "elif args.two:",
+            "    if args.fp16:",
+            "        INIT()",
+        ),
+    ],
+    ids=["tests", "no-else"],
+)
+def test_branches_that_ask_otherwise_stay_on_the_shim(lines: tuple[str, ...], migrate: Check) -> None:
+    assert "amp_shim" in migrate(script(*lines)).after
 
 
 def test_a_scaler_is_made_before_the_branches(rewrites: Check) -> None:
