@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice, tee
 
@@ -215,12 +215,7 @@ class Project:
         if function.owner is None or function.name.startswith("__"):
             return ()
         above = self.lineage(function.file, function.owner)
-        found = [(file, each) for file, each in above if _has_or_calls(each, function.name)]
-        seen = {each for _, each in found}
-        for file, owner in found:  # grows while it is gone through
-            new = [each for each in self.derived(file, owner) if each[1] not in seen]
-            found += new
-            seen.update(each for _, each in new)
+        found = self.with_derived((file, each) for file, each in above if _has_or_calls(each, function.name))
         methods = ((file, owner, method_of(owner, function.name)) for file, owner in found)
         return tuple(
             FunctionRef(file, method, owner) for file, owner, method in methods if method not in (None, function.node)
@@ -236,6 +231,16 @@ class Project:
             around = file.tree.parents[file.tree.parents[node]]
             if isinstance(around, cst.ClassDef) and self.definition(file, node) == (where, owner):
                 yield file, around
+
+    def with_derived(self, classes: Iterable[Class]) -> list[Class]:
+        """Some classes, and all that derive from them, however far."""
+        found = list(classes)
+        seen = {each for _, each in found}
+        for file, owner in found:  # grows while it is gone through
+            new = [each for each in self.derived(file, owner) if each[1] not in seen]
+            found += new
+            seen.update(each for _, each in new)
+        return found
 
     def module_of(self, file: File, full: str) -> File | None:
         """The project's file that an imported name is taken from."""

@@ -254,13 +254,8 @@ class Traveller:
         Args:
             file: where it is used, too.
         """
-        derived = {owner: where}
-        todo = [(where, owner)]
-        while todo:
-            new = [each for each in self.project.derived(*todo.pop()) if each[1] not in derived]
-            derived.update((node, found) for found, node in new)
-            todo += new
-        files = {file, *derived.values(), *(each for each, _ in self.project.lineage(where, owner))}
+        family = (*self.project.lineage(where, owner), *self.project.with_derived([(where, owner)]))
+        files = {file, *(each for each, _ in family)}
         names = (f"self.{each}" for each in SCALER_NAMES)
         return next((name for name in names if all(each.scopes.free([name]) for each in files)), None)
 
