@@ -296,33 +296,32 @@ def _whichever_branch(file: File, found: Sequence[Initialize | Refusal]) -> Iter
     for each in found:
         if isinstance(each, Initialize):
             homes.setdefault(each.home, []).append(each)
+    asked: dict[cst.CSTNode, tuple[str, ...]] = {
+        home: _alike_in_branches(file, home, forms) for home, forms in homes.items() if isinstance(home, cst.If)
+    }
     for each in found:
-        forms = [] if isinstance(each, Refusal) else homes[each.home]
-        own = None if len(forms) < 2 else _alike_in_branches(file, forms)
-        yield each if own is None or isinstance(each, Refusal) else replace(each, switch=own, replaces_home=False)
+        own = () if isinstance(each, Refusal) else asked.get(each.home, ())
+        yield replace(each, switch=own, replaces_home=False) if own and isinstance(each, Initialize) else each
 
 
-def _alike_in_branches(file: File, forms: Sequence[Initialize]) -> tuple[str, ...] | None:
-    """What some initializations ask in the branches of the `if` around them; None where they do not all do the same."""
-    chain, first = forms[0].home, forms[0]
+def _alike_in_branches(file: File, chain: cst.If, forms: Sequence[Initialize]) -> tuple[str, ...]:
+    """What the initializations in an `if` ask in its branches; nothing where they do not all do the same."""
+    branches = branches_of(chain)
     are_alike = len({(each.init_scale, each.limits, each.growth) for each in forms}) == 1
-    if not (isinstance(chain, cst.If) and are_alike and all(each.statement in file.tree.parents for each in forms)):
-        return None
-    tests: list[cst.BaseExpression] = []
+    is_every = branches[-1][0] is None and len(forms) == len(branches)
+    if not (is_every and are_alike and all(each.statement in file.tree.parents for each in forms)):
+        return ()
     asked: set[tuple[str, ...]] = set()
-    left = list(forms)
-    for test, block in branches_of(chain):
-        condition = Branch(chain, block, tuple(tests), test).condition(file)
-        tests += [] if test is None else [test]
+    for index, (test, block) in enumerate(branches):
+        failed = tuple(each for each, _ in branches[:index] if each is not None)
+        condition = Branch(chain, block, failed, test).condition(file)
         # What stands in a branch itself is joined with the others.
-        inside = [each for each in left if block in file.tree.ancestors(file.tree.block(each.statement))]
+        inside = [each for each in forms if block in file.tree.ancestors(file.tree.block(each.statement))]
         if len(inside) != 1 or inside[0].setting is not None or inside[0].switch[: len(condition)] != condition:
-            return None
-        left.remove(inside[0])
+            return ()
         asked.add(inside[0].switch[len(condition) :])
-    is_every = branches_of(chain)[-1][0] is None and not left and len(asked) == 1
-    own = next(iter(asked)) if is_every else ()
-    return own if own and is_said_before(file, chain, (*own, first.init_scale or "None")) else None
+    own = asked.pop()
+    return own if not asked and is_said_before(file, chain, (*own, forms[0].init_scale or "None")) else ()
 
 
 def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Iterator[Initialize | Refusal]:
