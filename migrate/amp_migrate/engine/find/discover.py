@@ -94,9 +94,10 @@ class _Search:
         copies = apex_copies(self.files.keys(), self.roots)
         for setup in copies.values():
             self.problems.append(a_copy_of_apex(display_name(self.files[setup].path)))
-        for real, found in self.files.items() if copies else ():
-            is_inside = any(real.startswith(home + os.sep) for home in copies)
-            self.files[real] = replace(found, is_apex=is_inside and not found.named)
+        homes = tuple(home + os.sep for home in copies)
+        for real, found in self.files.items():
+            if real.startswith(homes) and not found.named:
+                self.files[real] = replace(found, is_apex=True)
 
     def walk(self, path: Path, real: str) -> Iterator[FoundFile]:
         """The files below a folder; what cannot be read is noted."""
