@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from amp_shim import amp
 
-from gpu_suite.arms import ARMS, VARIANTS, Arm, Main, main_of, sources
+from gpu_suite.arms import ARMS, COMPARED, VARIANTS, Arm, Main, main_of, sources
 from gpu_suite.sizes import Sizes, Workload
 
 
@@ -31,10 +31,11 @@ def run(sizes: Sizes, save: Callable[[Any], None]) -> None:
 
 
 def trainings(sizes: Sizes) -> Iterator[tuple[Workload, Arm, int]]:
-    """What is trained, in this order; the variants once each, behind the first seed."""
+    """What is trained, in this order: everything with the first seed, then what a migrated script is held to."""
     for seed in range(sizes.seeds):
+        arms = COMPARED if seed else ARMS
         for workload in sizes.workloads:
-            for arm in ARMS if seed % 2 == 0 else reversed(ARMS):
+            for arm in arms if seed % 2 == 0 else reversed(arms):
                 yield workload, arm, seed
         for workload in sizes.workloads if sizes.variants and seed == 0 else ():
             for arm in VARIANTS:
