@@ -12,9 +12,9 @@ from textwrap import wrap
 from typing import Any
 
 from amp_migrate.report.rules.marks import between
-from gpu_suite.arms import MIGRATED, PLAIN
+from gpu_suite.arms import COMPARED, MIGRATED, PLAIN
 from gpu_suite.bounds import told_apart
-from gpu_suite.figures import LEARNT, Figure, Value, figures, shortfalls, value_of
+from gpu_suite.figures import LEARNT, Figure, Value, figures, same_losses, shortfalls, value_of
 from gpu_suite.operators import disagreements
 from gpu_suite.plot import bars
 from gpu_suite.sizes import FULL
@@ -22,7 +22,7 @@ from gpu_suite.sizes import FULL
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks/results/gpu"
 PARTS = (
-    *("training", "accuracy", "programs", "examples", "operators", "table"),
+    *("training", "training-slow-host", "accuracy", "programs", "examples", "operators", "table"),
     *("shim", "recording", "doctor", "tune", "tests"),
 )
 NOTHING = "not measured yet"
@@ -45,8 +45,16 @@ when the suite runs, and with native mixed precision written by hand; TF32 is of
 the same number of steps from the same seeds. Times are medians of a run without its first ten steps; a value after ±
 is half of the 95 % interval over the seeds, and stands only where there were two or more. Ratios are taken within a
 seed. Pictures are scikit-learn's handwritten digits, enlarged; text is Python's documentation. The shim runs the same
-training as it is written for Apex. Small steps wait for the processor that launches their kernels, and vary with it. A
-loss of NaN is what SGD's fused kernels make of a first step that the scaler skips ([AMP637](rules.md#amp637)).
+training as it is written for Apex. The hand-written scripts clear the gradients before the forward pass, as PyTorch's
+examples do, and the plain ones behind it, where those of the last step take memory until then. A loss of NaN is what
+SGD's fused kernels make of a first step that the scaler skips ([AMP637](rules.md#amp637)).
+"""
+_SLOW_HOST = """
+### Where the processor is slower
+
+The same trainings on another machine of that kind, the same day. A step whose kernels take less time than it takes to
+launch them waits for the processor, and half precision cannot make it shorter: only what computes for long gains as
+much as above.
 """
 
 
@@ -71,8 +79,9 @@ def generated(results: Results) -> Mapping[Path, str]:
 
 def _page(results: Results) -> Iterator[str]:
     yield _HEAD.rstrip("\n")
-    sections = {
+    sections: dict[str, tuple[str, Callable[[Any], Iterator[str]]]] = {
         "training": (_TRAINING.rstrip("\n"), _training),
+        "training-slow-host": (_SLOW_HOST.rstrip("\n"), _slow_host),
         "accuracy": ("\n## What is learnt in whole trainings", _accuracy),
         "programs": ("\n## Programs through `amp-verify run`, in float16", _programs),
         "examples": ("\n## PyTorch's examples through `amp-verify run`, in float16", _examples),
@@ -123,12 +132,23 @@ def _training(rows: list[Mapping[str, Any]]) -> Iterator[str]:
         told = (name for row in rows if row["workload"] == workload for name in LEARNT if name in row)
         learnt = next(told, LEARNT[0])
         yield from _rows((*_COLUMNS, learnt, "seeds"), (_cells(each) for each in found if each.workload == workload))
+    same, both = same_losses(rows)
+    yield ""
+    yield f"Of {both} trainings, migrated and hand-written to float16, {same} end in the same loss to the bit."
     short = shortfalls(rows)
     yield ""
     yield f"Wanted of the migrated float16 scripts, and missed: {len(short)}."
     if short:
         yield ""
         yield from (f"- {each}" for each in short)
+
+
+def _slow_host(rows: list[Mapping[str, Any]]) -> Iterator[str]:
+    shown = {arm.name for arm in COMPARED}
+    yield from _rows(
+        ("", "", *_COLUMNS[1:4], "seeds"),
+        ((each.workload, *_cells(each)[:4], each.seeds) for each in figures(rows) if each.arm in shown),
+    )
 
 
 def _cells(figure: Figure) -> tuple[object, ...]:
@@ -280,10 +300,15 @@ def _summary(results: Results) -> Iterator[str]:
     )
     yield ""
     yield f"{_machine(results['training']['machine'])}."
+    if "training-slow-host" in results:
+        slow = figures(results["training-slow-host"]["result"])
+        gains = [each.speedup.mean for each in slow if each.arm == MIGRATED and each.speedup]
+        least, most = min(gains), max(gains)
+        yield f"Small steps wait for the processor: where it was slower, {least:.2f} to {most:.2f} times as fast."
     if "accuracy" in results:
-        plain, mine = (_learnt(results["accuracy"]["result"], arm) for arm in (PLAIN, MIGRATED))
+        before, after = (_learnt(results["accuracy"]["result"], arm) for arm in (PLAIN, MIGRATED))
         whole, seeds = FULL.whole.name, FULL.whole_seeds
-        yield f"{whole}, trained to its end with {seeds} seeds: accuracy {plain} in float32, {mine} migrated."
+        yield f"{whole}, trained to its end with {seeds} seeds: accuracy {before} in float32, {after} migrated."
 
 
 def main() -> None:

@@ -160,11 +160,12 @@ def main() -> None:
         for done in as_completed([pool.submit(verify, number) for number in range(len(wanted))]):
             for found in done.result():
                 results[found.script, found.arguments, found.dtype] = asdict(found)
+                # Before it is told: who reads along looks into the file then.
+                _write(options.output, commit, [results[key] for key in sorted(results)])
                 print(
                     f"{found.seconds:6.1f} s  {found.script} {found.dtype}: {found.verdict}: {found.sentence}",
                     flush=True,
                 )
-            _write(options.output, commit, [results[key] for key in sorted(results)])
 
 
 def _commit(checkout: Path) -> str:

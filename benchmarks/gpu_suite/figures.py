@@ -41,6 +41,7 @@ class Figure:
         ms: milliseconds per step.
         speedup: step time in float32 over this arm's, paired by seed; None where float32 was not measured.
         by_hand: step time of hand-written mixed precision over this arm's.
+        gpu: the same ratio of the time that a step's kernels take on the GPU; None where it was not read.
         peak: peak memory in MiB; None where there is no GPU.
         memory: peak memory over that in float32.
         learnt: accuracy, or validation loss, after the same number of steps.
@@ -53,6 +54,7 @@ class Figure:
     ms: Value | None = None
     speedup: Value | None = None
     by_hand: Value | None = None
+    gpu: Value | None = None
     peak: float | None = None
     memory: float | None = None
     loss: Value | None = None
@@ -82,6 +84,7 @@ def _figure(rows: Sequence[Row], workload: str, arm: str) -> Figure:
         ms=value_of([row["ms"] for row in mine.values()]),
         speedup=_ratio(plain, mine),
         by_hand=_ratio(by_hand, mine),
+        gpu=_ratio(by_hand, mine, "gpu_ms"),
         peak=peak,
         memory=peak / plain_peak if peak and plain_peak else None,
         loss=value_of([row["loss"] for row in mine.values()]),
@@ -98,8 +101,9 @@ def value_of(values: Sequence[float]) -> Value:
     return Value(fmean(values), half_interval(values))
 
 
-def _ratio(others: Mapping[int, Row], mine: Mapping[int, Row]) -> Value | None:
-    logs = [math.log(others[seed]["ms"] / mine[seed]["ms"]) for seed in mine if seed in others]
+def _ratio(others: Mapping[int, Row], mine: Mapping[int, Row], time: str = "ms") -> Value | None:
+    pairs = [(others[seed].get(time), mine[seed].get(time)) for seed in mine if seed in others]
+    logs = [math.log(other / own) for other, own in pairs if other and own]
     if not logs:
         return None
     ratio = math.exp(fmean(logs))
@@ -121,8 +125,10 @@ def shortfalls(rows: Sequence[Row]) -> list[str]:
         if figure.ms is None:
             found.append(f"{name}: {figure.error}")
             continue
-        if figure.by_hand is not None and figure.by_hand.mean < 1 - NEAR_BY_HAND:
-            found.append(f"{name}: {1 - figure.by_hand.mean:.1%} slower than hand-written")
+        # What the GPU does is the same on every machine; how fast its processor is, is not.
+        near = figure.by_hand if figure.gpu is None else figure.gpu
+        if near is not None and near.mean < 1 - NEAR_BY_HAND:
+            found.append(f"{name}: {1 - near.mean:.1%} slower than hand-written")
         if name.startswith("ResNet-18"):
             if figure.speedup is not None and figure.speedup.mean < SPEEDUP:
                 found.append(f"{name}: {figure.speedup.mean:.2f} times as fast as float32, wanted {SPEEDUP}")
@@ -131,6 +137,16 @@ def shortfalls(rows: Sequence[Row]) -> list[str]:
         if not learns_alike(rows, name):
             found.append(f"{name}: what is learnt differs by more than the seeds of float32 do")
     return found
+
+
+def same_losses(rows: Sequence[Row]) -> tuple[int, int]:
+    """How many trainings, migrated and hand-written, end in the same loss to the bit, and of how many."""
+    losses = [
+        {(row["workload"], row["seed"]): row["loss"] for row in rows if row["arm"] == arm and "error" not in row}
+        for arm in (MIGRATED, BY_HAND)
+    ]
+    both = losses[0].keys() & losses[1].keys()
+    return sum(losses[0][training] == losses[1][training] for training in both), len(both)
 
 
 def learns_alike(rows: Sequence[Row], workload: str) -> bool:

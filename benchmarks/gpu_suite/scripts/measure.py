@@ -8,7 +8,7 @@ from pydoc_data.topics import topics
 import torch
 from torch.nn import functional as F
 
-WARM_UP = 10
+WARM_UP, PROFILED = 10, 3
 
 
 def options(description):
@@ -73,19 +73,39 @@ def text_batches(data, steps, args):
 
 
 class Clock:
-    """Times the steps of a loop without making the GPU wait, and reads off the memory at its peak."""
+    """Times the steps of a loop without making the GPU wait, and reads off the memory at its peak.
+
+    What the kernels of a step take on the GPU is read in the last steps of the warm-up: it does not depend on how fast
+    the processor launches them, as the time of a step does.
+    """
 
     def __init__(self, device):
         self.cuda = device.startswith("cuda")
         self.marks = []
+        self.profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
+        self.kernels = {"gpu_ms": None, "kernels": None}
 
     def steps(self, batches):
         for step, batch in enumerate(batches):
+            if step == WARM_UP - PROFILED and self.cuda:
+                torch.cuda.synchronize()
+                self.profile.start()
             if step == WARM_UP and self.cuda:
+                self.read_kernels()
                 torch.cuda.reset_peak_memory_stats()
             self.mark()
             yield batch
         self.mark()
+
+    def read_kernels(self):
+        """Milliseconds and kernels of a step on the GPU."""
+        torch.cuda.synchronize()
+        self.profile.stop()
+        rows = [row for row in self.profile.key_averages() if row.device_type.name == "CUDA"]
+        self.kernels = {
+            "gpu_ms": sum(row.self_device_time_total for row in rows) / 1e3 / PROFILED,
+            "kernels": sum(row.count for row in rows) / PROFILED,
+        }
 
     def mark(self):
         if self.cuda:
@@ -95,7 +115,10 @@ class Clock:
             self.marks.append(time.perf_counter())
 
     def report(self):
-        """Median milliseconds per step after warming up, peak memory in bytes (None on a CPU), and steps."""
+        """Median milliseconds per step after warming up, peak memory in bytes, steps, and the kernels of a step.
+
+        There is no memory and no kernel on a CPU (None).
+        """
         peak = None
         if self.cuda:
             torch.cuda.synchronize()
@@ -103,4 +126,5 @@ class Clock:
             times = [first.elapsed_time(second) for first, second in zip(self.marks, self.marks[1:])]
         else:
             times = [(second - first) * 1e3 for first, second in zip(self.marks, self.marks[1:])]
-        return {"ms": statistics.median(times[WARM_UP:] or times), "peak": peak, "steps": len(times)}
+        ms = statistics.median(times[WARM_UP:] or times)
+        return {"ms": ms, "peak": peak, "steps": len(times), **self.kernels}
