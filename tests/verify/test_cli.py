@@ -155,12 +155,19 @@ def test_an_error_of_the_system_names_its_file(script: Path, monkeypatch: pytest
 def test_every_command_ends_in_order_when_it_is_asked_to(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    handlers: dict[int, Any] = {}
-    monkeypatch.setattr("signal.signal", handlers.__setitem__)
+    handlers: list[Any] = []
+    set_handler, before = signal.signal, signal.getsignal(signal.SIGTERM)
+
+    def listen(number: int, handler: Any) -> Any:
+        handlers.append(handler)
+        return set_handler(number, handler)
+
+    monkeypatch.setattr("signal.signal", listen)
     assert CliRunner().invoke(main, [command, str(tmp_path / "no.py")]).exit_code == 2
     with pytest.raises(SystemExit) as ended:
-        handlers[signal.SIGTERM](signal.SIGTERM, None)
+        handlers[0](signal.SIGTERM, None)
     assert ended.value.code == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.parametrize(

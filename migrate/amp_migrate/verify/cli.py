@@ -41,7 +41,7 @@ _TYPED = "amp_verify.typed"
 
 
 class _Passing(click.Command):
-    """A command that hands everything after `--` to the scripts, unread."""
+    """A command that hands everything after `--` to the scripts, unread, and ends in order when it is asked to."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         cut = args.index("--") if "--" in args else len(args)
@@ -53,6 +53,13 @@ class _Passing(click.Command):
             where = f"{ctx.command_path} ... -- {error.option_name}"
             message = f"{error.format_message()} An option of the script goes behind `--`: {where}"
             raise click.UsageError(message, ctx) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        before = signal.signal(signal.SIGTERM, _end)
+        try:
+            return super().invoke(ctx)
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*super().collect_usage_pieces(ctx), "[-- ARGS...]"]
@@ -105,7 +112,6 @@ def run(ctx: click.Context, /, **options: Any) -> None:
       8  amp-verify itself failed: no verdict
     """
     request = Request(arguments=ctx.meta[_SCRIPT_ARGUMENTS], typed=ctx.meta[_TYPED], **options)
-    signal.signal(signal.SIGTERM, _end)
     from amp_migrate.verify.commands.verify import verify
 
     ctx.exit(_status(lambda: verify(request)))
@@ -125,7 +131,6 @@ def trace(ctx: click.Context, /, **options: Any) -> None:
     The script runs as it is with ARGS, for a few optimizer steps. The trace can be opened at https://ui.perfetto.dev.
     """
     request = TraceRequest(arguments=ctx.meta[_SCRIPT_ARGUMENTS], **options)
-    signal.signal(signal.SIGTERM, _end)
     from amp_migrate.verify.commands.trace import trace
 
     ctx.exit(_status(lambda: trace(request)))
@@ -150,7 +155,6 @@ def localize(ctx: click.Context, /, **options: Any) -> None:
     The exit status is the verdict's, as of `amp-verify run`.
     """
     request = LocalizeRequest(arguments=ctx.meta[_SCRIPT_ARGUMENTS], **options)
-    signal.signal(signal.SIGTERM, _end)
     from amp_migrate.verify.commands.localize import localize
 
     ctx.exit(_status(lambda: localize(request)))
@@ -176,7 +180,6 @@ def fix(ctx: click.Context, /, **options: Any) -> None:
     The exit status is that of the verdict, as of `amp-verify run`: of the one that passes, else of the first.
     """
     request = FixRequest(arguments=ctx.meta[_SCRIPT_ARGUMENTS], migrated=None, **options)
-    signal.signal(signal.SIGTERM, _end)
     from amp_migrate.verify.commands.fix import fix
 
     ctx.exit(_status(lambda: fix(request)))
@@ -201,7 +204,6 @@ def profile(ctx: click.Context, /, **options: Any) -> None:
     `amp-migrate --profile run.json`.
     """
     request = ProfileRequest(arguments=ctx.meta[_SCRIPT_ARGUMENTS], **options)
-    signal.signal(signal.SIGTERM, _end)
     from amp_migrate.verify.commands.profile import profile
 
     ctx.exit(_status(lambda: profile(request)))
@@ -219,7 +221,6 @@ def doctor(ctx: click.Context, /, **options: Any) -> None:
     Each cause comes with its measurement. Without a GPU, those that need one are named, and the others are made.
     """
     request = DoctorRequest(arguments=ctx.meta[_SCRIPT_ARGUMENTS], **options)
-    signal.signal(signal.SIGTERM, _end)
     from amp_migrate.verify.commands.doctor import doctor
 
     ctx.exit(_status(lambda: doctor(request)))
@@ -242,7 +243,6 @@ def tune(ctx: click.Context, /, **options: Any) -> None:
     about a GPU.
     """
     request = TuneRequest(arguments=ctx.meta[_SCRIPT_ARGUMENTS], **options)
-    signal.signal(signal.SIGTERM, _end)
     from amp_migrate.verify.commands.tune import tune_script
 
     ctx.exit(_status(lambda: tune_script(request)))
