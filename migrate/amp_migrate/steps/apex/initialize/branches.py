@@ -34,7 +34,7 @@ class Branch:
 
     def condition(self, file: File) -> tuple[str, ...]:
         """What is true in the branch, as code."""
-        failed = tuple(_negated(file, test) for test in self.tests)
+        failed = tuple(negated(test) for test in self.tests)
         return failed if self.test is None else (*failed, file.tree.code(self.test))
 
 
@@ -162,7 +162,7 @@ def chosen_switch(file: File, chain: cst.If, switches: Sequence[tuple[str, ...]]
         if mine == "True" and not _is_other_level(file, test, on):
             on = code if on == "False" else f"{code} or {on}"
         elif mine == "False":
-            on = _negated(file, test) if on == "True" else f"{_negated(file, test)} and {grouped(on)}"
+            on = negated(test) if on == "True" else f"{negated(test)} and {grouped(on)}"
         elif mine != "True":
             on = f"{mine} and {code}" if on == "False" else f"{mine} if {code} else {on}"
     return (on,)
@@ -209,9 +209,11 @@ def _bound(file: File, chain: cst.If) -> set[str]:
     return {name for name, found in bindings.items() if any(binding.node in inside for binding in found)}
 
 
-def _negated(file: File, test: cst.BaseExpression) -> str:
+def negated(test: cst.BaseExpression) -> str:
+    """The code of a condition that is true where another is not."""
+    code = cst.Module([]).code_for_node
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        return file.tree.code(test.expression)
+        return code(test.expression)
     if isinstance(test, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)):
-        return f"not {file.tree.code(test)}"
-    return f"not ({file.tree.code(test)})"
+        return f"not {code(test)}"
+    return f"not ({code(test)})"

@@ -47,13 +47,13 @@ def is_short(code: str) -> bool:
 def is_visible(project: Project, initialize: Initialize, file: File, at: cst.CSTNode) -> bool:
     """Whether the names of the condition mean at a place what they mean where Apex was initialized."""
     home, here = initialize.file.scopes.of(initialize.home), file.scopes.of(at)
-    scope = here if file is initialize.file else None
-    while scope is not None:
-        if scope is home:
-            return True
-        scope = scope.parent
     condition = " and ".join(initialize.switch)
     names = reads([build.expression(condition)]) if condition else frozenset()
+    scope = here if file is initialize.file else None
+    while scope is not None:
+        if scope is home and all(here.find(name) is home.find(name) for name in names):
+            return True
+        scope = scope.parent
     names = frozenset(name for name in names if not is_builtin(name, home, here))
     own_class = None if file is not initialize.file else file.tree.owner_class(initialize.home)
     if own_class is not None and file.tree.owner_class(at) is own_class:  # `self.amp` is the same in every method

@@ -27,6 +27,7 @@ from amp_migrate.steps.apex.script.prepared_steps import plain_steps_of
 from amp_migrate.steps.apex.script.script_group import ApexScript, asks_apex, uses_apex_amp
 from amp_migrate.steps.apex.step.apex_steps import ApexStep, read_steps
 from amp_migrate.steps.apex.step.fp16_optimizer import not_understood, read_wrappers
+from amp_migrate.steps.apex.step.half_weights import asked_of_weights
 from amp_migrate.steps.apex.step.split_steps import ApexSplit, join
 from amp_migrate.steps.apex.uses import apex_state
 from amp_migrate.steps.apex.uses.apex_calls import wrapper_calls
@@ -79,6 +80,10 @@ class ScriptReader:
                 (refusals if isinstance(read, Refusal) else initializes).append(read)  # type: ignore[arg-type]
             for step in read_steps(file, self._roles, self._steppers, wraps=wraps):
                 (refusals if isinstance(step, Refusal) else found).append(step)  # type: ignore[arg-type]
+        if wraps:
+            asked = [asked_of_weights(self._project, self._roles, files, each) for each in initializes]
+            refusals += [each for each in asked if isinstance(each, Refusal)]
+            initializes = [each for each in asked if isinstance(each, Initialize)]
         steps, splits, in_parts = self._joined(files, found)
         refusals += in_parts
         refusals += asked_elsewhere(files, self._files)

@@ -1,0 +1,106 @@
+"""An `FP16_Optimizer` that is always there, over weights that are float16 only where the script is asked for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+TRAINING = """
+      def main(args, loader):
+          model = nn.Linear(2, 2)
+    -     if args.fp16:
+    -         model = {network}
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    -     optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=True)
+    +     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+          for x in loader:
+    -         loss = model(x).mean()
+    -         optimizer.backward(loss)
+    -         optimizer.step()
+    +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+    +             loss = model(x).mean()
+    +         scaler.scale(loss).backward()
+    +         scaler.step(optimizer)
+    +         scaler.update()
+              optimizer.zero_grad()
+"""
+TEXT = """
+    from apex.fp16_utils import FP16_Optimizer
+
+    def main(args, model, loader):
+        {halved}
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        optimizer = FP16_Optimizer(optimizer, {options})
+        for x in loader:
+            loss = model(x).mean()
+            optimizer.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+
+    main(args, nn.Linear(2, 2), loader)
+"""
+DYNAMIC = "dynamic_loss_scale=True"
+
+
+def test_the_switch_of_the_weights_is_that_of_mixed_precision(rewrites: Check) -> None:
+    plan = rewrites(f"    - from apex.fp16_utils import FP16_Optimizer\n    -{TRAINING.format(network='model.half()')}")
+    told = [each.message for each in plan.findings if "had their loss scaled" in each.message]
+    assert told == ["float32 weights had their loss scaled, too: without `args.fp16` there is no loss scale now"]
+
+
+def test_a_function_that_halves_is_asked_where_it_is_called(rewrites: Check) -> None:
+    rewrites(
+        """
+    - from apex.fp16_utils import FP16_Optimizer, network_to_half
+    -
+      def lowered(network):
+    -     network = network_to_half(network)
+          return network
+    """
+        + TRAINING.replace("- ", "  ", 2).format(network="lowered(model)")
+    )
+
+
+@pytest.mark.parametrize(
+    "halved",
+    [
+        "model = model.half()",
+        "if args.fp16:\n            print('half')\n        model.half()",
+        "if args.fp16:\n            model.half()\n        else:\n            model.half()",
+        "if a:\n            model.half()\n        elif b:\n            model.half()\n        else:\n            model.half()",
+    ],
+)
+def test_weights_that_are_always_float16_ask_for_nothing(halved: str, migrate: Check) -> None:
+    after = migrate(TEXT.format(halved=halved, options=DYNAMIC)).after
+    assert "autocast" in after
+    assert "enabled" not in after
+
+
+@pytest.mark.parametrize(
+    "halved",
+    [
+        "if args.fp16:\n            model.half()\n        elif args.low:\n            model.half()",
+        "if args.fp16:\n            model.half()\n        teacher = nn.Linear(2, 2)\n"
+        "        if args.low:\n            teacher.half()",
+    ],
+)
+def test_weights_that_are_float16_for_several_reasons_stay_on_the_shim(halved: str, migrate: Check) -> None:
+    plan = migrate(TEXT.format(halved=halved, options=DYNAMIC))
+    assert "from amp_shim.fp16_utils import FP16_Optimizer" in plan.after
+    assert any("when FP16_Optimizer gets float16 weights" in each.message for each in plan.findings)
+
+
+def test_a_condition_that_cannot_be_asked_beside_the_wrapper_leaves_it_on_the_shim(migrate: Check) -> None:
+    called = "low = asked()\n    net = nn.Linear(2, 2)\n    if low:\n        net.half()\n    main(args, net, loader)"
+    text = TEXT.format(halved="low = False", options=DYNAMIC).replace("main(args, nn.Linear(2, 2), loader)", called)
+    assert "from amp_shim.fp16_utils import FP16_Optimizer" in migrate(text).after
+
+
+def test_what_is_scaled_by_one_has_no_scale_to_lose(migrate: Check) -> None:
+    plan = migrate(TEXT.format(halved="if args.fp16:\n            model.half()", options="verbose=False"))
+    assert "enabled=bool(args.fp16)" in plan.after
+    assert not any("had their loss scaled" in each.message for each in plan.findings)
