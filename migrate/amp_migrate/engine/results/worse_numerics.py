@@ -26,7 +26,7 @@ from amp_migrate.engine.results.importing_scripts import handing_scripts, saving
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.events import OUT_OF_SIGHT
 from amp_migrate.flow.source import Site
-from amp_migrate.hazards.scaled_gradients.amp611_scaler_not_saved import RULE as SCALER_NOT_SAVED
+from amp_migrate.hazards.scaler_life.amp611_scaler_not_saved import RULE as SCALER_NOT_SAVED
 from amp_migrate.prove.precision import Harm, Measured, Original, Trouble, harms
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Settings, Withdrawn

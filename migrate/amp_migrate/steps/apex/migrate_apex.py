@@ -415,7 +415,7 @@ def _told_of_native(script: ApexScript, native: NativeScript) -> Iterator[Findin
         outcome = "off" if made.enabled == "False" else "on where the others are"
         message = f"amp.initialize never prepares this optimizer, for which Apex raises: its scaler is {outcome}"
         yield Finding.at(made.file.tree, made.home, APEX_LEVEL.code, Kind.NOTE, message)
-    yield from told_of_steps(native.steps, script.initializes)
+    yield from told_of_steps(script.files, native.steps, script.initializes)
     yield from _told_of_imports(tuple(file for file in script.files if not _calls(file)))
     for file in script.files:
         for node in float_functions(file):

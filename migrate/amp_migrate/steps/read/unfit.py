@@ -10,6 +10,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import BindingKind
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.values.horovod import distributed_optimizers
 from amp_migrate.analysis.values.sparse import is_sparse
 from amp_migrate.catalog.step_rules import OTHER_PRECISION
 from amp_migrate.plan.move import Refusal
@@ -31,7 +32,6 @@ _BESIDE = ("deepspeed.accelerator", "deepspeed.comm", "deepspeed.ops", "deepspee
 _TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
 _TEST_CASE = "unittest.TestCase"
 _TEST_FOLDER = re.compile(r"(^|/)tests?/")
-_HOROVOD = "horovod.torch.DistributedOptimizer"
 
 
 def unfit(file: File, roles: Roles, dtype: Dtype) -> Refusal | None:
@@ -103,15 +103,14 @@ def _of_a_test(file: File, node: cst.CSTNode) -> Refusal:
 
 def _reduced_in_step(file: File) -> Refusal | None:
     """Horovod's optimizer adds up the gradients of all processes in `step()`, where a scaler has read them already."""
-    for call in file.calls:
-        if file.names.callee(call) == _HOROVOD:
-            return Refusal(
-                file,
-                call,
-                "Horovod's optimizer adds up gradients after a loss scaler has read them",
-                "call optimizer.synchronize() before scaler.unscale_(optimizer) and scaler.step(optimizer) under "
-                "optimizer.skip_synchronize() by hand, or run with --dtype bf16, which needs no scaler",
-            )
+    for call in distributed_optimizers(file):
+        return Refusal(
+            file,
+            call,
+            "Horovod's optimizer adds up gradients after a loss scaler has read them",
+            "call optimizer.synchronize() before scaler.unscale_(optimizer) and scaler.step(optimizer) under "
+            "optimizer.skip_synchronize() by hand, or run with --dtype bf16, which needs no scaler",
+        )
     return None
 
 

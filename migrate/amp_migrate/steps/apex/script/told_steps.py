@@ -8,6 +8,7 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.values.horovod import SYNCHRONIZE, distributed_optimizers, waits
 from amp_migrate.catalog.apex_rules import APEX_LEVEL
 from amp_migrate.plan.edit import is_within
 from amp_migrate.report.finding import Finding, Kind
@@ -16,16 +17,20 @@ from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.script.native_script import NativeStep
 from amp_migrate.steps.apex.step.apex_steps import clips_under_scale
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name
+from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.trees import build
 from amp_migrate.trees.nodes import find, walk
 
 _TRUE_ONES = "this clipped gradients of float16 weights under the loss scale: now it clips true ones"
+_UNREDUCED = "Horovod adds up gradients in step(), which the scaler reads before, as Apex did under scale_loss"
 _CLIPS = "torch.nn.utils.clip_grad_"
 
 
-def told_of_steps(steps: Iterable[NativeStep], initializes: Sequence[Initialize]) -> Iterator[Finding]:
-    """The notes about some steps of a script."""
+def told_of_steps(
+    files: Sequence[File], steps: Iterable[NativeStep], initializes: Sequence[Initialize]
+) -> Iterator[Finding]:
+    """The notes about some steps of a script, and its files."""
     has_masters = any(each.has_masters for each in initializes)
     for each in steps:
         file = each.step.file
@@ -34,6 +39,8 @@ def told_of_steps(steps: Iterable[NativeStep], initializes: Sequence[Initialize]
             yield Finding.at(file.tree, test, APEX_LEVEL.code, Kind.NOTE, message, "drop it, or see that both agree")
         for clip in _clips(each) if has_masters and each.scaler is not None else ():
             yield Finding.at(file.tree, clip, APEX_LEVEL.code, Kind.NOTE, _TRUE_ONES)
+        if each.scaler is not None and each.step.backwards and each.step.updates and not _has_waited(each.step, files):
+            yield Finding.at(file.tree, each.step.place, APEX_LEVEL.code, Kind.NOTE, _UNREDUCED, SYNCHRONIZE)
         for factor in _scaled_by_hand(each, initializes) if each.scaler is not None else ():
             scale = file.tree.quote(factor)
             message = (
@@ -41,6 +48,12 @@ def told_of_steps(steps: Iterable[NativeStep], initializes: Sequence[Initialize]
             )
             hint = "drop the factor: gradients are divided by the scaler's scale alone"
             yield Finding.at(file.tree, factor, APEX_LEVEL.code, Kind.NOTE, message, hint)
+
+
+def _has_waited(step: TrainingStep, files: Iterable[File]) -> bool:
+    """Whether gradients are those of all processes where a scaler reads them: Horovod's are once it has been asked."""
+    is_distributed = any(True for file in files for _ in distributed_optimizers(file))
+    return not is_distributed or any(True for _ in waits(step.file, step.file.tree.body(step.place)))
 
 
 def _scaled_by_hand(native: NativeStep, initializes: Sequence[Initialize]) -> Iterator[cst.BaseExpression]:

@@ -115,6 +115,31 @@ def test_horovod_synchronizes_before_the_scaler_looks_at_gradients(rewrites: Che
     )
 
 
+@pytest.mark.parametrize(
+    ("wait", "is_told"), [("pass", True), ("optimizer.synchronize()", False), ("torch.cuda.synchronize()", True)]
+)
+def test_horovod_that_adds_up_gradients_after_they_are_unscaled_is_told(
+    wait: str, is_told: bool, migrate: Check
+) -> None:
+    plan = migrate(f"""
+        import horovod.torch as hvd
+        from apex import amp
+
+        model = nn.Linear(2, 2).cuda()
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+                {wait}
+            optimizer.step()
+            optimizer.zero_grad()
+        """)
+    assert "scaler.step(optimizer)" in plan.after
+    assert any("Horovod adds up gradients" in each.message for each in plan.findings) is is_told
+
+
 def test_a_step_on_cleared_gradients_needs_no_scaler(rewrites: Check) -> None:
     rewrites(
         """

@@ -71,7 +71,8 @@ def test_a_function_that_halves_is_asked_where_it_is_called(rewrites: Check) -> 
         "model = model.half()",
         "if args.fp16:\n            print('half')\n        model.half()",
         "if args.fp16:\n            model.half()\n        else:\n            model.half()",
-        "if a:\n            model.half()\n        elif b:\n            model.half()\n        else:\n            model.half()",
+        "if a:\n            model.half()\n        elif b:\n            model.half()\n"
+        "        else:\n            model.half()",
     ],
 )
 def test_weights_that_are_always_float16_ask_for_nothing(halved: str, migrate: Check) -> None:
