@@ -111,6 +111,7 @@ class Analysis:
         lineages: what classes inherit from, by who has asked, until a class has another base.
         goes_on: the files and functions that are read on behind statements that are never left, and behind which.
         ends: the statements of the files in focus that are never left, as far as is seen, with who runs them so.
+        measuring: the functions that give something made of gradients, such as their norm.
         not_followed: the functions whose calls gave something unknown, because they are none of the run's business, or
             because it has come to its end.
         given_up: the functions that did not come to rest: what they still changed is anything.
@@ -138,6 +139,7 @@ class Analysis:
         self.states: dict[ast.stmt, Worlds] = {}
         self.callees: dict[ast.AST, dict[Code, None]] = {}
         self.events: dict[tuple[Any, ...], Event] = {}
+        self.measuring: set[Code] = set()
         self.many: set[Atom] = set()
         self.plural: set[Atom] = set()
         self.instances: dict[Code, dict[Obj, None]] = {}

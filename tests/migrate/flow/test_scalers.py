@@ -788,6 +788,35 @@ def test_norm_of_gradients_that_is_divided_by_the_scale_is_a_true_one(norm: str,
     assert line not in wrong(told, text.format(" / scaler.get_scale()"))
 
 
+@pytest.mark.parametrize(("unscaled", "lines"), [("scaler.unscale_(opt)", []), ("pass", [27])])
+def test_a_function_measures_gradients_as_they_are_where_it_is_called(
+    unscaled: str, lines: list[int], told: Tell
+) -> None:
+    text = f"""
+from log import Meter
+
+def norm_of(parameters):
+    total = 0
+    for p in parameters:
+        if p.grad is not None:
+            total += p.grad.norm().item() ** 2
+    return total ** 0.5
+{SETUP}    if args.steps:
+        scaler.scale(loss).backward()
+        norm = norm_of(model.parameters()) / scaler.get_scale()
+    else:
+        scaler.scale(loss).backward()
+        {unscaled}
+        norm = norm_of(model.parameters())
+    scaler.step(opt)
+    scaler.update()
+    Meter().update(norm)
+    opt.zero_grad()
+"""
+    found = wrong(told, text)
+    assert [line for line, why in found.items() if "a gradient is used while" in str(why)] == lines
+
+
 SWITCHED = """
     import sys
     args = sys.argv

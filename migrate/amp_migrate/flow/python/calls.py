@@ -30,6 +30,7 @@ from amp_migrate.flow.domain.atoms import (
     made_by_choice,
     one,
     only,
+    reads_of,
 )
 from amp_migrate.flow.domain.contexts import ON, Context
 from amp_migrate.flow.domain.machine import Facts, assuming_all, forgetting
@@ -276,6 +277,9 @@ def invoke(frame: Frame, function: Func, given: dict[str, Value], node: ast.AST)
         task.is_many = True
     task.called_at = site
     analysis.bring(task, {world.now for world in frame.now.worlds})
+    if reads_of(task.value) and function.code not in analysis.measuring:
+        analysis.measuring.add(function.code)
+        return invoke(frame, function, given, node)
     task.callers[frame.task] = task.version
     frame.task.called[task] = None
     apply_summary(frame, task)
@@ -321,9 +325,13 @@ def _require(frame: Frame, tensor: Tensor, leaf: Atom) -> None:
 
 
 def _context(frame: Frame, code: Code, given: dict[str, Value], node: ast.AST) -> tuple[Site, ...]:
-    """On whose behalf a function makes objects: its own object's, or that of the call."""
-    parameters = code.parameters
-    if parameters and isinstance(code.parent.node if code.parent else None, ast.ClassDef):
+    """On whose behalf a function makes objects, or measures gradients: its own object's, or that of the call.
+
+    What it gives of gradients has the scale in it that they have where it is called.
+    """
+    parameters, makes = code.parameters, frame.analysis.constructs(code)
+    is_measuring = code in frame.analysis.measuring and not makes
+    if not is_measuring and parameters and isinstance(code.parent.node if code.parent else None, ast.ClassDef):
         owner = given.get(parameters[0].arg, NEVER)
         if len(owner) == 1:
             (atom,) = owner
@@ -331,7 +339,7 @@ def _context(frame: Frame, code: Code, given: dict[str, Value], node: ast.AST) -
                 here = (*atom.context, atom.site)
                 # What is made inside itself, over and over, is one.
                 return here[-_LONGEST_CONTEXT:] if len(set(here)) == len(here) else atom.context
-    if frame.analysis.constructs(code):
+    if is_measuring or makes:
         here = (*frame.ref.context, frame.site(node))
         return here[-_LONGEST_CONTEXT:] if len(set(here)) == len(here) else frame.ref.context
     return ()
