@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.tables.operators import NO_TENSORS
@@ -22,15 +23,24 @@ CHECKPOINT = "torch.utils.checkpoint"
 
 def hides_parameters(project: Project) -> str:
     """What may hide parameters from that search in a project; empty where nothing does."""
-    if any(map(_recomputes, project.library.mentioning(*CHECKPOINT.split(".")))):
+    if any(_recomputes(project, file) for file in project.library.mentioning(*CHECKPOINT.split("."))):
         return CHECKPOINT
     names = dict.fromkeys(name for file in project.library.mentioning("forward") for name in _set_in_forward(file))
     return next((f"`.{name}`, which a forward sets" for name in names if _is_read_elsewhere(project, name)), "")
 
 
-def _recomputes(file: File) -> bool:
+def _recomputes(project: Project, file: File) -> bool:
+    """Whether a file uses anything of torch's checkpoints, or imports it for another that does."""
     uses = (file.names.full(node) for node in file.uses.get("checkpoint", ()))
-    return any(name.startswith(CHECKPOINT) for name in (*file.imported, *uses))
+    if any(each.startswith(CHECKPOINT) for each in (*uses, *file.scopes.module.star_imports)):
+        return True
+    names = (
+        name
+        for scope in file.scopes.all()
+        for name, bindings in scope.bindings.items()
+        if any(each.imported.startswith(CHECKPOINT) for each in bindings)
+    )
+    return any(name in file.uses or is_exported(project, file, name) for name in names)
 
 
 def _set_in_forward(file: File) -> Iterator[str]:

@@ -361,7 +361,13 @@ def test_what_is_imported_by_a_string_is_told() -> None:
 @pytest.mark.parametrize(
     ("layers", "is_told"),
     [
-        ("from torch.utils.checkpoint import checkpoint_sequential\n", False),
+        ("from torch.utils.checkpoint import checkpoint_sequential\n", True),
+        ("import torch.utils.checkpoint as ckpt\n", True),
+        ("import torch.utils.checkpoint\n", True),
+        ("from torch.utils.checkpoint import checkpoint as kept\n\ndef f(g, x):\n    return kept(g, x)\n", False),
+        ("import torch.utils.checkpoint as ckpt\n\ndef f(g, x):\n    return ckpt.checkpoint(g, x)\n", False),
+        ("from torch.utils.checkpoint import *\n\ndef f(g, x):\n    return checkpoint(g, x)\n", False),
+        ("from torch.utils.checkpoint import checkpoint\n\n__all__ = ['checkpoint']\n", False),
         ("import torch.utils.checkpoint\n\ndef f(g, x):\n    return torch.utils.checkpoint.checkpoint(g, x)\n", False),
         ("import torch.utils.data\n\ndef f(path):\n    return torch.load(path + '/checkpoint')\n", True),
         (FORWARD + "\ndef penalty(m):\n    return m.kept.sum()\n\nprint(penalty(A()))\n", False),
