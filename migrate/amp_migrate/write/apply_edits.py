@@ -167,8 +167,13 @@ class _Applier(cst.CSTTransformer):
             node = self.updated[original_node] = self._changed(original_node, node, edit)
         if is_kind(kind, STATEMENT_TYPES) or original_node in self.holes:
             self.updated[original_node] = node
-        if isinstance(original_node, cst.If) and original_node.orelse is None and self._is_emptied(original_node):
-            self.emptied.add(original_node)
+        if isinstance(original_node, cst.If):
+            branch = original_node.orelse
+            if branch is not None and self._is_gone(branch):
+                branch = None
+                node = self.updated[original_node] = node.with_changes(orelse=None)
+            if branch is None and self._is_emptied(original_node):
+                self.emptied.add(original_node)
         return node
 
     def _final(self, hole: Hole) -> cst.CSTNode:
@@ -205,8 +210,22 @@ class _Applier(cst.CSTTransformer):
 
     def _is_emptied(self, choice: cst.If) -> bool:
         """Whether everything in an `if` was removed, so that it has nothing left to decide, nor to do by its test."""
-        inside = statements(block_of(choice))
-        return not may_act(choice.test) and all(self.placed.substitutes.get(each) == () for each in inside)
+        return not may_act(choice.test) and self._holds_nothing(block_of(choice))
+
+    def _holds_nothing(self, block: Block) -> bool:
+        """Whether everything in a block was removed, and nothing put there."""
+        placed = self.placed
+        return all(
+            (placed.substitutes.get(each) == () or each in self.emptied)
+            and each not in placed.preceding
+            and each not in placed.following
+            for each in statements(block)
+        )
+
+    def _is_gone(self, branch: cst.If | cst.Else) -> bool:
+        """Whether the last branch of an `if` has nothing left to do, nor any comment to keep."""
+        is_empty = self._holds_nothing(block_of(branch)) if isinstance(branch, cst.Else) else branch in self.emptied
+        return is_empty and "#" not in self.tree.code(branch)
 
     def _rebuild(self, original: Block, updated: Block) -> Block:
         units = [self._split(old, new) for old, new in zip(original.body, updated.body, strict=True)]
