@@ -18,7 +18,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.initialize.branches import place_of
-from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.initialize.initialize_calls import Initialize, with_known_scale
 from amp_migrate.steps.apex.initialize.put_in import put_in
 from amp_migrate.steps.apex.initialize.switch import is_builtin, is_visible
 from amp_migrate.steps.model.route import Creation
@@ -179,7 +179,7 @@ def _told(
     asked = [*values.values(), *map(build.expression, (*conditions, *filter(None, [owner])))]
     if not all(_is_set(site.file, value, home) for value in asked):
         return None
-    return replace(
+    told = replace(
         initialize,
         file=site.file,
         home=home,
@@ -187,6 +187,7 @@ def _told(
         init_scale=None if initialize.init_scale is None else put_in(initialize.init_scale, values),
         growth=tuple((name, put_in(code, values)) for name, code in initialize.growth),
     )
+    return with_known_scale(told)
 
 
 def _given(site: CallSite, function: FunctionRef, name: str) -> cst.BaseExpression | None:

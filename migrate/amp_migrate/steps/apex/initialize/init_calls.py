@@ -14,9 +14,8 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.steps.apex.initialize.branches import place_of
 from amp_migrate.steps.apex.initialize.initialize_calls import (
-    STATIC,
     Initialize,
-    is_number,
+    growth_of,
     notes_on_scale,
     scale_to_begin_with,
 )
@@ -53,7 +52,7 @@ def read_inits(file: File) -> Iterator[Initialize]:
             rebinds=(),
             notes=tuple(notes_on_scale(init_scale)) if uses else (_NOTE,),
             what="amp.init",
-            growth=STATIC if init_scale is not None and is_number(init_scale) else (),
+            growth=growth_of(file, arguments.get("loss_scale")),
         )
 
 

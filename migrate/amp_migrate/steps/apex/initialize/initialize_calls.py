@@ -50,7 +50,8 @@ _INTERVAL = "growth_interval"
 # Arguments of GradScaler for a scale that stays as it is said, unless gradients overflow: no training takes more steps.
 STATIC = ((_INTERVAL, "2**31 - 1"),)
 _USUAL_INTERVAL = "2000"  # of GradScaler, and of Apex
-_IF_DYNAMIC = ' in (None, "dynamic") else '
+_IS_DYNAMIC = ' in (None, "dynamic")'
+_IF_DYNAMIC = f"{_IS_DYNAMIC} else "
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,6 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
         notes = (*notes, _UNSEEN.format(file.tree.quote(call.args[-1].value)))
     setting = setting_after(file, statement)
     limits = _limit(file, arguments.get("min_loss_scale")), _limit(file, arguments.get("max_loss_scale"))
-    is_static = setting is None and init_scale is not None and _number(init_scale) is not None
     if setting is None and limits[1] is not None and init_scale is None and float(limits[1]) < float(DYNAMIC_SCALE):
         init_scale = limits[1]  # where Apex began, too
     return Initialize(
@@ -150,7 +150,7 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
         rebinds=tuple(rebinds),
         notes=notes,
         limits=limits,
-        growth=STATIC if is_static else (),
+        growth=growth_of(file, arguments.get("loss_scale")) if setting is None else (),
         has_masters=level in ("O2", "O3"),
     )
 
@@ -329,11 +329,12 @@ def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Iterator[Init
 
     Where more does, each goes from its own branch, and what they share is said before the `if`.
     """
+    forms = _told_apart(forms)
     first = forms[0]
     choice = choice_of(file, chain, [each.statement for each in forms])
     own = [each.switch[len(place_of(file, each.statement, each.optimizers)[1]) :] for each in forms]
     are_alike = all((each.limits, each.setting) == (first.limits, None) for each in forms)
-    are_alike = are_alike and len({each.growth for each in forms if each.growth and each.growth != STATIC}) <= 1
+    are_alike = are_alike and len({_of_growth(each) for each in forms if each.growth and each.growth != STATIC}) <= 1
     if choice is None or not are_alike:
         yield Refusal(file, chain, "amp.initialize stands in one of several branches", USE_SHIM)
         return
@@ -345,7 +346,7 @@ def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Iterator[Init
         home=home,
         replaces_home=home is chain or _only_for_apex(file, home, (chain,)),
         switch=(*conditions, *(map(grouped, switch) if conditions else switch)),
-        init_scale=chosen_scale(file, chain, _told_apart([each.init_scale for each in forms])),
+        init_scale=chosen_scale(file, chain, [each.init_scale for each in forms]),
         notes=tuple(dict.fromkeys(note for each in forms for note in each.notes)),
         growth=_chosen_growth(file, chain, [each.growth for each in forms]),
     )
@@ -373,16 +374,25 @@ def _chosen_growth(
     if not any(growths):
         return ()
     adapting = next((each for each in growths if each and each != STATIC), ())
-    intervals = [dict(STATIC if each == STATIC else adapting).get(_INTERVAL, _USUAL_INTERVAL) for each in growths]
+    intervals = [dict(each).get(_INTERVAL, _USUAL_INTERVAL) for each in growths]
     code = chosen_scale(file, chain, intervals) or _USUAL_INTERVAL
     return tuple((dict(adapting) | {_INTERVAL: code}).items())
 
 
-def _told_apart(scales: list[str | None]) -> list[str | None]:
-    """Loss scales that need not ask whether they are dynamic, where the script has a branch for that."""
-    if None not in scales:
-        return scales
-    return [each and (each.partition(_IF_DYNAMIC)[2] or each) for each in scales]
+def _of_growth(initialize: Initialize) -> frozenset[tuple[str, str]]:
+    """What is said of how a scale grows, but for how often."""
+    return frozenset(each for each in initialize.growth if each[0] != _INTERVAL)
+
+
+def _told_apart(forms: list[Initialize]) -> list[Initialize]:
+    """Initializations that need not ask whether their scale is dynamic, where the script has a branch for that."""
+    if all(each.init_scale is not None for each in forms):
+        return forms
+    asked = [(each.init_scale or "").partition(_IF_DYNAMIC)[2] for each in forms]
+    return [
+        replace(each, init_scale=scale, growth=STATIC) if scale else each
+        for each, scale in zip(forms, asked, strict=True)
+    ]
 
 
 def scale_to_begin_with(file: File, scale: cst.BaseExpression | None) -> str | None:
@@ -400,23 +410,47 @@ def scale_to_begin_with(file: File, scale: cst.BaseExpression | None) -> str | N
     return f"{DYNAMIC_SCALE} if {code}{_IF_DYNAMIC}float({code})"
 
 
+def with_known_scale(initialize: Initialize) -> Initialize:
+    """An initialization that need not ask whether its loss scale is dynamic, where that is written out by now."""
+    scale = initialize.init_scale or ""
+    tree = ast.parse(scale, mode="eval").body if _IF_DYNAMIC in scale else None
+    asked = tree.test.left if isinstance(tree, ast.IfExp) and isinstance(tree.test, ast.Compare) else None
+    if not isinstance(asked, ast.Constant):
+        return initialize
+    if asked.value in (None, "dynamic"):
+        return replace(initialize, init_scale=None, growth=())
+    return replace(initialize, init_scale=str(float(str(asked.value))), growth=STATIC)
+
+
 def _limit(file: File, limit: cst.BaseExpression | None) -> str | None:
     """A limit of the loss scale that is written out; None where there is none, as Apex's own 2**24 is to float16."""
     number = None if limit is None else _number(file.tree.code(limit))
     return None if number is None or number >= _NO_LIMIT else str(number)
 
 
-def is_number(code: str) -> bool:
-    """Whether code is a number that is written out."""
-    return _number(code) is not None
-
-
 def notes_on_scale(scale: str | None) -> Iterator[str]:
     """What native AMP does differently with a loss scale that is asked for."""
-    if scale is not None and is_number(scale):
+    if scale is not None:
         yield STAYED
-    elif scale is not None:
-        yield "a static loss_scale stayed for good: GradScaler begins with it, and adapts it"
+
+
+def growth_of(file: File, scale: cst.BaseExpression | None) -> tuple[tuple[str, str], ...]:
+    """Arguments of GradScaler about growth for a loss scale: one that is static stays as it is."""
+    interval = _interval(file, scale)
+    return () if interval is None else ((_INTERVAL, interval),)
+
+
+def _interval(file: File, scale: cst.BaseExpression | None) -> str | None:
+    """How often a loss scale grows, as code; None where it does as Apex's and torch's alike."""
+    static = dict(STATIC)[_INTERVAL]
+    begins = scale_to_begin_with(file, scale)
+    if scale is None or begins is None:
+        return None
+    if isinstance(scale, cst.IfExp):
+        arms = [_interval(file, arm) or _USUAL_INTERVAL for arm in (scale.body, scale.orelse)]
+        chosen = f"{arms[0]} if {file.tree.code(scale.test)} else {arms[1]}"
+        return chosen if arms[0] != arms[1] else None if arms[0] == _USUAL_INTERVAL else arms[0]
+    return static_unless(f"{file.tree.code(scale)}{_IS_DYNAMIC}", {})[_INTERVAL] if _IF_DYNAMIC in begins else static
 
 
 def static_unless(dynamic: str, growth: Mapping[str, str]) -> dict[str, str]:

@@ -74,7 +74,8 @@ def script(*lines: str) -> str:
         ),
         (
             ("if args.scale == 0:", '    INIT(loss_scale="dynamic")', "else:", "    INIT(loss_scale=args.scale)"),
-            "init_scale=65536.0 if args.scale == 0 else float(args.scale)",
+            "init_scale=65536.0 if args.scale == 0 else float(args.scale), "
+            "growth_interval=2000 if args.scale == 0 else 2**31 - 1",
         ),
         (
             (
@@ -94,7 +95,8 @@ def script(*lines: str) -> str:
         (('level = "O2"', "if args.fp16:", "    INIT(opt_level=level)"), 'enabled=bool(args.fp16) and level != "O0"'),
         (
             ("if args.fp16:", "    scale = args.scale", "    s = scale", "    INIT(loss_scale=s)"),
-            'init_scale=65536.0 if args.scale in (None, "dynamic") else float(args.scale), enabled=bool(args.fp16)',
+            'init_scale=65536.0 if args.scale in (None, "dynamic") else float(args.scale), '
+            'growth_interval=2000 if args.scale in (None, "dynamic") else 2**31 - 1, enabled=bool(args.fp16)',
         ),
         (
             ("if args.fp16:", '    level = "O1" if args.o else "O0"', "    INIT(opt_level=level)"),

@@ -42,9 +42,17 @@ def test_condition_of_a_helper_is_said_in_the_words_of_its_caller(rewrites: Chec
     )
 
 
-def test_a_helper_that_returns_what_initialize_returns(rewrites: Check) -> None:
+@pytest.mark.parametrize(
+    ("given", "scaler"),
+    [
+        ("128.0", '"cuda", init_scale=128.0, growth_interval=2**31 - 1'),
+        ('"dynamic"', '"cuda"'),
+        ("None", '"cuda"'),
+    ],
+)
+def test_a_helper_that_returns_what_initialize_returns(given: str, scaler: str, rewrites: Check) -> None:
     rewrites(
-        """
+        f"""
         ~ APEX
           def prepare(model, lr, scale):
               optimizer = torch.optim.SGD(model.parameters(), lr)
@@ -52,8 +60,8 @@ def test_a_helper_that_returns_what_initialize_returns(rewrites: Check) -> None:
         +     return model, optimizer
 
           def main(args):
-              model, optimizer = prepare(nn.Linear(2, 2), 0.1, 128.0)
-        +     scaler = torch.amp.GradScaler("cuda", init_scale=65536.0 if 128.0 in (None, "dynamic") else float(128.0))
+              model, optimizer = prepare(nn.Linear(2, 2), 0.1, {given})
+        +     scaler = torch.amp.GradScaler({scaler})
         ~     APEX_EPOCH
         """
     )

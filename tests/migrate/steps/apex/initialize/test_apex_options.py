@@ -34,11 +34,13 @@ for x in loader:
         ('loss_scale="128.0"', '"cuda", init_scale=128.0, growth_interval=2**31 - 1'),
         (
             "loss_scale=args.loss_scale",
-            '"cuda", init_scale=65536.0 if args.loss_scale in (None, "dynamic") else float(args.loss_scale)',
+            '"cuda", init_scale=65536.0 if args.loss_scale in (None, "dynamic") else float(args.loss_scale), '
+            'growth_interval=2000 if args.loss_scale in (None, "dynamic") else 2**31 - 1',
         ),
         (
             'loss_scale="dynamic" if args.scale == 0 else args.scale',
-            '"cuda", init_scale=65536.0 if args.scale == 0 else float(args.scale)',
+            '"cuda", init_scale=65536.0 if args.scale == 0 else float(args.scale), '
+            "growth_interval=2000 if args.scale == 0 else 2**31 - 1",
         ),
         (
             "loss_scale=64, enabled=args.fp16",
@@ -317,7 +319,7 @@ def test_settings_that_are_not_seen_are_asked_when_they_are_there(rewrites: Chec
               optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         -     model, optimizer = amp.initialize(model, optimizer, verbosity=0, **settings)
         +     amp_enabled = bool(settings.get("enabled", True)) and settings.get("opt_level") != "O0"
-        +     scaler = torch.amp.GradScaler("cuda", init_scale=65536.0 if {asked} in (None, "dynamic") else float({asked}), enabled=amp_enabled)
+        +     scaler = torch.amp.GradScaler("cuda", init_scale=65536.0 if {asked} in (None, "dynamic") else float({asked}), growth_interval=2000 if {asked} in (None, "dynamic") else 2**31 - 1, enabled=amp_enabled)
               for x, y in loader:
         -         loss = nn.functional.mse_loss(model(x), y)
         -         with amp.scale_loss(loss, optimizer) as scaled_loss:
