@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from amp_migrate.flow.domain.interned import Numbered, remembered
 from amp_migrate.implications import Facts as Facts
@@ -29,8 +29,13 @@ GIVEN = ""
 GUESSED = ("guessed",)
 _MOST_WAYS = 32  # from one entry
 _MOST_WORLDS = 256
+# Where they are more, those become one which are alike in this: what is in the gradients of a loss that nobody can read
+# has no part in what a scaler has done. The last keeps nothing apart.
+_ALIKE_IN = (("checked", "stage"), ("checked",), ())
+_MOST_KINDS = 8
 
 Key: TypeAlias = "tuple[Any, ...]"
+T = TypeVar("T")
 
 
 class Grad(Numbered):
@@ -124,6 +129,11 @@ class Machine(Numbered):
         return Machine(frozenset(each for each in self.items if each[0] in keys))
 
     @remembered(100_000)
+    def of_kinds(self, kinds: tuple[str, ...]) -> frozenset[tuple[Key, Any]]:
+        """What is known under keys of some kinds."""
+        return frozenset(each for each in self.items if each[0][0] in kinds)
+
+    @remembered(100_000)
     def replaced(self, keys: frozenset[Key], other: Machine) -> Machine:
         """This state with what another one knows in the place of what it knows under these keys itself."""
         return Machine(other.items.union(each for each in self.items if each[0] not in keys))
@@ -193,7 +203,7 @@ def merged(worlds: Iterable[World]) -> Worlds:
         by_entry[world.entry].add(world)
     is_over = len(found) > _MOST_WORLDS
     return frozenset().union(
-        *(one_way(each) if is_over or len(each) > _MOST_WAYS else each for each in by_entry.values())
+        *(few_ways(each) if is_over or len(each) > _MOST_WAYS else each for each in by_entry.values())
     )
 
 
@@ -203,12 +213,28 @@ def made_on_some_way(worlds: Worlds) -> frozenset[Any]:
     return frozenset().union(*(each.made() for each in {world.now for world in worlds}))
 
 
-def one_way(worlds: Iterable[World]) -> Worlds:
-    """The ways from each entry as one, on which only that is known which is known on all of them."""
-    by_entry: dict[Machine, list[Machine]] = defaultdict(list)
+def few_ways(worlds: Iterable[World]) -> Worlds:
+    """The ways from each entry as few, on which only that is known which is known on all that they stand for."""
+    by_entry: dict[Machine, list[World]] = defaultdict(list)
     for world in worlds:
-        by_entry[world.entry].append(world.now)
-    return frozenset(World(entry, frozenset(), common(states)) for entry, states in by_entry.items())
+        by_entry[world.entry].append(world)
+    found = (each for ways in by_entry.values() for each in _alike(ways, lambda world: world.now)[1])
+    return frozenset(
+        World(each[0].entry, each[0].facts.intersection(*(one.facts for one in each)), common([one.now for one in each]))
+        for each in found
+    )
+
+
+def _alike(ways: Iterable[T], state: Callable[[T], Machine], coarse: int = 0) -> tuple[int, list[list[T]]]:
+    """Many ways as few groups, and how large a difference keeps two of those apart; at least one that is as `coarse`."""
+    found: dict[object, list[T]] = {}
+    for coarse in range(coarse, len(_ALIKE_IN)):
+        found = defaultdict(list)
+        for each in ways:
+            found[state(each).of_kinds(_ALIKE_IN[coarse])].append(each)
+        if len(found) <= _MOST_KINDS:
+            break
+    return coarse, list(found.values())
 
 
 def common(states: Sequence[Machine]) -> Machine:
@@ -218,7 +244,7 @@ def common(states: Sequence[Machine]) -> Machine:
 
 
 class Ways:
-    """The states that something leaves behind, be it from one entry or another: one for each entry where they are many.
+    """The states that something leaves behind, be it from one entry or another: few for each entry where they are many.
 
     Attributes:
         states: those that are known so far, by the entry.
@@ -228,15 +254,15 @@ class Ways:
     def __init__(self) -> None:
         self.states: dict[Machine, set[Machine]] = {}
         self.version = 0
-        self._joined: set[Machine] = set()
+        self._coarse: dict[Machine, int] = {}
 
     def add(self, entry: Machine, states: Iterable[Machine]) -> bool:
         """Note more states that are left behind from an entry; whether any of them was new."""
         known = self.states.setdefault(entry, set())
         found = known.union(states)
-        if entry in self._joined or len(found) > _MOST_WAYS:
-            self._joined.add(entry)
-            found = {common(list(found))}
+        if entry in self._coarse or len(found) > _MOST_WAYS:
+            self._coarse[entry], alike = _alike(found, lambda state: state, self._coarse.get(entry, 0))
+            found = set(map(common, alike))
         if found == known:
             return False
         self.states[entry] = found

@@ -28,7 +28,7 @@ from amp_migrate.flow.domain.atoms import (
 from amp_migrate.flow.domain.contexts import Context
 from amp_migrate.flow.domain.dtypes import DTYPES
 from amp_migrate.flow.domain.kept_casts import Turn
-from amp_migrate.flow.domain.machine import World, changed, one_way
+from amp_migrate.flow.domain.machine import World, changed, few_ways
 from amp_migrate.flow.domain.state import State, meet
 from amp_migrate.flow.domain.tensor import FLOWS, LOW, SOME_TENSOR, Tensor, told_apart
 from amp_migrate.flow.events import Act
@@ -225,7 +225,7 @@ def _loop(frame: Frame, node: ast.For | ast.AsyncFor | ast.While) -> None:
         new = meet(head, behind, loop=True)
         assert new is not None
         if rounds > _ROUNDS_WITH_ALL_WAYS:
-            new.worlds = one_way(new.worlds)  # which can only know less from round to round
+            new.worlds = few_ways(new.worlds)  # which can only know less from round to round
         if new.same(head):
             break
         head, before = new, head

@@ -226,6 +226,50 @@ def test_a_second_update_is_told(marked: Check) -> None:
     )
 
 
+def test_what_nobody_knows_of_losses_does_not_hide_an_update_without_a_step(marked: Check) -> None:
+    marked(
+        """
+        from losses import AdversarialLoss
+
+        def train(loader):
+            g, d = nn.Linear(8, 8).cuda(), nn.Linear(8, 1).cuda()
+            optimizer_g, optimizer_d = torch.optim.Adam(g.parameters()), torch.optim.Adam(d.parameters())
+            criterion = AdversarialLoss()
+            scaler = torch.amp.GradScaler("cuda")
+            for i, (x, y) in enumerate(loader):
+                for p in d.parameters():
+                    p.requires_grad = True
+                for p in g.parameters():
+                    p.requires_grad = False
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss_d = criterion(d(g(x).detach()), 1 - y) / 4
+                if torch.isnan(loss_d):
+                    scaler.update()  # AMP604
+                    optimizer_d.zero_grad()
+                    continue
+                scaler.scale(loss_d).backward()
+                if (i + 1) % 4 == 0:
+                    scaler.step(optimizer_d)
+                    optimizer_d.zero_grad()
+                for p in d.parameters():
+                    p.requires_grad = False
+                for p in g.parameters():
+                    p.requires_grad = True
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss_g = criterion(d(g(x)), y) / 4
+                if torch.isnan(loss_g):
+                    scaler.update()
+                    optimizer_g.zero_grad()
+                    continue
+                scaler.scale(loss_g).backward()
+                if (i + 1) % 4 == 0:
+                    scaler.step(optimizer_g)
+                    scaler.update()
+                    optimizer_g.zero_grad()
+        """
+    )
+
+
 def test_one_update_for_each_round_of_steps_is_right(clean: Check) -> None:
     clean(
         """
