@@ -29,8 +29,8 @@ GIVEN = ""
 GUESSED = ("guessed",)
 _MOST_WAYS = 32  # from one entry
 _MOST_WORLDS = 256
-# Where they are more, those become one which are alike in this: what is in the gradients of a loss that nobody can read
-# has no part in what a scaler has done. The last keeps nothing apart.
+# Where they are more, those become one that are alike in what a scaler has done, which has nothing to do with what is
+# in the gradients of a loss that nobody can read; in less of it where there are too many of those; or in nothing.
 _ALIKE_IN = (("checked", "stage"), ("checked",), ())
 _MOST_KINDS = 8
 
@@ -218,23 +218,23 @@ def few_ways(worlds: Iterable[World]) -> Worlds:
     by_entry: dict[Machine, list[World]] = defaultdict(list)
     for world in worlds:
         by_entry[world.entry].append(world)
-    found = (each for ways in by_entry.values() for each in _alike(ways, lambda world: world.now)[1])
     return frozenset(
-        World(each[0].entry, each[0].facts.intersection(*(one.facts for one in each)), common([one.now for one in each]))
-        for each in found
+        World(entry, alike[0].facts.intersection(*(each.facts for each in alike)), common([each.now for each in alike]))
+        for entry, ways in by_entry.items()
+        for alike in _alike(ways, lambda world: world.now)[1]
     )
 
 
-def _alike(ways: Iterable[T], state: Callable[[T], Machine], coarse: int = 0) -> tuple[int, list[list[T]]]:
-    """Many ways as few groups, and how large a difference keeps two of those apart; at least one that is as `coarse`."""
+def _alike(ways: Iterable[T], state: Callable[[T], Machine], start: int = 0) -> tuple[int, list[list[T]]]:
+    """Many ways in few groups, by the first of some criteria that makes few; and which that is."""
     found: dict[object, list[T]] = {}
-    for coarse in range(coarse, len(_ALIKE_IN)):
+    for criterion in range(start, len(_ALIKE_IN)):
         found = defaultdict(list)
         for each in ways:
-            found[state(each).of_kinds(_ALIKE_IN[coarse])].append(each)
+            found[state(each).of_kinds(_ALIKE_IN[criterion])].append(each)
         if len(found) <= _MOST_KINDS:
             break
-    return coarse, list(found.values())
+    return criterion, list(found.values())
 
 
 def common(states: Sequence[Machine]) -> Machine:
@@ -254,14 +254,14 @@ class Ways:
     def __init__(self) -> None:
         self.states: dict[Machine, set[Machine]] = {}
         self.version = 0
-        self._coarse: dict[Machine, int] = {}
+        self._criteria: dict[Machine, int] = {}
 
     def add(self, entry: Machine, states: Iterable[Machine]) -> bool:
         """Note more states that are left behind from an entry; whether any of them was new."""
         known = self.states.setdefault(entry, set())
         found = known.union(states)
-        if entry in self._coarse or len(found) > _MOST_WAYS:
-            self._coarse[entry], alike = _alike(found, lambda state: state, self._coarse.get(entry, 0))
+        if entry in self._criteria or len(found) > _MOST_WAYS:
+            self._criteria[entry], alike = _alike(found, lambda state: state, self._criteria.get(entry, 0))
             found = set(map(common, alike))
         if found == known:
             return False

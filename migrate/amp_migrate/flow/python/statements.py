@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -37,11 +38,14 @@ from amp_migrate.flow.python.expressions import OPERATORS, assign, binary, evalu
 from amp_migrate.flow.python.frame import Frame, Loop
 from amp_migrate.flow.python.narrow import assume
 from amp_migrate.implications import implied
+from amp_migrate.tables.signatures import FORMS
 
 AGAIN = ("again",)
 # More rounds than any of the domains is high, so that a fault in one of them cannot hang the tool.
 _MOST_ROUNDS = 40
 _ROUNDS_WITH_ALL_WAYS = 10
+# What PyTorch has, with the packages around it.
+_OF_AMP = frozenset(FORMS).union(name[: dot.start()] for name in FORMS for dot in re.finditer(r"\.", name))
 
 
 def execute(frame: Frame, statements: list[ast.stmt]) -> None:
@@ -416,7 +420,8 @@ def _try(frame: Frame, node: Any) -> None:
         for loop in frame.loops:
             loop.breaks = loop.continues = None
     frame.raising.append(None)
-    frame.may_raise()
+    if not all(map(_only_brings_amp, node.body)):
+        frame.may_raise()
     execute(frame, node.body)
     raised = frame.raising.pop()
     done = frame.state
@@ -441,6 +446,15 @@ def _try(frame: Frame, node: Any) -> None:
         _finally(frame, node.finalbody, outer, escaping)
     elif frame.raising:
         frame.raising[-1] = meet(frame.raising[-1], escaping)
+
+
+def _only_brings_amp(statement: ast.stmt) -> bool:
+    """Whether a statement imports what PyTorch has, so that a handler's stub is never meant, or is a constant."""
+    if isinstance(statement, ast.Import):
+        return all(each.name in _OF_AMP for each in statement.names)
+    if isinstance(statement, ast.ImportFrom):
+        return all(f"{statement.module}.{each.name}" in _OF_AMP for each in statement.names) and not statement.level
+    return isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant)
 
 
 def _finally(frame: Frame, body: list[ast.stmt], outer: Any, escaping: State | None) -> None:

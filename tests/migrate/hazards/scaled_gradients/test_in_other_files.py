@@ -331,3 +331,36 @@ def test_a_clipping_of_scaled_gradients_is_told_whichever_optimizer_a_factory_gi
     solver = FACTORY.format(base=base, wrapped=wrapped)
     marked_files(train=CLIPPING.format(unscale="pass", mark="  # AMP601"), solver=solver)
     marked_files(train=CLIPPING.format(unscale="scaler.unscale_(optimizer)", mark=""), solver=solver)
+
+
+def test_a_scaler_is_pytorchs_where_a_handler_has_a_class_for_want_of_it(marked_files: Check) -> None:
+    optional = """
+    try:
+        from torch.cuda.amp import GradScaler
+        HAS_AMP = True
+    except Exception:
+        HAS_AMP = False
+
+        class GradScaler:
+            def scale(self, loss): return loss
+            def step(self, optimizer): optimizer.step()
+            def update(self): pass
+    """
+    train = """
+    import torch
+    from optional import GradScaler
+
+    def train(loader):
+        model = torch.nn.Linear(8, 3).cuda()
+        optimizer = torch.optim.Adam(model.parameters())
+        scaler = GradScaler()
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda())
+            scaler.scale(loss).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # AMP601
+            scaler.step(optimizer)
+            scaler.update()
+    """
+    marked_files(train=train, optional=optional)
