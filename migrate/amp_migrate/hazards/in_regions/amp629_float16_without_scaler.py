@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import libcst as cst
+
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow.domain.atoms import tensors_in
 from amp_migrate.flow.domain.tensor import F16, HALVED, LOW, PERHAPS_HALVED, PURE
 from amp_migrate.flow.events import Act
-from amp_migrate.hazards.seen.autocast_regions import AutocastRegion, argument
+from amp_migrate.hazards.seen.autocast_regions import FLOAT16, AutocastRegion, argument
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
+from amp_migrate.trees.nodes import written_string
 
 RULE = Rule(
     code="AMP629",
@@ -52,7 +55,8 @@ RULE = Rule(
     ),
     why=(
         "Gradients of a float16 forward are float16 on their way: what is smaller than 6e-8 is zero. A scaler "
-        "multiplies the loss so that they are not; bfloat16 does not need one."
+        "multiplies the loss so that they are not; bfloat16 does not need one. One that is enabled for bfloat16 alone "
+        "is off where it is needed."
     ),
     sources=(f"{AMP}#gradient-scaling",),
     safety=Safety.MANUAL,
@@ -61,8 +65,18 @@ FLOAT16_ONLY = True
 # Whoever may scale, or set the dtype, without being seen.
 _OTHERS = re.compile(r"scaler|loss_scale|scale_loss|^scale$|accelerat|deepspeed|fabric|set_autocast", re.IGNORECASE)
 
+# What dtypes are called in settings, and by PyTorch.
+_BFLOAT16 = frozenset({"bfloat16", "bf16", "torch.bfloat16"})
+_FLOAT16 = frozenset({"float16", "fp16", "half", *FLOAT16})
+
 
 def detect(script: Script) -> Iterator[Hazard]:
+    """Every plain backward through float16 that an optimizer steps on, and every scaler that is off in float16."""
+    yield from _off_in_float16(script)
+    yield from _unscaled(script)
+
+
+def _unscaled(script: Script) -> Iterator[Hazard]:
     """Every plain backward through float16 that an optimizer steps on, in a file where nothing scales.
 
     Where each dtype is one of those that a conditional gives, and none of them is float32, float16 may be meant.
@@ -91,3 +105,38 @@ def _is_chosen(script: Script, region: AutocastRegion) -> bool:
     given = argument(region.call, "dtype", 1)
     precision = None if given is None else script.flowing.precision_of(script.file, given)
     return precision is not None and precision & F16 != 0 and not precision & ~LOW
+
+
+def _off_in_float16(script: Script) -> Iterator[Hazard]:
+    """Every scaler that is on for bfloat16 alone, which needs none, where a loss may be in float16."""
+    file, questions = script.file, script.flowing.questions
+    halved = [
+        event
+        for event in (questions.events(Act.BACKWARD) if "enabled" in file.tree.text else ())
+        if any(each.tags & (HALVED | PERHAPS_HALVED) for each in tensors_in(event.subject))
+    ]
+    for event in questions.events(Act.SCALER_MADE) if halved else ():
+        call = script.flowing.interpreted.node_at(file, event.site)
+        enabled = argument(call, "enabled", 4) if isinstance(call, cst.Call) else None
+        scales = any(each.units == PURE or each.scaler & event.scaler for each in halved)
+        if call is not None and enabled is not None and scales and _excludes_float16(script, enabled):
+            yield Hazard(
+                call,
+                f"{file.tree.quote(call)} is switched off in float16, which needs it, and on in bfloat16",
+                "enable it where the region computes in float16",
+            )
+
+
+def _excludes_float16(script: Script, test: cst.BaseExpression) -> bool:
+    """Whether a test is that for bfloat16, or that for anything but float16."""
+    if not isinstance(test, cst.Comparison):
+        values = [each.value for each in script.roles.bindings(script.file, test)]
+        tests = [each for each in values if isinstance(each, cst.Comparison)]
+        return len(tests) == len(values) > 0 and all(_excludes_float16(script, each) for each in tests)
+    if len(test.comparisons) != 1:
+        return False
+    (target,) = test.comparisons
+    sides = {written_string(each) or script.file.names.full(each) for each in (test.left, target.comparator)}
+    if isinstance(target.operator, (cst.Equal, cst.Is)):
+        return not sides.isdisjoint(_BFLOAT16)
+    return isinstance(target.operator, (cst.NotEqual, cst.IsNot)) and not sides.isdisjoint(_FLOAT16)

@@ -281,6 +281,43 @@ def test_of_a_dtype_that_nobody_knows_nothing_is_said(clean: Check, dtype: str) 
     clean(CHOSEN.format(dtype=dtype, told=""))
 
 
+ENABLED = """
+    KINDS = {{"float16": torch.float16, "bfloat16": torch.bfloat16}}
+
+    class Trainer:
+        def __init__(self, model, config):
+            self.model, self.config = model, config
+            self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            self.context = torch.autocast("cuda", dtype=KINDS[config.dtype])
+            kind = KINDS[config.dtype]
+            self.scaler = torch.amp.GradScaler("cuda", enabled=({enabled})){told}
+
+        def train(self, loader):
+            for x, y in loader:
+                with self.context:
+                    loss = F.mse_loss(self.model(x), y)
+                self.scaler.scale(loss).backward()
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+                self.optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    "enabled", ['config.dtype == "bfloat16"', 'self.config.dtype != "float16"', "kind == torch.bfloat16"]
+)
+def test_a_scaler_that_is_off_in_float16_alone_is_told(marked: Check, enabled: str) -> None:
+    (found,) = marked(ENABLED.format(enabled=enabled, told="  # AMP629"))
+    assert "is switched off in float16, which needs it" in found.message
+
+
+@pytest.mark.parametrize(
+    "enabled", ['config.dtype == "float16"', 'config.dtype != "bfloat16"', "kind == torch.float16", "config.scales"]
+)
+def test_a_scaler_that_is_on_in_float16_is_right(clean: Check, enabled: str) -> None:
+    clean(ENABLED.format(enabled=enabled, told=""))
+
+
 def test_gradients_through_float16_are_followed_into_methods_and_out_of_the_region(marked: Check) -> None:
     marked(
         """
