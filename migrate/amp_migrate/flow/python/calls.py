@@ -465,7 +465,8 @@ def _enter_object(frame: Frame, manager: Obj, body: Callable[[Value], None], nod
     value = call(frame, attributes.load_of_object(frame, manager, "__enter__", node) or UNKNOWN, Arguments(), node)
     if frame.is_dead:
         return
-    body(value)
+    entered, frame.now.context = frame.now.context, before
+    under(frame, entered, lambda: body(value))
     if frame.state is not None:
         leave = attributes.load_of_object(frame, manager, "__exit__", node) or UNKNOWN
         call(frame, leave, Arguments([const(None)] * 3), node)

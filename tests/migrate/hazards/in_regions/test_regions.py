@@ -348,3 +348,40 @@ def test_a_comparison_that_trains_nothing_may_cast_as_it_likes(clean: Check) -> 
                 return model(x.half()) - model(x)
         """
     )
+
+
+def test_a_region_of_an_object_ends_by_whichever_exit_it_is_left(marked_files: Check) -> None:
+    contexts = """
+    import torch
+
+    class Region:
+        def __init__(self, **options):
+            self.options = options
+
+        def __enter__(self):
+            self.region = torch.autocast("cuda", **self.options)
+            return self.region.__enter__()
+
+        def __exit__(self, *raised):
+            return self.region.__exit__(*raised)
+    """
+    train = """
+    import torch
+    from contexts import Region
+
+    def train(model, optimizer, loader):
+        scaler = torch.amp.GradScaler("cuda")
+        for x, y in loader:
+            optimizer.zero_grad()
+            with Region(dtype=torch.float16):
+                loss = torch.nn.functional.mse_loss(model(x), y)
+                if loss > 3:
+                    continue
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            with Region(dtype=torch.float16):
+                scaler.scale(torch.nn.functional.mse_loss(model(x), y)).backward()  # AMP620
+            optimizer.zero_grad()
+    """
+    marked_files(train=train, contexts=contexts)
