@@ -107,14 +107,12 @@ class StepMigration:
 
     def _evaluated(self) -> dict[File, Placement]:
         """The evaluation forwards beside the steps that have moved, and in the functions that they call for it."""
-        found = {
-            file: evaluation_regions(file, self.roles, [move.step for move in moved])
-            for file, moved in self._moved.items()
-        }
+        steps = [move.step for move in self._steps]
+        found = {file: evaluation_regions(file, self.roles, steps) for file in self._moved}
         for file, functions in evaluated_elsewhere(self.project, tuple(self._moved)).items():
             wanted = [each for each in functions if self.wishes.wants(file.tree, each, FP32_STEP.code)]
             if not self._is_of_apex(file) and self._obstacle(file) is None:
-                found[file] = evaluation_regions(file, self.roles, [], wanted)
+                found[file] = evaluation_regions(file, self.roles, steps, wanted)
         return found
 
     def _move_all(self, files: Sequence[File]) -> Iterator[ScaledStep]:

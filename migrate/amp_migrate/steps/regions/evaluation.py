@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import libcst as cst
 
@@ -28,30 +28,33 @@ _EVALUATION_NAME = re.compile(
 def evaluation_regions(
     file: File,
     roles: Roles,
-    moved: list[TrainingStep],
+    moved: Sequence[TrainingStep],
     among: Collection[cst.FunctionDef] | None = None,
     *,
     of_prepared: bool = False,
 ) -> Placement:
     """The regions of forwards that run without gradients, in a file whose training steps have moved.
 
-    Methods of modules are left out: they run inside the region of whoever calls the module.
+    Methods of modules are left out: they run inside the region of whoever calls the module. So do the functions that
+    steps call in theirs: where they are called without gradients, the region is round the call.
 
     Args:
+        moved: the steps that have moved, of whichever files.
         among: the functions to look at; None for the whole file.
         of_prepared: whether only what Apex prepared computed in low precision, and not all of the process.
     """
     finder = RegionFinder(file, roles, of_prepared=of_prepared)
     regions: list[Region] = []
     islands: list[Island] = []
-    within = _called_within(file, roles, finder, moved)
+    within = _called_within(roles, moved)
+    helpers = {each.node for each in within.values() if not uses_amp(each.file, block_of(each.node), each.node)}
     quiet = list(switching_off(file))
     for function, body in bodies(file):
         if among is not None and function not in among:
             continue
         if function is not None and (function in within or _is_module_method(file, roles, function)):
             continue
-        step = next((each for each in moved if each.function is function), None)
+        step = next((each for each in moved if each.file is file and each.function is function), None)
         whole = step is None and function is not None and _is_evaluation(file, function)
         if step is None and not whole and not any(_has_or_is_in(file, body, each) for each in quiet):
             continue  # most functions: nothing in them runs without gradients
@@ -61,7 +64,7 @@ def evaluation_regions(
         def runs_quietly(statement: Statement, whole: bool = whole) -> bool:
             return whole or is_quiet(file, statement)
 
-        placed = place_quiet_regions(finder, body, () if step is None else step.regions, runs_quietly)
+        placed = place_quiet_regions(finder, body, () if step is None else step.regions, runs_quietly, helpers)
         regions.extend(placed.regions)
         islands.extend(placed.islands)
     return Placement(tuple(regions), tuple(islands))
@@ -118,20 +121,20 @@ def _has_or_is_in(file: File, body: Block, quiet: cst.CSTNode) -> bool:
     return body in file.tree.ancestors(quiet) or quiet in file.tree.ancestors(body)
 
 
-def _called_within(file: File, roles: Roles, finder: RegionFinder, moved: list[TrainingStep]) -> set[cst.FunctionDef]:
+def _called_within(roles: Roles, moved: Iterable[TrainingStep]) -> dict[cst.FunctionDef, FunctionRef]:
     """The functions that run in the regions of steps, however deep: they compute in low precision already."""
-    found: set[cst.FunctionDef] = set()
-    todo = [(file, call) for step in moved for region in step.regions for call in _calls_in(finder, region)]
+    found: dict[cst.FunctionDef, FunctionRef] = {}
+    todo = [(step.file, call) for step in moved for region in step.regions for call in _calls_in(step, region, roles)]
     while todo:
         function = roles.project.called(*todo.pop())
         if function is not None and function.node not in found:
-            found.add(function.node)
+            found[function.node] = function
             todo += [(function.file, call) for call in find(function.node.body, cst.Call)]
     return found
 
 
-def _calls_in(finder: RegionFinder, region: Region) -> Iterator[cst.Call]:
-    return (call for statement in finder.members(region) for call in calls_of(statement))
+def _calls_in(step: TrainingStep, region: Region, roles: Roles) -> Iterator[cst.Call]:
+    return (call for statement in RegionFinder(step.file, roles).members(region) for call in calls_of(statement))
 
 
 def _is_module_method(file: File, roles: Roles, function: cst.FunctionDef) -> bool:

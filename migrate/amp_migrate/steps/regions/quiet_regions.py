@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from itertools import islice, takewhile
 
@@ -16,15 +16,20 @@ from amp_migrate.trees.nodes import Block, Statement, blocks, statements
 
 
 def place_quiet_regions(
-    finder: RegionFinder, body: Block, taken: Iterable[Region], is_quiet: Callable[[Statement], bool]
+    finder: RegionFinder,
+    body: Block,
+    taken: Iterable[Region],
+    is_quiet: Callable[[Statement], bool],
+    helpers: Collection[cst.FunctionDef] = (),
 ) -> Placement:
     """The regions of a body's forwards that run without gradients.
 
     Args:
         taken: the regions that exist already.
         is_quiet: whether a statement runs without gradients.
+        helpers: the functions that compute in the regions of those who call them.
     """
-    placer = _Placer(finder, {each for region in taken for each in finder.members(region)}, is_quiet)
+    placer = _Placer(finder, {each for region in taken for each in finder.members(region)}, is_quiet, helpers)
     placer.walk(body)
     return Placement(tuple(placer.regions), tuple(placer.islands))
 
@@ -39,10 +44,17 @@ class _Span:
 
 
 class _Placer:
-    def __init__(self, finder: RegionFinder, covered: set[Statement], is_quiet: Callable[[Statement], bool]) -> None:
+    def __init__(
+        self,
+        finder: RegionFinder,
+        covered: set[Statement],
+        is_quiet: Callable[[Statement], bool],
+        helpers: Collection[cst.FunctionDef],
+    ) -> None:
         self.finder = finder
         self.covered = covered
         self.is_quiet = is_quiet
+        self.helpers = helpers
         self.regions: list[Region] = []
         self.islands: list[Island] = []
 
@@ -83,8 +95,13 @@ class _Placer:
 
     def _is_forward(self, statement: Statement) -> bool:
         # Most statements are not quiet; whether something runs a module may take other files to know.
-        runs = self.is_quiet(statement) and self.finder.calls_module(statement)
+        runs = self.is_quiet(statement) and (self.finder.calls_module(statement) or self._calls_helper(statement))
         return runs and not _only_sets(self.finder, statement) and not self.finder.may_train(statement)
+
+    def _calls_helper(self, statement: Statement) -> bool:
+        """Whether a statement runs a module by a function that computes in the regions of those who call it."""
+        called = (self.finder.roles.project.called(self.finder.file, call) for call in self.finder.forwards(statement))
+        return any(each is not None and each.node in self.helpers for each in called) if self.helpers else False
 
     def _close(self, span: _Span | None) -> None:
         if span is not None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from textwrap import indent
+from pathlib import Path
+from textwrap import dedent, indent
 from typing import Any
 
 import pytest
+from amp_migrate.engine.migrate import migrate
+from amp_migrate.settings import Dtype, Settings
 
 Check = Callable[..., Any]
 
@@ -562,3 +565,69 @@ def test_a_forward_where_gradients_are_switched_off_shares_no_region_with_one_th
         ~     STEP
         """
     )
+
+
+def test_what_computes_in_the_region_of_a_step_has_one_where_it_evaluates(rewrites: Check) -> None:
+    rewrites(
+        """
+          def loss_of(net, x, y):
+              return nn.functional.mse_loss(net(x), y)
+
+        ~ MODEL
+          for x, y in loader:
+              optimizer.zero_grad()
+        ~     loss = loss_of(model, x, y)
+        -     loss.backward()
+        -     optimizer.step()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+
+          @torch.no_grad()
+          def evaluate():
+              for x, y in loader:
+        ~         print(loss_of(model, x, y).item())
+        """
+    )
+
+
+def test_so_has_a_helper_of_another_file_in_an_evaluation_of_a_third(tmp_path: Path) -> None:
+    (tmp_path / "losses.py").write_text(
+        "import torch\n\n\ndef loss_of(net, x, y):\n    return torch.nn.functional.mse_loss(net(x), y)\n"
+    )
+    (tmp_path / "evaluation.py").write_text(
+        dedent(
+            """
+            import torch
+            from losses import loss_of
+
+            def evaluate(net, loader):
+                with torch.no_grad():
+                    for x, y in loader:
+                        print(loss_of(net, x, y).item())
+            """
+        )
+    )
+    (tmp_path / "train.py").write_text(
+        dedent(
+            """
+            import torch
+            from evaluation import evaluate
+            from losses import loss_of
+
+            def train(loader):
+                net = torch.nn.Linear(2, 2).cuda()
+                optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+                for x, y in loader:
+                    optimizer.zero_grad()
+                    loss = loss_of(net, x, y)
+                    loss.backward()
+                    optimizer.step()
+                evaluate(net, loader)
+            """
+        )
+    )
+    outcome = migrate([tmp_path], Settings(dtype=Dtype.BF16))
+    region = '            with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):\n'
+    assert f"{region}                print(loss_of" in outcome.plan_of(tmp_path / "evaluation.py").after
+    assert outcome.plan_of(tmp_path / "losses.py") is None

@@ -40,7 +40,7 @@ from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.apex.uses.loss_scale import scale_reads
 from amp_migrate.steps.apex.uses.norm_limits import NormLimit, limit_of, not_clipped
 from amp_migrate.steps.model.route import Creation, Route, Ways
-from amp_migrate.steps.model.training_step import Region, TrainingStep
+from amp_migrate.steps.model.training_step import Region
 from amp_migrate.steps.read.split import key_of
 from amp_migrate.steps.regions.evaluation import evaluation_regions
 from amp_migrate.steps.regions.find_regions import Placement
@@ -121,7 +121,7 @@ class NativeDecider:
         left: list[FileInFloat32] = []
         decided = [self._file(file, native, left) for file in files]
         if not self._is_off:
-            decided += (self._evaluating(file, functions, left) for file, functions in evaluated.items())
+            decided += (self._evaluating(file, functions, native, left) for file, functions in evaluated.items())
         return NativeScript(native, tuple(decided), *self._starts(), left_in_float32=tuple(left))
 
     def _refusal(self, files: Sequence[File], steps: Sequence[ScriptStep]) -> Refusal | None:
@@ -190,8 +190,7 @@ class NativeDecider:
         return NativeStep(moved, each.step.folds, scaler, code, is_elsewhere)
 
     def _file(self, file: File, steps: Sequence[NativeStep], left: list[FileInFloat32]) -> NativeFile:
-        mine = [each for each in steps if each.step.file is file]
-        placed = Placement((), ()) if self._is_off else self._regions(file, [each.step for each in mine])
+        placed = Placement((), ()) if self._is_off else self._regions(file, steps)
         evaluated = tuple(self._evaluated(file, placed.regions, left))
         reads = dict(scale_reads(file))
         folds = [fold for each in steps for fold in each.folds]
@@ -216,14 +215,21 @@ class NativeDecider:
         )
 
     def _regions(
-        self, file: File, steps: list[TrainingStep], among: Collection[cst.FunctionDef] | None = None
+        self, file: File, steps: Sequence[NativeStep], among: Collection[cst.FunctionDef] | None = None
     ) -> Placement:
         of_prepared = casts_prepared_alone(self._initializes)
-        return evaluation_regions(file, self._roles, steps, among, of_prepared=of_prepared)
+        moved = [each.step for each in steps]
+        return evaluation_regions(file, self._roles, moved, among, of_prepared=of_prepared)
 
-    def _evaluating(self, file: File, functions: Collection[cst.FunctionDef], left: list[FileInFloat32]) -> NativeFile:
+    def _evaluating(
+        self,
+        file: File,
+        functions: Collection[cst.FunctionDef],
+        steps: Sequence[NativeStep],
+        left: list[FileInFloat32],
+    ) -> NativeFile:
         """What becomes of a file that has nothing of Apex, and evaluates for the script."""
-        placed = self._regions(file, [], functions)
+        placed = self._regions(file, steps, functions)
         return NativeFile(file, tuple(self._evaluated(file, placed.regions, left)), tuple(placed.islands))
 
     def _tests(self, file: File, folds: Iterable[FoldedBranch]) -> Iterator[tuple[AmpTest, str | Refusal | None]]:
