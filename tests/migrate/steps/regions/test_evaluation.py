@@ -629,5 +629,7 @@ def test_so_has_a_helper_of_another_file_in_an_evaluation_of_a_third(tmp_path: P
     )
     outcome = migrate([tmp_path], Settings(dtype=Dtype.BF16))
     region = '            with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):\n'
-    assert f"{region}                print(loss_of" in outcome.plan_of(tmp_path / "evaluation.py").after
+    plan = outcome.plan_of(tmp_path / "evaluation.py")
+    assert plan is not None
+    assert f"{region}                print(loss_of" in plan.after
     assert outcome.plan_of(tmp_path / "losses.py") is None
