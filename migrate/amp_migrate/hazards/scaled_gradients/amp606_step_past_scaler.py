@@ -70,7 +70,8 @@ def detect(script: Script) -> Iterator[Hazard]:
         if _looks_by_hand(course):
             continue
         elsewhere = {event.optimizer for event in course.of(Act.SCALER_STEP)}
-        for event, seen in course.reached(Act.STEP):
+        for event in course.of(Act.STEP):
+            seen = course.where_scaled(event)
             kinds = {state.gradients for state in seen.first or seen.again}
             if kinds == {Gradients.SPENT} and _has_scaled(course, event, Act.SCALER_STEP):
                 step = script.file.tree.quote(event.node)

@@ -12,6 +12,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.flow import events as flow
+from amp_migrate.flow.chains import exclude, in_all
 from amp_migrate.flow.domain.atoms import Atom, Value
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.flowing import Flowing
@@ -104,6 +105,20 @@ class Course:
         for event in self.of(*acts):
             if event in self.seen:
                 yield event, self.seen[event]
+
+    def where_scaled(self, event: Event) -> Seen:
+        """How an event is reached where the tests under which the function scales its losses may come to the same.
+
+        Where a switch that is off keeps it from scaling, `if scaler is not None:`, gradients are true ones.
+        """
+        scaled = [each for backward in self.backwards for each in backward.known]
+        found = Seen()
+        for one in () if event not in self.seen else event.known:
+            tests = in_all(facts for each in scaled if each.code is one.code for _, facts in each.states)
+            for machine, facts, about, _ in one.reached:
+                if not exclude(tests, facts):
+                    found.add([machine], event.scalers, _atoms([about]))
+        return found
 
     def loop(self, event: Event) -> cst.For | cst.While | None:
         """The innermost loop around an event."""

@@ -364,3 +364,51 @@ def test_a_scaler_is_pytorchs_where_a_handler_has_a_class_for_want_of_it(marked_
             scaler.update()
     """
     marked_files(train=train, optional=optional)
+
+
+OPTIONAL = """
+    import torch
+    from gradients import clip, stepped
+
+    def train(model, loader, uses_amp):
+        optimizer = torch.optim.Adam(model.parameters())
+        scaler = torch.amp.GradScaler("cuda") if uses_amp else None
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16, enabled=uses_amp):
+                loss = torch.nn.functional.cross_entropy(model(x), y)
+            if scaler is not None:
+                scaler.scale(loss).backward()
+            else:
+                loss.backward()
+            clip(model, optimizer, scaler)
+            {step}
+            if scaler is not None:
+                scaler.update()
+"""
+GRADIENTS = """
+    import torch
+
+    def clip(model, optimizer, scaler=None):
+        if scaler is not None:
+            scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+
+    def stepped(optimizer, scaler):
+        if scaler is not None:
+            scaler.step(optimizer)
+        else:
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "optimizer.step()  # AMP606",
+        "stepped(optimizer, scaler)",
+        "scaler.step(optimizer) if scaler is not None else optimizer.step()",
+    ],
+)
+def test_a_step_past_an_optional_scaler_is_told_behind_a_helper_that_unscales(marked_files: Check, step: str) -> None:
+    marked_files(train=OPTIONAL.format(step=step), gradients=GRADIENTS)
