@@ -109,9 +109,11 @@ def _unscaled_alone(script: Script) -> Iterator[Hazard]:
 
 
 def _added(script: Script) -> Iterator[Hazard]:
-    """Every backward of a plain loss whose gradients are added to scaled ones, and always divided with them."""
+    """Every backward of a plain loss whose gradients are added to scaled ones, and always divided with them.
+
+    It may be in another file than the scaler.
+    """
     file, flowing = script.file, script.flowing
-    told: set[object] = set()
     if not script.courses:
         return
     backwards = flowing.questions.events(flow.Act.BACKWARD)
@@ -122,14 +124,11 @@ def _added(script: Script) -> Iterator[Hazard]:
         if not isinstance(divides, cst.Call) or not isinstance(divides.func, cst.Attribute):
             continue
         for backward in plain:
-            node = flowing.interpreted.node_at(file, backward.site)
             both = backward.optimizer & event.optimizer
             is_mixed = any(_always(event, each, MIXED) and _adds(backward, scaled, each) for each in both)
-            if node is not None and node not in told and is_mixed:
-                told.add(node)
-                added, by = file.tree.quote(node), file.tree.quote(divides)
-                message = f"{added} is not scaled, but {by} unscales it with what is"
-                yield Hazard(node, message, _HINT.format(file.tree.code(divides.func.value)))
+            place = flowing.interpreted.place(backward.site) if is_mixed else None
+            if place is not None:
+                yield _unscaled(script, *place, event, " it with what is")
 
 
 def _adds(plain: flow.Event, scaled: list[flow.Event], optimizer: object) -> bool:
@@ -229,10 +228,10 @@ def _kept(event: flow.Event, kind: str) -> set[object]:
     return found
 
 
-def _unscaled(script: Script, file: File, node: cst.CSTNode, divides: flow.Event) -> Hazard:
+def _unscaled(script: Script, file: File, node: cst.CSTNode, divides: flow.Event, how: str = "") -> Hazard:
     call = script.flowing.interpreted.node_at(script.file, divides.site)
     assert isinstance(call, cst.Call)
     scaler = cst.ensure_type(call.func, cst.Attribute).value
     home = "" if file is script.file else f" (in {seen_from(script.file.name, file.name)})"
-    message = f"{file.tree.quote(node)} is not scaled, but {script.file.tree.quote(call)}{home} unscales"
+    message = f"{file.tree.quote(node)} is not scaled, but {script.file.tree.quote(call)}{home} unscales{how}"
     return Hazard(node, message, _HINT.format(script.file.tree.code(scaler)), file=file)

@@ -13,6 +13,7 @@ from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.course import Course, Event
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
+from amp_migrate.hazards.seen.states import Stage
 from amp_migrate.steps.statements.data_flow import reads, writes
 from amp_migrate.trees.nodes import find, nested_statements
 
@@ -74,7 +75,7 @@ def detect(script: Script) -> Iterator[Hazard]:
     quote = script.file.tree.quote
     for course in script.courses:
         for event in course.of(Act.UNSCALE, Act.SCALER_STEP, Act.UPDATE):
-            other = _rarer(course, event)
+            other = _rarer(script, course, event)
             if other is not None:
                 yield Hazard(
                     event.node,
@@ -83,8 +84,8 @@ def detect(script: Script) -> Iterator[Hazard]:
                 )
 
 
-def _rarer(course: Course, event: Event) -> Event | None:
-    """What must run as often as an event of every iteration, and runs only in every n-th."""
+def _rarer(script: Script, course: Course, event: Event) -> Event | None:
+    """What must run as often as an event of every iteration, and runs only in every n-th, or in some as it is seen."""
     loop = course.loop(event)
     if loop is None or not all(_stays(course, loop, each) for each in _branches(course, event)):
         return None
@@ -97,7 +98,21 @@ def _rarer(course: Course, event: Event) -> Event | None:
         Act.SCALER_STEP: (updates,),
         Act.UPDATE: (steps,),
     }
-    return next((group[0] for group in groups[event.act] if group and all(_is_rare(course, e) for e in group)), None)
+    raises = _raises(script, course, event)
+
+    def is_rare(other: Event) -> bool:
+        return _is_rare(course, other) or (raises and _varies(course, loop, other))
+
+    return next((group[0] for group in groups[event.act] if group and all(map(is_rare, group))), None)
+
+
+def _raises(script: Script, course: Course, event: Event) -> bool:
+    """Whether an event raises on some way, and it is known of all whether it does, as the scaler is surely on."""
+    states = course.seen[event].first | course.seen[event].again if event in course.seen else ()
+    known = [state.checked if event.act is Act.UPDATE else state.stage for state in states]
+    raising = {Act.UNSCALE: (Stage.UNSCALED, Stage.STEPPED), Act.SCALER_STEP: (Stage.STEPPED,), Act.UPDATE: (False,)}
+    is_on = bool(event.scalers) and all(map(script.flowing.questions.is_on, event.scalers))
+    return is_on and None not in known and any(each in raising[event.act] for each in known)
 
 
 def _branches(course: Course, event: Event) -> list[cst.CSTNode]:
@@ -111,12 +126,22 @@ def _stays(course: Course, loop: cst.For | cst.While, branch: cst.CSTNode) -> bo
     """Whether a branch goes the same way in all iterations of a loop: nothing that its test reads is changed there."""
     if not isinstance(branch, cst.If) or any(True for _ in find(branch.test, cst.Call)):
         return False
+    owners = [call.func.value for call in find(loop.body, cst.Call) if isinstance(call.func, cst.Attribute)]
+    changed = _changed(loop) | reads(owners) | {"self"}  # whose methods may change what is theirs
+    return not any(each.partition(".")[0] in changed for each in reads([branch.test]))
+
+
+def _varies(course: Course, loop: cst.For | cst.While, event: Event) -> bool:
+    """Whether an event is under an `if` without `else` of something that a loop changes."""
+    tests = [each.test for each in _branches(course, event) if isinstance(each, cst.If) and each.orelse is None]
+    return not _changed(loop).isdisjoint(reads(tests))
+
+
+def _changed(loop: cst.For | cst.While) -> set[str]:
+    """The names that get another value in a loop."""
     assert isinstance(loop.body, cst.IndentedBlock)
     changed = {name for each in nested_statements(loop.body) for name in writes(each)}
-    changed |= reads([loop.target]) if isinstance(loop, cst.For) else set()
-    owners = [call.func.value for call in find(loop.body, cst.Call) if isinstance(call.func, cst.Attribute)]
-    changed |= reads(owners) | {"self"}  # whose methods may change what is theirs
-    return not any(each.partition(".")[0] in changed for each in reads([branch.test]))
+    return changed | (reads([loop.target]) if isinstance(loop, cst.For) else set())
 
 
 def _excludes(course: Course, event: Event, other: Event) -> bool:

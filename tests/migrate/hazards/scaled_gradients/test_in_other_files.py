@@ -412,3 +412,30 @@ GRADIENTS = """
 )
 def test_a_step_past_an_optional_scaler_is_told_behind_a_helper_that_unscales(marked_files: Check, step: str) -> None:
     marked_files(train=OPTIONAL.format(step=step), gradients=GRADIENTS)
+
+
+def test_a_plain_backward_of_another_file_beside_a_scaled_one_is_told_there(marked_files: Check) -> None:
+    penalties = """
+    def regularize(model, weight):
+        penalty = weight * sum(p.square().sum() for p in model.parameters())
+        penalty.backward()  # AMP607
+        return penalty.item()
+    """
+    train = """
+    import torch
+    from penalties import regularize
+
+    def train(model, loader):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = torch.nn.functional.mse_loss(model(x), y)
+            scaler.scale(loss).backward()
+            regularize(model, 1e-4)
+            scaler.step(optimizer)
+            scaler.update()
+    """
+    (found,) = marked_files(train=train, penalties=penalties)
+    assert "scaler.step(optimizer) (in train.py) unscales it with what is" in found.message

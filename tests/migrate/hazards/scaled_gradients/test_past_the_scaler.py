@@ -501,3 +501,54 @@ def test_gradients_that_nothing_clears_in_a_program_that_is_seen_are_told(marked
 )
 def test_gradients_that_somebody_may_clear_are_none_to_tell_of(clean: Check, behind: str) -> None:
     clean(NEVER.format(model="nn.Linear(4, 1).cuda()", told="", behind=behind))
+
+
+SOMETIMES = """
+        def train(model, loader, every, wanted):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            scaler = torch.amp.GradScaler("cuda")
+            for i, (x, y) in enumerate(loader):
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = F.mse_loss(model(x), y) / every
+                scaler.scale(loss).backward()
+                is_last = (i + 1) % every == 0 or i + 1 == len(loader)
+{rest}
+"""
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        ("if is_last:", "    scaler.step(optimizer)", "    optimizer.zero_grad()", "scaler.update()  # AMP608"),
+        ("scaler.step(optimizer)  # AMP608", "optimizer.zero_grad()", "if is_last:", "    scaler.update()"),
+        (
+            "scaler.unscale_(optimizer)  # AMP608",
+            "if is_last:",
+            "    scaler.step(optimizer)",
+            "    scaler.update()",
+            "    optimizer.zero_grad()",
+        ),
+    ],
+)
+def test_what_runs_in_every_micro_batch_beside_what_a_name_decides_about_is_told(
+    marked: Check, rest: tuple[str, ...]
+) -> None:
+    marked(SOMETIMES.format(rest="\n".join(f"                {each}" for each in rest)))
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        ("if is_last:", "    scaler.step(optimizer)", "    scaler.update()", "    optimizer.zero_grad()"),
+        ("if wanted:", "    scaler.step(optimizer)", "    optimizer.zero_grad()", "scaler.update()"),
+        (
+            "scaler.unscale_(optimizer)",
+            "if is_last:",
+            "    scaler.step(optimizer)",
+            "scaler.update()",
+            "optimizer.zero_grad()",
+        ),
+    ],
+)
+def test_what_never_raises_in_a_micro_batch_is_right(clean: Check, rest: tuple[str, ...]) -> None:
+    clean(SOMETIMES.format(rest="\n".join(f"                {each}" for each in rest)))
