@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amp_migrate.flow.domain.atoms import (
@@ -38,6 +39,7 @@ from amp_migrate.flow.domain.contexts import OFF, Context
 from amp_migrate.flow.domain.dtypes import PRECISIONS
 from amp_migrate.flow.domain.kept_casts import Turn
 from amp_migrate.flow.domain.machine import Machine, Worlds, made_key
+from amp_migrate.flow.domain.state import meet
 from amp_migrate.flow.domain.tensor import (
     ANYWHERE,
     BOOL,
@@ -50,6 +52,7 @@ from amp_migrate.flow.domain.tensor import (
     INT,
     LOW,
     NOTHING,
+    OTHER,
     ROUGH,
     SOME_TENSOR,
     SWITCHED,
@@ -752,23 +755,18 @@ class PyTorch:
         """`apply` of a function of autograd's own: `forward` runs without recording, `backward` without autocast."""
         assert isinstance(owner, Class)
         forward = attributes.load_of_class(frame, owner, owner, None, "forward")
-        base = frame.now.context
-        context = Context(base.cuda, base.cpu, OFF, True)
-        found: list[Value] = []
-        ctx = Obj(frame.site(node), frame.context_of_objects, External(CONTEXT_OF_FUNCTION))
-
-        def body() -> None:
-            found.append(self.analysis.call(frame, forward, args.behind(one(ctx)), node))
-
-        under(frame, context, body)
-        frame.is_dead = False
-        if base.gradients & 1 and found and frame.state is not None:
-            self._backward_of(frame, owner, ctx, found[0], forward, node)
+        base, before, after = frame.now.context, frame.now, None
+        found = NEVER
+        for way, on_it in _in_one_precision(args):
+            frame.state = before.copy()
+            found = join(found, self._both_directions(frame, owner, forward, way, on_it, node))
+            after = meet(after, frame.state)
+        frame.state = after
         given = [each for value in args.all() for each in tensors_in(value)]
         flows = any(each.flows & FLOWS for each in given) and base.gradients & 1
         reach = NOTHING.union(*(each.reach | each.leaf for each in given))
         result = NEVER
-        for each in found[0] if found else UNKNOWN:
+        for each in found or UNKNOWN:
             tensor = each.tensor if isinstance(each, Opaque) else each
             if isinstance(tensor, Tensor) and flows:
                 surely = tensor.surely.union(*(each.sure_leaves for each in given))
@@ -779,6 +777,26 @@ class PyTorch:
             else:
                 result = join(result, one(each))
         return result
+
+    def _both_directions(
+        self, frame: Frame, owner: Class, forward: Value, way: tuple[Site, ...], args: Arguments, node: ast.AST
+    ) -> Value:
+        """What `forward` gives, with `backward` run on the gradient of that.
+
+        Args:
+            way: what tells this from other runs of both at the same place.
+        """
+        base, found = frame.now.context, [NEVER]
+        ctx = Obj(frame.site(node), (*frame.context_of_objects, *way), External(CONTEXT_OF_FUNCTION))
+
+        def body() -> None:
+            found[0] = self.analysis.call(frame, forward, args.behind(one(ctx)), node)
+
+        under(frame, Context(base.cuda, base.cpu, OFF, True), body)
+        frame.is_dead = False
+        if base.gradients & 1 and frame.state is not None:
+            self._backward_of(frame, owner, ctx, found[0], forward, node)
+        return found[0]
 
     def _backward_of(self, frame: Frame, owner: Class, ctx: Obj, result: Value, forward: Value, node: ast.AST) -> None:
         """`backward` of a function of autograd's own gets gradients in the precision of what `forward` gave."""
@@ -822,6 +840,36 @@ class PyTorch:
             kind = name.removeprefix("builtins.")
             return frozenset(Wrapped(kind, each) for each in value if isinstance(each, (Func, Wrapped)))
         return value
+
+
+def _in_one_precision(args: Arguments) -> Iterator[tuple[tuple[Site, ...], Arguments]]:
+    """The arguments as they come on each of the ways that join before a call, with a name for the way.
+
+    What `backward` multiplies is of the precision of its own way, and no cast of a value on all ways helps those that
+    raise. Ways are told apart for one argument at a time: of two, nobody knows which come together.
+    """
+    is_split = False
+    for index, value in enumerate(args.positional):
+        others = frozenset(each for each in value if not isinstance(each, (Tensor, Opaque)))
+        ways = {kind: each for kind in (LOW, F32, ~(LOW | F32)) if (each := _of_precision(value, kind))}
+        for kind, each in ways.items() if len(ways) > 1 else ():
+            is_split = True
+            given = [*args.positional[:index], others | each, *args.positional[index + 1 :]]
+            yield (Site(f"{index}: {kind}", 0, 0, 0, 0),), replace(args, positional=given)
+    if not is_split:
+        yield (), args
+
+
+def _of_precision(value: Value, kind: int) -> Value:
+    """The tensors that a value may be in one of some precisions; what nobody knows is of another than any known."""
+    found = NEVER
+    for each in value:
+        if isinstance(each, Tensor) and each.precision & kind:
+            regions = each.regions if kind == LOW else NOTHING
+            found |= one(each.but(precision=each.precision & kind, regions=regions))
+        elif isinstance(each, Opaque) and kind & OTHER:
+            found |= one(each)
+    return found
 
 
 def _gradient_like(tensor: Tensor) -> Tensor:

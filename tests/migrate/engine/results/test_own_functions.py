@@ -1,0 +1,89 @@
+"""A function of autograd's own that gets float32 on one way and float16 on another: any way that raises is enough."""
+
+from __future__ import annotations
+
+import pytest
+from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.settings import Settings
+
+TEXT = """\
+import torch
+from torch import nn
+
+
+class Covariance(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, wide=False):
+{first}        ctx.save_for_backward(x)
+        return torch.bmm(x, x.relu().transpose(1, 2))
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return torch.bmm(grad + grad.transpose(1, 2), {saved}), None
+
+
+class Pool(nn.Module):
+    def __init__(self, mode="linear"):
+        super().__init__()
+        self.layer, self.mode = nn.Linear(8, 8), mode
+        if mode == "linear":
+            self.mix = nn.Linear(8, 8)
+
+    def forward(self, x):
+        x = self.layer(x)
+{ways}        return Covariance.apply(x).flatten(1)
+
+
+def train(batches):
+    model = Pool(mode="sum").cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in batches:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+IN_FLOAT32 = "        x = x.softmax(2)\n"
+UNKNOWN_OR_FLOAT32 = IN_FLOAT32 + '        if self.mode == "linear":\n            x = self.mix(x)\n'
+LOW_OR_FLOAT32 = "        if self.mode == 'sum':\n            x = x.softmax(2)\n"
+FLOAT32_INSIDE = "        if x.shape[1] > 3:\n            x = x.float()\n"
+MIXED = "operands differ in precision"
+
+
+@pytest.mark.parametrize("ways", [UNKNOWN_OR_FLOAT32, LOW_OR_FLOAT32])
+def test_float32_on_one_of_the_ways_to_it(ways: str) -> None:
+    text = TEXT.format(first="", saved="x", ways=ways)
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert MIXED in plan.findings[0].message
+
+
+def test_float32_on_one_of_the_ways_inside() -> None:
+    text = TEXT.format(first=FLOAT32_INSIDE, saved="x", ways="")
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert MIXED in plan.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("first", "saved", "ways"),
+    [
+        ("", "x", ""),
+        ("", "x.type(grad.dtype)", UNKNOWN_OR_FLOAT32),
+        ("", "x.to(grad.dtype)", LOW_OR_FLOAT32),
+        (FLOAT32_INSIDE, "x.to(grad)", ""),
+    ],
+)
+def test_one_precision_on_each_of_the_ways(first: str, saved: str, ways: str) -> None:
+    plan = migrate_text(TEXT.format(first=first, saved=saved, ways=ways), Settings())
+    assert "scaler.step(optimizer)" in plan.after
+    assert [each.code for each in plan.findings] == ["AMP501"]
+
+
+def test_the_precision_of_each_way_by_itself() -> None:
+    """On each of them what `backward` multiplies is of one precision, and of two only if ways are mixed up."""
+    text = TEXT.format(first="", saved="x", ways=LOW_OR_FLOAT32)
+    text = text.replace("torch.bmm(x, x.relu().transpose(1, 2))", "x * 2")
+    text = text.replace("torch.bmm(grad + grad.transpose(1, 2), x)", "torch.bmm(grad.transpose(1, 2), x)")
+    assert "scaler.step(optimizer)" in migrate_text(text, Settings()).after
