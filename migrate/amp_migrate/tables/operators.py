@@ -9,6 +9,8 @@ An operator that is not listed is unknown.
 
 from __future__ import annotations
 
+from amp_migrate.tables import quantization
+
 # What autocast does.
 LOW, FLOAT, FLOAT_UNLESS_SAID, WIDEST, REFUSED = "low", "float32", "float32 unless a dtype is said", "widest", "refused"
 # What comes out where autocast does nothing.
@@ -280,7 +282,7 @@ NO_HALF_KERNEL = frozenset(
         "linalg.slogdet cholesky_solve cholesky_inverse linalg.solve_triangular linalg.lstsq lstsq "
         "symeig geqrf ormqr linalg.householder_product histc bincount_weights lu_solve"
     ).split()
-)
+) | {quantization.FUSED}
 # Autocast casts a sparse matrix for its product, and CUDA has none of those in half precision: pytorch issue 41069.
 # What magnifies the rounding of what it is given, and is not to be rounded itself.
 INVERSES = frozenset("inverse linalg.inv pinverse linalg.pinv".split())
@@ -340,7 +342,7 @@ LAYERS: dict[str, str] = {
     "MultiLabelMarginLoss": "multilabel_margin_loss", "MultiLabelSoftMarginLoss": "multilabel_soft_margin_loss",
     "PoissonNLLLoss": "poisson_nll_loss", "SoftMarginLoss": "soft_margin_loss", "GaussianNLLLoss": "gaussian_nll_loss",
     "TripletMarginLoss": "triplet_margin_loss", "TripletMarginWithDistanceLoss": "triplet_margin_with_distance_loss",
-    "CTCLoss": "ctc_loss", "NLLLoss2d": "nll_loss",
+    "CTCLoss": "ctc_loss", "NLLLoss2d": "nll_loss", **quantization.MODULES,
 }  # fmt: skip
 # Those with weights of their own, which their operator gets as well.
 WEIGHTED = frozenset(

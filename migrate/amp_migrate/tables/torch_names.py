@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from amp_migrate.tables import quantization
+
 # Native AMP by all the names that it goes by.
 AUTOCAST = frozenset(
     (
@@ -135,7 +137,7 @@ MODULE_WRAPPERS = frozenset(
         "torch.nn.SyncBatchNorm.convert_sync_batchnorm apex.parallel.DistributedDataParallel "
         "apex.parallel.convert_syncbn_model"
     ).split()
-).union(DATA_PARALLEL)
+).union(DATA_PARALLEL, quantization.PREPARATIONS)
 
 # Modules that hold others by number or key.
 MODULE_COLLECTIONS = frozenset(("torch.nn.ModuleDict", "torch.nn.ModuleList"))
@@ -151,6 +153,7 @@ MODULE_FACTORIES = (
     "apex.fused_dense.",
     "apex.contrib.layer_norm.",
     "apex.contrib.group_norm.",
+    *quantization.MODULE_NAMES,
 )
 OPTIMIZER_FACTORIES = ("torch.optim.", "apex.optimizers.", "apex.contrib.optimizers.")
 SCHEDULER_FACTORIES = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.")

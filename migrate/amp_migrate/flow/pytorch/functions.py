@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import partial
 
 from amp_migrate.flow.domain.atoms import (
     NEVER,
@@ -56,6 +57,7 @@ from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import arrays, gradients, modules, ranges, ranks, switches, tensors, unread
 from amp_migrate.flow.pytorch.operators import facet, operate
 from amp_migrate.tables import operators as table
+from amp_migrate.tables.quantization import CONFIGURATIONS, PREPARATIONS, Preparation
 from amp_migrate.tables.torch_names import DATA_PARALLEL_CALLS, GRAD_SCALER, SCHEDULER_FACTORIES
 
 SCALERS = GRAD_SCALER | {"torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"}
@@ -698,6 +700,31 @@ def _copied(frame: Frame, atom: Atom | Tensor, node: ast.AST, made: dict[Obj, Ob
     return made[atom]
 
 
+def _prepared(preparation: Preparation, frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """A model in which, from here on, a quantizer gets what every layer gives."""
+    model = args.get(0, "model") or UNKNOWN
+    inplace = preparation.inplace
+    if inplace is not None and constant(args.get(inplace, "inplace") or const(False)) is False:
+        model = _deepcopy(frame, args, node)
+    whole: list[Atom] = []
+    for atom in model:
+        if isinstance(atom, Atom):
+            whole += modules.inside(frame, atom) or [modules.bare(atom)]
+    said = [args.get(1, "qconfig_mapping") or args.get(1, "qconfig_dict") or NEVER] if inplace is None else []
+    said += [frame.read(each, "qconfig") for each in whole]
+    known = {CONFIGURATIONS.get(_last_name(frame, each)) for value in said for each in value} - {None}
+    for quantizer in known or {preparation.quantizer}:
+        for each in whole:
+            frame.write(each, modules.QUANTIZER, const(quantizer), strong=False)
+    return model
+
+
+def _last_name(frame: Frame, atom: Atom | Tensor) -> str:
+    """The last part of the name of something of another package, or of what has given it; empty where it has none."""
+    name = atom.name if isinstance(atom, External) else unread.name_of(frame, one(atom))
+    return name.partition("(")[0].rpartition(".")[2]
+
+
 def _twin(frame: Frame, owner: Obj, node: ast.AST) -> Obj:
     """An object that stands for another's copy."""
     found = Obj(frame.site(node), (*frame.context_of_objects, owner.site)[-3:], owner.made_of)
@@ -745,4 +772,5 @@ _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     "operator.itemgetter": _getter,
     **dict.fromkeys(("einops.rearrange", "einops.repeat"), _einops),
     "einops.reduce": _einops_reduce,
+    **{name: partial(_prepared, preparation) for name, preparation in PREPARATIONS.items()},
 }

@@ -83,7 +83,7 @@ _BUFFERS = frozenset("buffers named_buffers".split())
 _INSIDE = frozenset("modules named_modules children named_children".split())
 OF_EVERY_MODULE = _HANDS_BACK | _PARAMETERS | _BUFFERS | _INSIDE | {"zero_grad", "state_dict", "load_state_dict"}
 HOOKS = "<hooks>"
-DTYPE, PLACE, FROZEN = "<dtype>", "<place>", "<frozen>"
+DTYPE, PLACE, FROZEN, QUANTIZER = "<dtype>", "<place>", "<frozen>", "<quantizer>"
 
 
 TRANSFORMS = "torchvision.transforms."
@@ -279,7 +279,22 @@ def _bases(frame: Frame, owner: Obj) -> list[str]:
     return list(external_bases(frame, owner.made_of))
 
 
+def bare(atom: Atom) -> Atom:
+    """Something by what it is told apart by: of what nobody knows, where it came from, and not what is known since."""
+    return Opaque(atom.path) if isinstance(atom, Opaque) else atom
+
+
+def _quantized(frame: Frame, owner: Atom, node: ast.AST, *, is_sure: bool) -> None:
+    """What a layer makes low goes to the quantizer that it was prepared with: nobody can cast in between."""
+    for each in frame.read(bare(owner), QUANTIZER):
+        if isinstance(each, Const) and each.value in table.NO_HALF_KERNEL:
+            frame.analysis.event(frame, Act.NO_KERNEL, node, why=each.value, is_sure=is_sure)
+
+
 def _hooked(frame: Frame, owner: Obj, args: Arguments, result: Value, node: ast.AST) -> Value:
+    for each in result if owner.external else ():
+        if isinstance(each, Tensor) and each.may_be_low:
+            _quantized(frame, owner, node, is_sure=each.is_low)
     hooks = frame.read(owner, HOOKS)
     if not hooks:
         return result
@@ -430,7 +445,7 @@ def _layer(frame: Frame, owner: Obj, name: str, args: Arguments, node: ast.AST) 
         weight = weights(frame, owner)
         return operate(frame, "index", [one(weight.but(leaf=NOTHING, reach=weight.leaf, surely=weight.leaf))], node)
     op = table.LAYERS.get(last)
-    if op is None or not name.startswith(("torch.nn.", "apex.normalization.")):
+    if op is None or not name.startswith(("torch.", "apex.normalization.")):
         # A head that a script has put into it counts, too.
         return depending_on(frame, unknown_result(frame, one(owner), args, node, is_module=True), owner)
     operands = list(given)
@@ -477,6 +492,9 @@ def unknown_result(
         # What a module computes in a region is floating, though nobody knows what it is.
         rest = F32 if is_module and autocast.on == ON else OTHER
         precision, regions = rest | autocast.dtype, autocast.regions
+        for atom in callee:
+            if isinstance(atom, (Obj, Opaque)):
+                _quantized(frame, atom, node, is_sure=autocast.on == ON)
     if whole is not None:
         precision |= whole.precision & LOW
         regions |= whole.regions
