@@ -86,6 +86,7 @@ NO_BFLOAT16 = "NumPy has no bfloat16"
 LIMITED = "gradients that are not scaled are clipped by a scaled limit"
 UNSCALED_LOSS = "torch.autograd.grad() takes gradients of an unscaled loss beside those of the scaled one"
 IDLE = "nothing that is trained computes in half precision"
+IN_FLOAT64 = "the model computes in float64, which autocast leaves alone"
 EVALUATED_APART = "what is evaluated here in half precision is trained in float32"
 GIVEN_SMALL = "code that could not be read gets a number whose inverse float16 does not have"
 SEVERAL_SCALES = "gradients of several scales are clipped"
@@ -297,7 +298,8 @@ class Questions:
         if any(code.has(each) for each in training for code in self.analysis.given_up):
             return []
         is_idle = not pytorch.working & training or self._trains_nothing_low
-        return [Fault(site, IDLE) for site in sorted(training)] if is_idle else []
+        what = IN_FLOAT64 if pytorch.in_float64 & training else IDLE
+        return [Fault(site, what) for site in sorted(training)] if is_idle else []
 
     @property
     def _trains_nothing_low(self) -> bool:

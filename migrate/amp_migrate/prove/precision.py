@@ -44,6 +44,7 @@ from amp_migrate.flow.questions import (
     EVALUATED_APART,
     GIVEN_SMALL,
     IDLE,
+    IN_FLOAT64,
     LOSS_ON_CPU,
     MENDED,
     NO_BFLOAT16,
@@ -71,6 +72,7 @@ Measured: TypeAlias = "Mapping[str, Mapping[int, str]]"
 # A wrong result costs more than the seconds to look further than other questions do.
 _PATIENCE = 8
 _BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), SAVED_LOW, NO_BFLOAT16))
+_OF_REGIONS = frozenset((IDLE, IN_FLOAT64))
 _MAY_HARM = frozenset(
     WRONG_BY_ITSELF[each] for each in (Act.RISK, Act.GAUGE, Act.REFUSED, Act.NO_OPTIMIZER, Act.SCALED_AGAIN)
 )
@@ -148,6 +150,7 @@ class Trouble(Enum):
     UNCLEARED = "gradients that add up from step to step"
     ON_CPU = "a script that is for the CPU: autocast for a GPU does nothing in it"
     IDLE = "low precision that does nothing at all"
+    DOUBLE = "a model in float64"
     APART = "an evaluation in low precision of what is trained in float32"
     SMALL = "code that nobody has read, with a number that it cannot divide float16 by: it may evaluate in float32"
     LOSS_ON_CPU = "a loss that is scaled where its parameters are not"
@@ -178,6 +181,7 @@ _TROUBLES = {
     WRONG_BY_ITSELF[Act.OVERFLOW]: Trouble.MASK,
     CLIPPED: Trouble.CLIPPED,
     IDLE: Trouble.IDLE,
+    IN_FLOAT64: Trouble.DOUBLE,
     EVALUATED_APART: Trouble.APART,
     GIVEN_SMALL: Trouble.SMALL,
     LOSS_ON_CPU: Trouble.LOSS_ON_CPU,
@@ -310,7 +314,9 @@ def _harms(
             is_apart = fault.what == WRONG_BY_ITSELF[Act.REFUSED] or _grows(fault, running)
             island = casts.island(fault.event) if fault.event and is_apart else None
             regions = (
-                frozenset({fault.site} if fault.what == IDLE else ()) if fault.event is None else _regions(fault.event)
+                frozenset({fault.site} if fault.what in _OF_REGIONS else ())
+                if fault.event is None
+                else _regions(fault.event)
             )
             quiet = questions.without_gradients(regions) if is_sure or fault.what == GIVEN_SMALL else ()
             harm = Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told, island, regions, quiet)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from amp_migrate.catalog.apex_rules import APEX_STEP
 from amp_migrate.catalog.step_rules import (
+    BY_PRECISION,
     FP32_STEP,
     RISKY_NUMERICS,
     ROUNDED_PROBABILITY,
@@ -60,6 +61,7 @@ _IN_ANY_CASE = {
 }
 # What is not for autocast's doing, with what to do.
 _FOR_LEFT = _IN_ANY_CASE | {
+    Trouble.DOUBLE: BY_PRECISION,
     Trouble.HALVED: _UNCAST,
     Trouble.HOLDS_TENSORS: _EACH,
     Trouble.IDLE: _ELSEWHERE,
@@ -188,7 +190,7 @@ def worse_numerics(
                 ]
                 for harm in (each for of_one in callers for each in of_one if each not in found):
                     # A region that does nothing for one model may do something for another.
-                    if harm.trouble is not Trouble.IDLE or all(harm in each for each in callers):
+                    if harm.trouble not in (Trouble.IDLE, Trouble.DOUBLE) or all(harm in each for each in callers):
                         found = [*found, harm]
         except Exception as error:  # an analysis that fails has shown nothing
             left[changed[name].source.path] = failure(name, error)

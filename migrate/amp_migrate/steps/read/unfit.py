@@ -12,7 +12,8 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.horovod import distributed_optimizers
 from amp_migrate.analysis.values.sparse import is_sparse
-from amp_migrate.catalog.step_rules import OTHER_PRECISION
+from amp_migrate.catalog.step_rules import BY_PRECISION, OTHER_PRECISION
+from amp_migrate.flow.questions import IN_FLOAT64
 from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Dtype
 from amp_migrate.trees.nodes import find, statements
@@ -187,8 +188,8 @@ def _double(file: File, node: cst.CSTNode) -> Refusal:
     return Refusal(
         file,
         node,
-        "the model computes in float64, which autocast would take away",
-        "decide by hand which precision the model needs",
+        IN_FLOAT64,
+        BY_PRECISION,
     )
 
 
