@@ -22,7 +22,7 @@ from amp_migrate.steps.read.gather import Gathered, Gatherer
 from amp_migrate.steps.statements.amp_signs import switched_off, unused_scaler, uses_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.tables.torch_names import OTHER_FRAMEWORKS
-from amp_migrate.trees.nodes import Statement, block_of, find
+from amp_migrate.trees.nodes import Block, Statement, block_of, find
 
 # Objects whose `backward(loss)` is a framework's own: its precision is a switch of that framework.
 _FRAMEWORK_NAME = re.compile(r"(^|[._])(accelerator|fabric|engine|model_engine|manager|booster|trainer|strategy)$")
@@ -57,8 +57,9 @@ def read_steps(
         if not knows_torch and not any(isinstance(s, cst.Expr) and _is_of_torch(call) for s, call in calls):
             continue  # somebody else's `backward`
         if not calls or uses_amp(file, body, function):
-            if calls and unused_scaler(file, body) is not None:
-                yield Refusal(file, calls[0][1], "a GradScaler is made beside it that nothing uses", _WITHOUT_IT)
+            idle = _in_vain(file, body) if calls else None
+            if idle is not None:
+                yield replace(idle, left=((file, calls[0][0]),))
             continue
         backwards: list[Backward] = []
         left: list[Statement] = []
@@ -77,6 +78,19 @@ def read_steps(
                 stepped = () if steppers is None else steppers.calls(file, body)
                 found = gatherer.gather(function, backwards, stepped_elsewhere=stepped)
             yield replace(found, left=tuple((file, e) for e in left)) if isinstance(found, Refusal) else found
+
+
+def _in_vain(file: File, body: Block) -> Refusal | None:
+    """Why a body with AMP in it, which trains in float32 for all of that, is left; None where it may train with AMP."""
+    unused = unused_scaler(file, body)
+    if unused is not None:
+        return Refusal(file, unused, "a GradScaler is made beside it that nothing uses", _WITHOUT_IT)
+    off = switched_off(file, body)
+    return None if off is None else _switched_off(file, off)
+
+
+def _switched_off(file: File, off: cst.Call) -> Refusal:
+    return Refusal(file, off, "autocast is switched off already in what may be part of it", "migrate it by hand")
 
 
 def _is_of_torch(call: cst.Call) -> bool:
@@ -98,9 +112,7 @@ def gather_again(
     if uses_amp(file, body, function):
         off = switched_off(file, body)
         if off is not None:
-            return Refusal(
-                file, off, "autocast is switched off already in what may be part of it", "migrate it by hand"
-            )
+            return _switched_off(file, off)
         return Refusal(file, backwards[0].statement, "mixed precision is in use here already", "migrate it by hand")
     stepped = () if steppers is None else steppers.calls(file, body)
     return Gatherer(file, roles, scales=steppers is not None).gather(function, backwards, stepped_elsewhere=stepped)

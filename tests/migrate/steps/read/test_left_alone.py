@@ -729,6 +729,26 @@ def test_what_only_switches_autocast_off_is_said_to_do_that(leaves: Check, autoc
     leaves(SELF_TEST.format(autocast=autocast), why)
 
 
+SWITCHED_OFF = """
+    model = nn.Linear(2, 2).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in loader:
+        with torch.autocast("cuda", enabled={enabled}):
+            loss = model(x).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_a_step_whose_forward_has_autocast_switched_off_is_told(migrate: Check, leaves: Check) -> None:
+    leaves(SWITCHED_OFF.format(enabled="False"), "autocast is switched off already in what may be part of it (line ")
+    for enabled in ("True", "args.amp"):
+        plan = migrate(SWITCHED_OFF.format(enabled=enabled))
+        assert plan.after == plan.source.text
+        assert not [each for each in plan.findings if "switched off" in each.message]
+
+
 FORGOTTEN = """
     model = nn.Linear(2, 2).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
