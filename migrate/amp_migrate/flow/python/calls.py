@@ -189,13 +189,27 @@ def call_function(frame: Frame, function: Func, args: Arguments, node: ast.AST) 
     """Calling a function of the project: by its summary."""
     analysis = frame.analysis
     analysis.note_callee(frame, node, function.code)
-    if not analysis.follows(function.code):
+    if not analysis.follows(function.code) or _is_derived_classes(function.code, args):
         return analysis.pytorch.call_not_followed(frame, function, args, node)
     given = bind(frame, function.code, function, args, node)
     if given is None:
         frame.is_dead = not args.rest and not args.others
         return NEVER if frame.is_dead else UNKNOWN
     return _as_caller_knows(frame, function.code, args, _as_tests_tell(frame, function, given, node))
+
+
+def _is_derived_classes(code: Code, args: Arguments) -> bool:
+    """Whether a method is one that derived classes override, of an object that nobody in sight makes."""
+    owners = args.positional[0] if args.positional else NEVER
+    is_nobodys = bool(owners) and all(
+        isinstance(each, Obj) and isinstance(each.made_of, Class) and each.site == each.made_of.code.site
+        for each in owners
+    )
+    *before, last = code.body
+    if not is_nobodys or not isinstance(last, ast.Raise) or not all(isinstance(each, ast.Expr) for each in before):
+        return False
+    kind = last.exc.func if isinstance(last.exc, ast.Call) else last.exc
+    return isinstance(kind, ast.Name) and kind.id == "NotImplementedError"
 
 
 def _as_caller_knows(frame: Frame, code: Code, args: Arguments, value: Value) -> Value:
