@@ -147,7 +147,7 @@ class Analysis:
         self.tables: dict[Obj, dict[Task, None]] = {}
         self._put_in_elsewhere: set[Obj] = set()
         self.lineages: dict[tuple[Task, Atom], list[Atom]] = {}
-        self._escaped: dict[Func, None] = {}
+        self._escaped: dict[Func, Context] = {}
         self.managers: dict[Obj, dict[Atom, Arguments]] = {}
         self.modules: dict[str, Module | None] = {}
         self.unparsed: dict[str, None] = {}
@@ -570,7 +570,7 @@ class Analysis:
         module = self.module(function.code.file)
         assert module is not None
         task = self.task(module.code, FrameRef(module.code, (), None), {}, NO_CONTEXT)
-        frame = Frame(self, module, task, State({}, {}, NO_CONTEXT, START))
+        frame = Frame(self, module, task, State({}, {}, self._escaped.get(function, NO_CONTEXT), START))
         frame.task = _Outside(task)
         node = function.code.node
         assert isinstance(node, FUNCTIONS)
@@ -972,14 +972,14 @@ class Analysis:
     def _some_module(self) -> Module:
         return next(each for each in self.modules.values() if each is not None)
 
-    def escaped(self, value: Value) -> None:
-        """Note the functions that go where nobody follows them: they may be called with anything."""
+    def escaped(self, frame: Frame, value: Value) -> None:
+        """Note the functions that go where nobody follows them: they may be called with anything, there or later."""
         for each in value:
             inner = each
             while isinstance(inner, (Method, Wrapped)):
                 inner = inner.function
             if isinstance(inner, Func):
-                self._escaped[inner] = None
+                self._escaped[inner] = self._escaped.get(inner, NO_CONTEXT).join(frame.now.context)
 
     def goes_out_of_sight(self, code: Code) -> bool:
         """Whether a function goes where nobody follows it, or did not come to rest."""

@@ -504,7 +504,7 @@ class PyTorch:
         for value in args.all():
             gradients.gauge(frame, value, node, OUT_OF_SIGHT)
             gradients.handed_on(frame, value, node)
-            self.analysis.escaped(value)
+            self.analysis.escaped(frame, value)
 
     def call_unknown(self, frame: Frame, callee: Opaque, args: Arguments, node: ast.AST) -> Value:
         """A call of something unknown: a module perhaps, or anything."""
@@ -738,7 +738,7 @@ class PyTorch:
             gradients.gauge(frame, value, node, f"given to {kind}")
             if not kind.startswith(("torch.", "builtins.", "logging", "argparse")):
                 gradients.handed_on(frame, value, node)
-            self.analysis.escaped(value)
+            self.analysis.escaped(frame, value)
         if name in ("parse_args", "parse_known_args"):
             space = one(command_line.parsed(frame, node))
             return space if name == "parse_args" else one(Tup((space, UNKNOWN)))
