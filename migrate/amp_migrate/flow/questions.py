@@ -473,7 +473,8 @@ class Questions:
                         ways = {each[0] for each in wrong}
                         is_always = _is_always(ways, {each[0] for each in reached} - ways)
                         # Of several that nobody can tell apart, one is meant: the one with which nothing is wrong.
-                        is_always &= not all(
+                        # A clip of what each of them has is about all.
+                        is_always &= (what is SEVERAL_SCALES and self._is_of_all(event)) or not all(
                             _grad(machine, optimizer).guessed
                             and not all(is_wrong(machine, scaler, one) for one in _atoms(about) if one is not optimizer)
                             for machine, _, about, _ in wrong
@@ -517,6 +518,10 @@ class Questions:
         made = sorted({leaf.owner.site for leaf in leaves if isinstance(leaf.owner, Obj)})
         texts = (ast.unparse(node) for each in made if (node := self.node_at(each)) is not None)
         return ", ".join(f"the loss may come of {each} alone" for each in texts)
+
+    def _is_of_all(self, event: Event) -> bool:
+        """Whether something is about parameters of each optimizer that it may be about."""
+        return all(self._is_surely_of(each, event.leaves) for each in _atoms(event.optimizer))
 
     def _is_surely_of(self, optimizer: Atom | None, leaves: frozenset[Atom]) -> bool:
         """Whether an optimizer has one of some parameters for certain, and not only as far as nobody knows them."""

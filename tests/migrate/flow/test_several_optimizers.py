@@ -122,6 +122,36 @@ def test_each_optimizer_that_another_method_has_put_in_has_its_turn(told: Tell, 
     )
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "is_told"),
+    [
+        ("policy.act_parameters()", "policy.adv_parameters()", False),
+        ("policy.parameters()", "policy.parameters()", True),
+        ("policy.act_parameters()", "policy.parameters()", True),
+    ],
+)
+@pytest.mark.parametrize("loss", ["policy(x).mean()", "policy.loss(x)", "loss_of(policy, x)"])
+def test_parts_of_a_model_that_nobody_has_read_are_apart_from_each_other_and_within_it(
+    told: Tell, first: str, second: str, is_told: bool, loss: str
+) -> None:
+    text = """
+        optimizer.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss = LOSS
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(CLIPPED, 1.0)
+        scaler.step(optimizer)"""
+    made = "act, adv = optim.Adam(policy.act_parameters()), optim.Adam(policy.adv_parameters())"
+    text = "".join(
+        text.replace("optimizer", each).replace("LOSS", loss).replace("CLIPPED", clipped)
+        for each, clipped in (("act", first), ("adv", second))
+    )
+    head = f"def train(policy, loader):\n    {made}\n    scaler = torch.amp.GradScaler('cuda')\n    for x in loader:"
+    found = told_of(told, f"{head}{text}\n        scaler.update()\n")
+    assert "gradients of several scales are clipped" in found if is_told else not found
+
+
 STEP = """
     with torch.amp.autocast("cuda", dtype=torch.float16):
         loss = g(x).mean()

@@ -112,6 +112,7 @@ class PyTorch:
         numbers: those that tensors are made of, by where they are made.
         gradients_read: the loss scale in gradients, by where they were read.
         called: the full names of what was called of other packages, by place.
+        bare_calls: where a method of something unknown is called with no arguments.
         asked: for each unknown object, the methods that are called on it: what it is shows in what is done with it.
     """
 
@@ -140,6 +141,7 @@ class PyTorch:
         self.numbers: dict[Site, frozenset[float]] = {}
         self.gradients_read: dict[Site, Units] = {}
         self.called: dict[Site, str] = {}
+        self.bare_calls: set[Site] = set()
         self.asked: dict[tuple[object, ...], set[str]] = {}
 
     # Names
@@ -674,6 +676,8 @@ class PyTorch:
             "join",
         ):
             return one(callee.part("()"))
+        if not any(args.all()):
+            self.bare_calls.add(frame.site(node))
         return modules.unknown_result(frame, one(callee), args, node, is_module=name == "forward")
 
     def method(self, frame: Frame, call: Native, args: Arguments, node: ast.AST) -> Value:

@@ -6,6 +6,7 @@ import ast
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
+from typing import Any
 
 from amp_migrate.flow.domain import machine as states
 from amp_migrate.flow.domain.atoms import (
@@ -492,13 +493,15 @@ def units_of_grad(grad: Grad) -> Units:
 def states_of(frame: Frame, leaves: frozenset[Atom]) -> tuple[Units, list[Key]]:
     """The loss scale in the gradients of some leaves, over all ways, and where that is kept."""
     found = holders(frame, leaves)
+    registry = frame.analysis.pytorch.registry
+    sure = [each for each in found if overlap(registry.optimizers[each], leaves)]
+    if _are_within(leaves, [registry.optimizers[each] or NOTHING for each in sure]):
+        found = dict.fromkeys(sure, True)
     keys = [grad_key(each) for each in found]
     # What nobody knows may be any that has a gradient here.
     may_be_any = _UNKNOWN_LEAF in leaves
     with_gradients = {leaf: None for world in frame.now.worlds for leaf in world.now.gradients()}
     keys += [grad_key(leaf) for leaf in standalone_leaves(with_gradients) if may_be_any or leaf in leaves]
-    registry = frame.analysis.pytorch.registry
-    sure = [each for each in found if overlap(registry.optimizers[each], leaves)]
     # One that was made on this way, with all its parameters, answers for one that another branch made: the way through
     # that may be still to come.
     instead = {each: [e for e in sure if e is not each and registry.may_have_all_of(e, each)] for each in sure}
@@ -515,6 +518,20 @@ def states_of(frame: Frame, leaves: frozenset[Atom]) -> tuple[Units, list[Key]]:
     frame.task.touched.update(keys)
     frame.task.touched.add(AGAIN)
     return units or PURE, keys
+
+
+def _are_within(leaves: Leaves, optimizers: Iterable[frozenset[Atom]]) -> bool:
+    """Whether each of some leaves is known to be a parameter of some optimizer as a whole: it is of no other one."""
+    parts = [each for parameters in optimizers for each in parameters if isinstance(each, Part)]
+    return bool(parts) and all(
+        isinstance(leaf, Part) and any(_is_part_of(leaf, each) for each in parts) for leaf in leaves
+    )
+
+
+def _is_part_of(leaf: Part, whole: Part) -> bool:
+    if isinstance(leaf.owner, Opaque) and isinstance(whole.owner, Opaque):
+        return bool(whole.owner.path) and leaf.owner.path[: len(whole.owner.path)] == whole.owner.path
+    return leaf.owner is whole.owner and whole.name in ("*", leaf.name)
 
 
 def read(frame: Frame, tensor: Tensor, node: ast.AST) -> Value:
@@ -563,9 +580,21 @@ def leaves_of(frame: Frame, value: Value, node: ast.AST) -> frozenset[Atom]:
         if isinstance(atom, Tensor):
             found |= atom.leaf
         elif isinstance(atom, Opaque):
-            path = atom.path[:-1] if atom.path and atom.path[-1] in ("[]", "()") else atom.path
-            found.add(Part(Opaque(path), "*"))
+            found.update(Part(Opaque(path), "*") for path in _origins(frame, atom))
     return frozenset(found)
+
+
+def _origins(frame: Frame, unknown: Opaque) -> list[tuple[Any, ...]]:
+    """Where parameters come from that something unknown is, or holds.
+
+    What a method of something unknown gives is a part of it, and the same part whenever the method gets nothing.
+    """
+    path = unknown.path[:-1] if unknown.path[-1:] in (("[]",), ("()",)) else unknown.path
+    is_result = unknown.path[1:2] == ("()",)
+    reach = unknown.tensor.reach if is_result and unknown.tensor is not None else NOTHING
+    owners = (each.owner for each in reach if isinstance(each, Part) and isinstance(each.owner, Opaque))
+    own = path[2:] if is_result and path[0] in frame.analysis.pytorch.bare_calls else path
+    return [(*each.path, *own) for each in owners if each.name.startswith(".")] or [path]
 
 
 def all_in(frame: Frame, value: Value, key: str = "") -> Value:

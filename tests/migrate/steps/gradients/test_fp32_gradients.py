@@ -323,6 +323,46 @@ def test_clipping_what_an_optimizer_that_has_stepped_got_scaled_again(leaves: Ch
     )
 
 
+@pytest.mark.parametrize(
+    ("act", "adv"),
+    [
+        ("policy.act_parameters()", "policy.adv_parameters()"),
+        ("list(policy.act_parameters())", "filter(lambda p: p.requires_grad, policy.adv_parameters())"),
+        ("policy.act.parameters()", "[{'params': policy.adv_parameters(), 'lr': 0.1}]"),
+    ],
+)
+@pytest.mark.parametrize("forward", ["self.policy(x)", "self.policy.evaluate(x)", "evaluate(self.policy, x)"])
+def test_clipping_a_model_that_nobody_has_read_whose_parts_two_optimizers_have(
+    act: str, adv: str, forward: str, leaves: Check
+) -> None:
+    leaves(
+        f"""
+        class Agent:
+            def __init__(self, policy):
+                self.policy = policy
+                self.opt_act = torch.optim.Adam({act})
+                self.opt_adv = torch.optim.Adam({adv})
+                self.mse = nn.MSELoss()
+
+            def update(self, loader):
+                for x, y in loader:
+                    out, adv = {forward}
+                    self.opt_act.zero_grad()
+                    loss = self.mse(out, y) + self.mse(adv, out)
+                    loss.backward()
+                    nn.utils.clip_grad_norm_(self.policy.parameters(), 0.5)
+                    self.opt_act.step()
+                    out, adv = {forward}
+                    self.opt_adv.zero_grad()
+                    loss = -self.mse(adv, out)
+                    loss.backward()
+                    nn.utils.clip_grad_norm_(self.policy.parameters(), 0.5)
+                    self.opt_adv.step()
+        """,
+        "gradients of several scales are clipped",
+    )
+
+
 def test_only_the_optimizer_whose_parameters_are_clipped_is_unscaled(rewrites: Check) -> None:
     rewrites(
         """
