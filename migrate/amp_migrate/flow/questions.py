@@ -44,6 +44,7 @@ from amp_migrate.flow.domain.machine import (
     Machine,
 )
 from amp_migrate.flow.domain.tensor import ANY_UNIT, BF16, CPU, HALVED, OF_OVERFLOW, PERHAPS_HALVED, PURE, Tensor
+from amp_migrate.flow.elements import Elements
 from amp_migrate.flow.events import WHERE_NOT_FINITE, Act, Event, Reached
 from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, is_one, overlap, stage, standalone_leaves
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
@@ -79,6 +80,10 @@ WRONG_BY_ITSELF = {
 SAVED_LOW = "saved in half precision"
 ADDED = "true gradients are added to scaled ones"
 NO_GRADIENTS = "a scaler steps an optimizer without gradients"
+ONE_WITHOUT_GRADIENTS = (
+    "a scaler's step() raises for one of several optimizers, from whose parameters no loss is computed"
+)
+AS_SEEN = "as far as can be seen"
 BY_HAND = "what `.grad` is given by hand is of no scaled loss of its own"
 SHARED = "a parameter that two optimizers have is unscaled twice"
 CLIPPED = "gradients are clipped while they are scaled"
@@ -228,6 +233,8 @@ class Questions:
                 yield Fault(event.site, "a loss goes backward inside a region", event.context.cuda.on == ON)
             elif event.act is Act.BACKWARD and event.scaler and self.names_device and _are_on_cpu(_tensors(event)):
                 yield Fault(event.site, LOSS_ON_CPU)
+            elif event.act is Act.SCALER_STEP and (answers := self._unreached(event)):
+                yield Fault(event.site, ONE_WITHOUT_GRADIENTS, True in answers, "" if True in answers else AS_SEEN)
             elif event.act is Act.UPDATE and self._waits_for_gradients(event):
                 yield Fault(event.site, STUCK)
             elif self.is_scaled_in_vain(event):
@@ -260,6 +267,29 @@ class Questions:
                     return True
             inner = node
         return False
+
+    def _unreached(self, step: Event) -> set[bool]:
+        """Whether it is certain that of several optimizers made in one place, some have parameters that no loss is of.
+
+        Nothing where that is not seen; losses are of the parameters of the others.
+        """
+        parts, found = self.analysis.pytorch.registry.parts, set()
+        for optimizer in step.optimizer & self.analysis.plural:
+            assert isinstance(optimizer, Obj)
+            reached = {overlap(each, self._reached) for each in parts.get(optimizer, ())}
+            making = self.node_at(optimizer.site)
+            is_idle = isinstance(making, ast.Call) and self._elements.has_idle_ones(making)
+            found |= {True} if reached >= {True, False} else {bool(is_idle)} if is_idle is not False else set()
+        return {each and not self.analysis.not_followed for each in found}
+
+    @cached_property
+    def _elements(self) -> Elements:
+        return Elements(self.analysis)
+
+    @cached_property
+    def _reached(self) -> frozenset[Atom]:
+        """The leaves that any loss is computed from which goes backward."""
+        return frozenset().union(*(each.leaves for each in self.events(Act.BACKWARD, Act.OWN_GRADIENT)))
 
     @cached_property
     def _updates(self) -> frozenset[ast.AST]:

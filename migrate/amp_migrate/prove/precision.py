@@ -49,6 +49,7 @@ from amp_migrate.flow.questions import (
     MENDED,
     NO_BFLOAT16,
     NOT_DIVIDED,
+    ONE_WITHOUT_GRADIENTS,
     SAVED_LOW,
     SEVERAL_SCALES,
     STUCK,
@@ -74,7 +75,10 @@ _PATIENCE = 8
 _BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), SAVED_LOW, NO_BFLOAT16))
 _OF_REGIONS = frozenset((IDLE, IN_FLOAT64))
 _MAY_HARM = frozenset(
-    WRONG_BY_ITSELF[each] for each in (Act.RISK, Act.GAUGE, Act.REFUSED, Act.NO_OPTIMIZER, Act.SCALED_AGAIN)
+    (
+        *(WRONG_BY_ITSELF[each] for each in (Act.RISK, Act.GAUGE, Act.REFUSED, Act.NO_OPTIMIZER, Act.SCALED_AGAIN)),
+        ONE_WITHOUT_GRADIENTS,
+    )
 )
 _NEVER_CLEARED = "gradients are never cleared, and add up: with a scaler, which divides them, only the latest count"
 _NOT_CLEARED_IN_SIGHT = (
@@ -192,6 +196,7 @@ _TROUBLES = {
     _NEVER_CLEARED: Trouble.UNCLEARED,
     _NOT_CLEARED_IN_SIGHT: Trouble.UNCLEARED,
     WRONG_BY_ITSELF[Act.GAUGE]: Trouble.READ_SCALED,
+    ONE_WITHOUT_GRADIENTS: Trouble.SCALER,
     NOT_DIVIDED: Trouble.READ_SCALED,
     WRONG_BY_ITSELF[Act.SCALED_AGAIN]: Trouble.SCALED_AGAIN,
     WRONG_BY_ITSELF[Act.NO_OPTIMIZER]: Trouble.SCALER,

@@ -11,7 +11,7 @@ from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import tensors_in
 from amp_migrate.flow.domain.tensor import UNKNOWN_LEAF
 from amp_migrate.flow.events import Act
-from amp_migrate.flow.questions import faults
+from amp_migrate.flow.questions import ONE_WITHOUT_GRADIENTS, faults
 
 from .conftest import Texts
 
@@ -499,3 +499,45 @@ for x in [torch.ones(2, 1, 8, 8)]:
 """
     (loss,) = told(text).events(Act.BACKWARD)
     assert (len(loss.optimizer) == 1) is is_one
+
+
+@pytest.mark.parametrize(
+    ("made", "use", "answers"),
+    [
+        ("[nn.Linear(2, 1) for _ in range(3)]", "nets[0](x) - nets[2](x)", [True]),
+        ("[nn.Linear(2, 1) for _ in range(3)]", "nets[0](x) - nets[1](x)", [True]),
+        ("[nn.Linear(2, 1) for _ in range(n)]", "nets[0](x) - nets[1](x)", []),
+        ("[nn.Linear(2, 1) for _ in range(2)]", "nets[0](x) - nets[1](x)", []),
+        ("[kept[i] for i in range(3)]", "nets[0](x) - nets[2](x)", [False]),
+        ("[make(), make(), make()]", "nets[0](x) - nets[2](x)", [True]),
+        ("[make(), make(), make()]", "nets[0](x) - nets[2](x) + kept[1](x)", [True]),
+        ("[make(), make(), make()]", "nets[0](x) - nets[n](x)", []),
+        ("[make(), make(), make()]", "nets[0](x) - first(nets)(x)", []),
+        ("[make(), make(), make()]", "nets[0](x) - run(nets[:2], x)", []),
+    ],
+)
+def test_a_module_that_is_never_run_beside_others_leaves_its_optimizer_without_gradients(
+    told: Tell, made: str, use: str, answers: list[bool]
+) -> None:
+    text = f"""
+    def make():
+        return nn.Linear(2, 1)
+
+    kept = {{i: make() for i in range(3)}}
+    nets = {made}
+    opts = []
+    for net in nets:
+        opts.append(optim.Adam(net.parameters()))
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        for net in nets:
+            net.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss = ({use}).mean()
+        scaler.scale(loss).backward()
+        for each in opts:
+            scaler.step(each)
+        scaler.update()
+    """
+    found = faults(told(text).analysis)
+    assert [each.always for each in found if each.what == ONE_WITHOUT_GRADIENTS] == answers

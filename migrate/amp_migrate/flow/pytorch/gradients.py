@@ -108,6 +108,9 @@ class Registry:
         self.optimizers: dict[Atom, frozenset[Atom] | None] = {}
         self.unread: dict[Atom, None] = {}  # what has parameters and is of a class that nobody knows
         self.whole: dict[Atom, None] = {}  # the optimizers that were given all parameters of a module
+        self.parts: dict[
+            Atom, set[frozenset[Atom]]
+        ] = {}  # of each object whose parameters an optimizer may have been given
         self.wrapping: dict[Atom, None] = {}  # those that have the parameters of another
         self.scalers: dict[Atom, None] = {}
         self.homes: dict[Atom, set[Code]] = {}
@@ -756,8 +759,12 @@ def make_optimizer(frame: Frame, optimizer: Obj, args: Arguments, node: ast.AST)
     leaves = None if given is None else leaves_of(frame, given, node)
     source = node.args[0] if isinstance(node, ast.Call) and node.args else None
     if isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) and source.func.attr == "parameters":
-        frame.analysis.pytorch.registry.whole[optimizer] = None
-        frame.analysis.pytorch.registry.forget_sharing()
+        registry = frame.analysis.pytorch.registry
+        registry.whole[optimizer] = None
+        registry.forget_sharing()
+        owners = frame.analysis.values.get(source.func.value, NEVER)
+        parts = (frame.analysis.pytorch.leaves_of(frame, each) for each in owners if isinstance(each, (Obj, Opaque)))
+        registry.parts.setdefault(optimizer, set()).update(parts)
     # PyTorch makes no optimizer of an empty list: where no parameter is seen, nobody knows which they are.
     if not leaves or any(
         isinstance(each, Part) and isinstance(each.owner, Opaque) and not each.owner.path for each in leaves

@@ -434,3 +434,47 @@ def test_each_optimizer_steps_behind_the_backward_of_its_own_loss(loop: str, rew
         +             scaler.update()
         """
     )
+
+
+UNUSED = """
+  a, b, c = nn.Linear(2, 1), nn.Linear(2, 1), nn.Linear(2, 1)
+  nets = MADE
+  optimizers = [torch.optim.SGD(net.parameters(), lr=0.1) for net in nets]
++ scaler = torch.amp.GradScaler("cuda")
+  for x, y in loader:
+      for net in nets:
+          net.zero_grad()
+~     loss = LOSS
+~     loss.backward()
+      for optimizer in optimizers:
+-         optimizer.step()
++         scaler.step(optimizer)
++     scaler.update()
+"""
+OF_TWO = "(nets[0](x) - nets[2](x) - y).square().mean()"
+
+
+@pytest.mark.parametrize(
+    "made", ["[nn.Linear(2, 1) for _ in range(3)]", "[a, b, c]", "[nn.Linear(2, 1) for _ in range(n)]"]
+)
+def test_one_of_several_optimizers_has_parameters_of_which_no_loss_is_computed(made: str, leaves: Check) -> None:
+    text = "\n".join(line[2:] for line in UNUSED.splitlines() if line[:1] != "+")
+    leaves(text.replace("MADE", made).replace("LOSS", OF_TWO), "from whose parameters no loss is computed")
+
+
+@pytest.mark.parametrize(
+    "made", ["[nn.Linear(2, 1) for _ in range(3)]", "[a, b, c]", "[nn.Linear(2, 1) for _ in range(n)]"]
+)
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "(nets[0](x) - nets[2](x) - nets[1](x) - y).square().mean()",
+        "sum(net(x).mean() for net in nets)",
+        "sum(nets[i](x).mean() for i in range(3))",
+        "(nets[0](x) + nets[-1](x)).mean() + apply(nets, x)",
+    ],
+)
+def test_each_of_several_optimizers_has_parameters_that_a_loss_may_be_computed_from(
+    made: str, loss: str, rewrites: Check
+) -> None:
+    rewrites(UNUSED.replace("MADE", made).replace("LOSS", loss))
