@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from amp_migrate.flow import analysis
 from amp_migrate.flow.analysis import Analysis
+from amp_migrate.flow.domain import state
 from amp_migrate.flow.domain.atoms import UNKNOWN, Atom, Obj, Opaque, Value, const, join_all, tensors_in
 from amp_migrate.flow.domain.machine import EMPTY, EMPTY_MACHINE, LOST, READY, TRUE, Ways
 from amp_migrate.flow.domain.tensor import CPU
@@ -239,6 +240,21 @@ def test_which_optimizers_share_parameters_is_asked_once_for_each_two(monkeypatc
         )
         counted({"a.py": HEAD + ONE_OF_MANY.format("".join(branches).replace("elif", "if", 1))}, ["a.py"])
     assert 0 < asked[20] <= 5 * asked[10]
+
+
+def test_what_a_handler_may_see_costs_what_is_bound_before_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    met = Counter[int]()
+    join = state.join
+
+    def counting(a: Value, b: Value) -> Value:
+        met[calls] += 1
+        return join(a, b)
+
+    monkeypatch.setattr(state, "join", counting)
+    for calls in (20, 80):
+        binds = "".join(f"        x{each} = load({each})\n        x.part{each} = x{each}\n" for each in range(calls))
+        counted({"a.py": f"{HEAD}def f(load, x):\n    try:\n{binds}    except OSError:\n        pass\n"}, ["a.py"])
+    assert 0 < met[80] <= 5 * met[20]
 
 
 def test_states_that_are_many_are_one_of_which_only_that_is_known_which_holds_in_all() -> None:

@@ -288,6 +288,12 @@ def changed(worlds: Worlds, change: Callable[[Machine], Iterable[Machine]]) -> W
     return merged(World(each.entry, each.facts, state) for each in worlds for state in after(each.now))
 
 
+@remembered(10_000)
+def guessed(worlds: Worlds) -> Worlds:
+    """The worlds behind a handler that is there for what nobody sees raised."""
+    return changed(worlds, lambda machine: (machine.but({GUESSED: True}),))
+
+
 def assuming(worlds: Worlds, facts: Facts) -> Worlds:
     """The worlds in which some facts may hold, and which know it now."""
     opposite = {(text, not outcome) for text, outcome, _ in facts}

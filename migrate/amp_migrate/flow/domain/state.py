@@ -68,8 +68,55 @@ def meet(a: State | None, b: State | None, *, loop: bool = False) -> State | Non
             names[name] = join(value, _UNBOUND) if own is None else combine(own, value)
     for name in [each for each in names if each not in b.names]:
         names[name] = join(names[name], _UNBOUND)
-    cells = {cell: combine(value, b.cells[cell]) for cell, value in a.cells.items() if cell in b.cells}
+    if a.cells == b.cells:  # compared by identity, and without a hash of any cell
+        cells = dict(a.cells)
+    else:
+        cells = {cell: combine(value, b.cells[cell]) for cell, value in a.cells.items() if cell in b.cells}
     return State(names, cells, a.context.join(b.context), joined(a.worlds, b.worlds), a.casts | b.casts)
+
+
+class Gathered(State):
+    """The state where the ways from many places meet, one after the other, as at a handler for what each may raise.
+
+    From one place to the next little changes: what is there as it was at the last one has met all else before.
+    """
+
+    __slots__ = ("_last_cells", "_last_names")
+
+    def __init__(self, first: State, worlds: Worlds) -> None:
+        super().__init__(dict(first.names), dict(first.cells), first.context, worlds, first.casts)
+        self._last_names, self._last_cells = dict(first.names), dict(first.cells)
+
+    def add(self, state: State, worlds: Worlds) -> None:
+        """Have a way meet the others, from a place that is reached in some worlds."""
+        if state.names != self._last_names:
+            self._add_names(state.names)
+        if state.cells != self._last_cells:
+            self._add_cells(state.cells)
+        self.context = self.context.join(state.context)
+        self.worlds = joined(self.worlds, worlds)
+        self.casts |= state.casts
+
+    def _add_names(self, names: dict[str, Value]) -> None:
+        known, last = self.names, self._last_names
+        new = {name: value for name, value in names.items() if last.get(name) is not value}
+        for name, value in new.items():
+            own = known.get(name)
+            known[name] = join(value, _UNBOUND) if own is None else join(own, value)
+        if len(known) > len(names):
+            for name in [each for each in known if each not in names]:
+                known[name] = join(known[name], _UNBOUND)
+        last.update(new)
+
+    def _add_cells(self, cells: dict[Cell, Value]) -> None:
+        known, last = self.cells, self._last_cells
+        for cell in [each for each in known if each not in cells]:
+            del known[cell]
+        for cell, value in known.items():
+            other = cells[cell]
+            if last.get(cell) is not other:
+                known[cell] = join(value, other)
+        self._last_cells = dict(cells)
 
 
 _UNBOUND = one(UNBOUND)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from amp_migrate.flow.domain.atoms import NEVER, UNBOUND, Atom, FileModule, FrameRef, Value, join, untold
 from amp_migrate.flow.domain.kept_casts import Turn
-from amp_migrate.flow.domain.machine import GIVEN, GUESSED, Worlds, assuming, changed, forgetting
-from amp_migrate.flow.domain.state import Cell, State, meet
+from amp_migrate.flow.domain.machine import GIVEN, GUESSED, Worlds, assuming, forgetting, guessed
+from amp_migrate.flow.domain.state import Cell, Gathered, State, meet
 from amp_migrate.flow.source import Code, Module, Site, site_of
 
 if TYPE_CHECKING:
@@ -162,12 +162,16 @@ class Frame:
 
     def to_handlers(self, worlds: Worlds, *, is_seen: bool = False) -> None:
         """Note the worlds in which the handlers around may be come to."""
-        state = self.now.copy()
-        state.worlds = worlds
         if not is_seen and any(world.now.items for world in worlds):
             self.task.touched.add(GUESSED)
-            state.worlds = changed(worlds, lambda machine: (machine.but({GUESSED: True}),))
-        self.raising[-1] = meet(self.raising[-1], state)
+            worlds = guessed(worlds)
+        known = self.raising[-1]
+        if known is None:
+            self.raising[-1] = Gathered(self.now, worlds)
+            return
+        if not isinstance(known, Gathered):
+            known = self.raising[-1] = Gathered(known, known.worlds)
+        known.add(self.now, worlds)
 
     def pause(self) -> None:
         """Yield: the caller goes on, and may never come back."""
