@@ -296,7 +296,11 @@ class Traveller:
         owner = scope.node if isinstance(scope.node, cst.FunctionDef) else None
         made = [[b.node for b in each if makes(b) and file.tree.function(b.node) is owner] for each in bindings]
         # `config["optimizer"]`: the scaler is made with what Apex initializes, whatever that is put into.
-        is_prepared = owner in self.homes and all(map(is_display, bindings))
+        # So it is for what the function is given beside what Apex initializes in it.
+        is_prepared = owner in self.homes and (
+            all(map(is_display, bindings))
+            or (any(made) and all(own or is_parameter(each) for own, each in zip(made, bindings, strict=True)))
+        )
         if not (all(made) or is_prepared) or scope.is_class:
             return lost(file, at, f"where `{file.tree.quote(at)}` is made cannot be seen")
         name = known.target if known is not None else file.scopes.free(SCALER_NAMES)

@@ -24,6 +24,7 @@ from amp_migrate.trees.nodes import find, walk
 
 _TRUE_ONES = "this clipped gradients of float16 weights under the loss scale: now it clips true ones"
 _UNREDUCED = "Horovod adds up gradients in step(), which the scaler reads before, as Apex did under scale_loss"
+_UNKNOWN = "Apex never got this optimizer: it stepped by gradients with the loss scale in them, and by true ones now"
 _CLIPS = "torch.nn.utils.clip_grad_"
 
 
@@ -41,6 +42,8 @@ def told_of_steps(
             yield Finding.at(file.tree, clip, APEX_LEVEL.code, Kind.NOTE, _TRUE_ONES)
         if each.scaler is not None and each.step.backwards and each.step.updates and not _has_waited(each.step, files):
             yield Finding.at(file.tree, each.step.place, APEX_LEVEL.code, Kind.NOTE, _UNREDUCED, SYNCHRONIZE)
+        for other in _never_given(each.step, initializes) if each.scaler is not None else ():
+            yield Finding.at(file.tree, other, APEX_LEVEL.code, Kind.NOTE, _UNKNOWN)
         for factor in _scaled_by_hand(each, initializes) if each.scaler is not None else ():
             scale = file.tree.quote(factor)
             message = (
@@ -48,6 +51,20 @@ def told_of_steps(
             )
             hint = "drop the factor: gradients are divided by the scaler's scale alone"
             yield Finding.at(file.tree, factor, APEX_LEVEL.code, Kind.NOTE, message, hint)
+
+
+def _never_given(step: TrainingStep, initializes: Sequence[Initialize]) -> Iterator[cst.Call]:
+    """Where a step steps an optimizer, too, that its function does not give to the Apex which it initializes."""
+    tree = step.file.tree
+    if not all(each.file is step.file and tree.function(each.home) is step.function for each in initializes):
+        return
+    known = {dotted(node) for each in initializes for node in walk(each.statement)}
+    # One that stands in a branch for float32 as well is read there.
+    are_scaled = len(step.backwards) == 1 or all(isinstance(each.statement, cst.With) for each in step.backwards)
+    if step.backwards and are_scaled and all(each.what == "amp.initialize" for each in initializes):
+        for each in step.optimizer_steps:
+            if isinstance(each.optimizer, cst.Name) and each.optimizer.value not in known:
+                yield each.call
 
 
 def _has_waited(step: TrainingStep, files: Iterable[File]) -> bool:

@@ -181,3 +181,60 @@ def main(args, loader):
     assert "amp_shim" not in migrate(text).after
     assert old in text
     assert "from amp_shim import amp\n" in migrate(text.replace(old, new)).after
+
+
+CENTER = """
+    - from apex import amp
+    -
+      def train(args, model, loss_of, optimizer, other_optimizer, loader):
+    -     if args.fp16:
+    -         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    +     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+          for x, y in loader:
+    -         loss = loss_of(model(x), y)
+    -         if args.fp16:
+    -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+    -                 scaled_loss.backward()
+    -         else:
+    -             loss.backward()
+    -         optimizer.step()
+    -         other_optimizer.step()
+    +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+    +             loss = loss_of(model(x), y)
+    +         scaler.scale(loss).backward()
+    +         scaler.step(optimizer)
+    +         scaler.step(other_optimizer)
+    +         scaler.update()
+              optimizer.zero_grad()
+              other_optimizer.zero_grad()
+
+      model, centers = nn.Linear(4, 2), nn.Linear(2, 2)
+      first = torch.optim.SGD(model.parameters(), lr=0.1)
+      second = torch.optim.SGD(centers.parameters(), lr=0.5)
+      train(args, model, lambda out, y: nn.functional.mse_loss(centers(out), y), first, second, loader)
+"""
+
+
+def test_an_optimizer_that_is_given_beside_the_one_that_apex_prepares(rewrites: Check) -> None:
+    plan = rewrites(CENTER)
+    told = [(each.code, each.line) for each in plan.findings if "Apex never got this optimizer" in each.message]
+    assert told == [("AMP210", 17)]
+
+
+def test_optimizers_that_apex_is_given_together_are_told_of_nothing(migrate: Check) -> None:
+    plan = migrate("""
+        from apex import amp
+
+        def train(model, optimizer, other_optimizer, loader):
+            model, (optimizer, other_optimizer) = amp.initialize(model, (optimizer, other_optimizer))
+            for x, y in loader:
+                loss = nn.functional.mse_loss(model(x), y)
+                with amp.scale_loss(loss, (optimizer, other_optimizer)) as scaled_loss:
+                    scaled_loss.backward()
+                optimizer.step()
+                other_optimizer.step()
+
+        train(nn.Linear(2, 2), torch.optim.SGD(a, lr=0.1), torch.optim.SGD(b, lr=0.1), loader)
+        """)
+    assert "scaler.step(other_optimizer)" in plan.after
+    assert not any("Apex never got" in each.message for each in plan.findings)
