@@ -409,7 +409,7 @@ class Traveller:
             if param is not None and not is_constant(param.default, "None"):
                 return lost(site.file, site.call, f"the optimizer is what {function.name}() has for a default")
             return Route("None")
-        values = [each.argument.value for each in given if each is not None and each.argument is not None]
+        values = [_if_any(each.argument.value) for each in given if each is not None and each.argument is not None]
         optimizers = [value for value in values if not is_constant(value, "None")]
         route: Route | Refusal
         if not optimizers:
@@ -481,6 +481,13 @@ def _of_its_object(scope: Scope, path: str) -> list[Binding]:
     """Where an object is made that a method gives its optimizer: a scaler may be as old, `net` for `net.optimizer`."""
     made = scope.bindings.get(path.partition(".")[0], []) if "." in path else []
     return [] if is_parameter(made) or not any(map(makes, made)) else made
+
+
+def _if_any(value: cst.BaseExpression) -> cst.BaseExpression:
+    """What is passed where anything is: `optimizer` for `optimizer if resumes else None`."""
+    arms = (value.body, value.orelse) if isinstance(value, cst.IfExp) else ()
+    held = [each for each in arms if not is_constant(each, "None")]
+    return held[0] if len(held) == 1 else value
 
 
 def _makes_optimizer(file: File, value: cst.BaseExpression) -> bool:

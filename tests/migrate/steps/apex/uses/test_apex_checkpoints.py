@@ -529,3 +529,30 @@ def test_object_that_makes_the_optimizer_which_another_steps_and_saves(rewrites:
               Runner(args).run(Solver(args), loader)
         """
     )
+
+
+@pytest.mark.parametrize("given", ["optimizer if args.whole else None", "None if args.weights else optimizer"])
+def test_the_scaler_goes_where_the_optimizer_may_be_left_out(given: str, migrate: Check) -> None:
+    after = migrate(f"""
+        from apex import amp
+
+        def resume(model, optimizer, path):
+            state = torch.load(path)
+            if optimizer is not None:
+                optimizer.load_state_dict(state["optimizer"])
+            amp.load_state_dict(state["amp"])
+
+        def main(args, loader):
+            model = nn.Linear(2, 2)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+            resume(model, {given}, args.path)
+            for x in loader:
+                loss = model(x).mean()
+                with amp.scale_loss(loss, optimizer) as scaled_loss:
+                    scaled_loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        """).after
+    assert f"resume(model, {given}, scaler, args.path)" in after
+    assert 'scaler.load_state_dict(state["scaler"])' in after
