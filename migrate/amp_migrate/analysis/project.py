@@ -16,7 +16,7 @@ from amp_migrate.analysis.library import Library
 from amp_migrate.analysis.objects import Class, Method, Objects
 from amp_migrate.trees.nodes import find, method_of, walk
 
-_COMMON_METHODS = frozenset("forward __call__ step update backward train eval run fit get to".split())
+COMMON_METHODS = frozenset("forward __call__ step update backward train eval run fit get to".split())
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Project:
 
     def _methods_named(self, name: str, about: str, idle: frozenset[str] | None) -> Iterator[FunctionRef]:
         """The methods of the project's classes that have a name of their own, not one that everything has."""
-        if name in _COMMON_METHODS:
+        if name in COMMON_METHODS:
             return iter(())
         key = (name, about, idle)
         if key not in self._named:
@@ -155,7 +155,7 @@ class Project:
 
     def is_common_method(self, function: FunctionRef) -> bool:
         """Whether calls on unknown objects say nothing about this method, because so many classes have one."""
-        return function.owner is not None and function.name in _COMMON_METHODS
+        return function.owner is not None and function.name in COMMON_METHODS
 
     def is_only_method(self, function: FunctionRef) -> bool:
         """Whether a method is the only one of its name in the project, and it is known that each call means it."""

@@ -15,7 +15,7 @@ from amp_migrate.analysis.arguments.passing import passed_values
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.hops import MAX_HOPS
-from amp_migrate.analysis.project import CallSite, FunctionRef
+from amp_migrate.analysis.project import COMMON_METHODS, CallSite, FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.looped import collection, in_each
 from amp_migrate.analysis.values.optimizers import OPTIMIZER_SIGN, is_optimizer
@@ -120,6 +120,9 @@ class Steppers:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":
             return self._wrapper(file, call) if is_optimizer(file, call.func.value) else self._own_step(file, call)
         name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
+        own = self._own_step(file, call) if name in COMMON_METHODS else None
+        if own is not None:
+            return own
         candidates = [] if name is None or "." in name else self._named(name)
         if not candidates:
             return None
@@ -131,7 +134,7 @@ class Steppers:
         return one if is_method and self._roles.project.is_only_method(one) else None
 
     def _own_step(self, file: File, call: cst.Call) -> FunctionRef | None:
-        """The `step()` of an object that is no optimizer: `trainer.step()`."""
+        """The method of an object that is no optimizer, by a name that others have, too: `trainer.step()`."""
         function = None if self._values is None else self._roles.project.called(file, call)
         is_one = function is not None and function.owner is not None and not _goes_backward(function.node)
         return function if function is not None and is_one and self._always_steps(function) else None

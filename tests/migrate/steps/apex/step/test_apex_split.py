@@ -521,3 +521,43 @@ def test_function_that_goes_backward_as_it_is_told(rewrites: Check) -> None:
         +         run(model, optimizer, x, training=False, scaler=scaler)
         """
     )
+
+
+@pytest.mark.parametrize("name", ["update", "optimize"])
+def test_a_method_that_steps_is_known_by_what_it_does_and_not_by_its_name(name: str, rewrites: Check) -> None:
+    rewrites(f"""
+    - from apex import amp
+    -
+      class Agent:
+          def __init__(self, args):
+              self.args = args
+              self.net = nn.Linear(2, 2)
+              self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+    -         self.net, self.optimizer = amp.initialize(self.net, self.optimizer, opt_level="O1")
+    +         self.scaler = torch.amp.GradScaler("cuda")
+
+          def accumulate(self, x):
+    -         loss = self.net(x).mean()
+    -         with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+    -             scaled_loss.backward()
+    +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+    +             loss = self.net(x).mean()
+    +         self.scaler.scale(loss).backward()
+
+          def {name}(self):
+    -         nn.utils.clip_grad_norm_(amp.master_params(self.optimizer), 1.0)
+    -         self.optimizer.step()
+    +         self.scaler.unscale_(self.optimizer)
+    +         nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
+    +         self.scaler.step(self.optimizer)
+              self.optimizer.zero_grad()
+
+          def fit(self, loader):
+              for i, x in enumerate(loader):
+                  self.accumulate(x)
+                  if (i + 1) % 4 == 0:
+                      self.{name}()
+    +                 self.scaler.update()
+
+      Agent(args).fit(loader)
+    """)
