@@ -280,8 +280,10 @@ def _bases(frame: Frame, owner: Obj) -> list[str]:
 
 
 def bare(atom: Atom) -> Atom:
-    """Something by what it is told apart by: of what nobody knows, where it came from, and not what is known since."""
-    return Opaque(atom.path) if isinstance(atom, Opaque) else atom
+    """Something by what it is told apart by: of what nobody knows, the object that it is of, or where it came from."""
+    if not isinstance(atom, Opaque):
+        return atom
+    return atom.path[0] if atom.path and isinstance(atom.path[0], Obj) else Opaque(atom.path)
 
 
 def _quantized(frame: Frame, owner: Atom, node: ast.AST, *, is_sure: bool) -> None:

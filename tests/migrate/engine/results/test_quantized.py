@@ -10,7 +10,7 @@ TEXT = """\
 import torch
 from torch.ao.quantization import quantize_fx
 from torchvision.models import resnet18
-from elsewhere import build
+from elsewhere import Base, build
 
 
 class Net(torch.nn.Module):
@@ -26,6 +26,11 @@ class Net(torch.nn.Module):
 
     def forward(self, x):
         return self.dequant(self.layers(self.quant(x)))
+
+
+class Unread(Base):
+    def forward(self, x):
+        return self.features(x)
 
 
 def train(loader):
@@ -52,6 +57,7 @@ MAPPING = "torch.ao.quantization.get_default_qat_qconfig_mapping()"
         f"model = Net()\n    {QAT}(model, inplace=True)",
         f"model = Net()\n    {QAT}(model.layers, None, True)",
         f"model = {QAT}(resnet18())",
+        f"model = {QAT}(Unread())",
         f"model = build()\n    {QAT}(model, inplace=True)",
         f"model = Net()\n    model = quantize_fx.prepare_qat_fx(model, {MAPPING}, None)",
         "model = Net()\n    " + OBSERVED.format("default_qat_qconfig_v2", ""),
