@@ -697,13 +697,13 @@ def index_store(frame: Frame, tensor: Tensor, index: Value, value: Value, node: 
 def taking_up(frame: Frame, value: Value, part: Value) -> Value:
     """A value whose tensors have got a part: what comes of them depends on what that does."""
     given = facet(part)
-    if given is None or not given.reach | given.leaf:
-        return value
-    return frozenset(_taking_up(frame, each, given) for each in value)
+    return value if given is None else frozenset(_taking_up(frame, each, given) for each in value)
 
 
 def _taking_up(frame: Frame, each: Atom | Tensor, given: Tensor) -> Atom | Tensor:
-    if not isinstance(each, Tensor) or each.leaf:
+    if isinstance(each, Opaque) and each.tensor is not None:  # it may be what holds tensors, wherever these are
+        return each.with_tensor(each.tensor.but(place=each.tensor.place | given.place))
+    if not isinstance(each, Tensor) or each.leaf or not given.reach | given.leaf:
         return each
     flows, reach, surely = _gradients(frame, [each, given], each.precision)
     if not flows & FLOWS:
