@@ -257,6 +257,26 @@ def test_what_a_handler_may_see_costs_what_is_bound_before_each_call(monkeypatch
     assert 0 < met[80] <= 5 * met[20]
 
 
+def test_which_optimizers_stand_in_for_another_is_not_asked_at_every_read_of_a_gradient(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = Counter[int]()
+    ask = gradients.Registry.may_have_all_of
+
+    def counting(*args: Any) -> bool:
+        asked[reads] += 1
+        return ask(*args)
+
+    monkeypatch.setattr(gradients.Registry, "may_have_all_of", counting)
+    branches = "".join(f"    elif name == {each}:\n        opt = optim.Adam(model.parameters())\n" for each in range(5))
+    text = HEAD + ONE_OF_MANY.format(branches.replace("elif", "if", 1))
+    for reads in (1, 10):
+        counted(
+            {"a.py": text.replace("if clips:", "print(model.weight.grad)\n        " * reads + "if clips:")}, ["a.py"]
+        )
+    assert 0 < asked[10] == asked[1]
+
+
 def test_states_that_are_many_are_one_of_which_only_that_is_known_which_holds_in_all() -> None:
     states = [EMPTY_MACHINE.but({("checked", "s"): True, ("stage", "s", n): READY}) for n in range(40)]
     ways = Ways()

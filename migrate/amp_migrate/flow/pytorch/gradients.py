@@ -108,17 +108,24 @@ class Registry:
         self.optimizers: dict[Atom, frozenset[Atom] | None] = {}
         self.unread: dict[Atom, None] = {}  # what has parameters and is of a class that nobody knows
         self.whole: dict[Atom, None] = {}  # the optimizers that were given all parameters of a module
-        self.parts: dict[
-            Atom, set[frozenset[Atom]]
-        ] = {}  # of each object whose parameters an optimizer may have been given
+        self.parts: dict[Atom, set[frozenset[Atom]]] = {}  # those of each module that an optimizer may have been given
         self.wrapping: dict[Atom, None] = {}  # those that have the parameters of another
         self.scalers: dict[Atom, None] = {}
         self.homes: dict[Atom, set[Code]] = {}
         self._sharing: dict[Atom, list[Atom]] = {}
+        self._standing_in: dict[Atom, frozenset[Atom]] = {}
 
     def forget_sharing(self) -> None:
         """To be called where an optimizer is new, or has more parameters."""
         self._sharing.clear()
+        self._standing_in.clear()
+
+    def standing_in(self, optimizer: Atom) -> frozenset[Atom]:
+        """The other optimizers that may have all parameters of one."""
+        if optimizer not in self._standing_in:
+            others = (each for each in self.optimizers if each is not optimizer)
+            self._standing_in[optimizer] = frozenset(e for e in others if self.may_have_all_of(e, optimizer))
+        return self._standing_in[optimizer]
 
     def sharing(self, optimizer: Atom) -> list[Atom]:
         """The other optimizers that surely have a parameter of one."""
@@ -505,18 +512,17 @@ def states_of(frame: Frame, leaves: frozenset[Atom]) -> tuple[Units, list[Key]]:
     may_be_any = _UNKNOWN_LEAF in leaves
     with_gradients = {leaf: None for world in frame.now.worlds for leaf in world.now.gradients()}
     keys += [grad_key(leaf) for leaf in standalone_leaves(with_gradients) if may_be_any or leaf in leaves]
-    # One that was made on this way, with all its parameters, answers for one that another branch made: the way through
-    # that may be still to come.
-    instead = {each: [e for e in sure if e is not each and registry.may_have_all_of(e, each)] for each in sure}
     are_there = there(frame.now.worlds, sure)
     units: Units = NOTHING
-    for world in frame.now.worlds:
-        made = world.now.made()
-        answering = [e for e in are_there(world.now) if e in made or made.isdisjoint(instead[e])]
+    for now in {world.now for world in frame.now.worlds}:
+        made = now.made()
+        # One that was made on this way, with all its parameters, answers for one that another branch made: the way
+        # through that may be still to come.
+        answering = [e for e in are_there(now) if e in made or made.isdisjoint(registry.standing_in(e))]
         not_made = {grad_key(each) for each in sure}.difference(map(grad_key, answering))
         for key in keys:
             if key not in not_made:
-                units |= units_of_grad(world.now.get(key, UNKNOWN_GRAD))
+                units |= units_of_grad(now.get(key, UNKNOWN_GRAD))
     frame.task.touched.update(map(made_key, sure))
     frame.task.touched.update(keys)
     frame.task.touched.add(AGAIN)
