@@ -7,6 +7,7 @@ import ast
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import NEVER, Obj, constant
 from amp_migrate.flow.python.containers import LIST
+from amp_migrate.flow.pytorch.gradients import parameters_of
 from amp_migrate.flow.pytorch.modules import OF_EVERY_MODULE
 from amp_migrate.flow.source import FUNCTIONS
 
@@ -28,8 +29,8 @@ class Elements:
 
         None where that is as far as can be seen: the elements have been known by other names before.
         """
-        owner = _owner_of_parameters(making)
-        source = None if owner is None else self._goes_through(owner)
+        owner = parameters_of(making.args[0])[0] if making.args else None
+        source = self._goes_through(owner) if isinstance(owner, ast.Name) else None
         value = NEVER if source is None else self.analysis.values.get(source, NEVER)
         (listed,) = value if len(value) == 1 else (None,)
         if not isinstance(listed, Obj) or listed.made_of is not LIST:
@@ -101,10 +102,3 @@ class Elements:
         return (
             is_there and isinstance(node, (ast.List, ast.ListComp)) and listed in self.analysis.values.get(node, NEVER)
         )
-
-
-def _owner_of_parameters(making: ast.Call) -> ast.Name | None:
-    """The variable whose parameters something is made of."""
-    source = making.args[0] if making.args else None
-    owner = source.func.value if isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) else None
-    return owner if isinstance(owner, ast.Name) else None

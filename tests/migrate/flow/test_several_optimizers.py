@@ -180,6 +180,33 @@ def test_an_optimizer_that_takes_over_the_parameters_of_another_clears_its_gradi
     assert not told_of(told, NETS + text)
 
 
+@pytest.mark.parametrize(
+    ("given", "before", "is_told"),
+    [
+        ("filter(lambda p: p.requires_grad, g.parameters())", "", False),
+        ("[p for p in g.parameters() if p.requires_grad]", "", False),
+        ("list(g.parameters())", "", False),
+        (
+            "filter(lambda p: p.requires_grad, g.parameters())",
+            "for p in d.parameters(): p.requires_grad = False",
+            False,
+        ),
+        ("filter(lambda p: p.requires_grad, g.parameters())", "for p in g.parameters(): p.requires_grad = x", True),
+        ("[p for p in g.parameters() if p.requires_grad]", "g.requires_grad_(False)", True),
+        ("[p for p in g.parameters() if p.dim() > 1]", "", True),
+    ],
+)
+def test_an_optimizer_that_is_made_anew_of_all_that_gets_gradients_clears_those_of_the_one_before(
+    told: Tell, given: str, before: str, is_told: bool
+) -> None:
+    text = (
+        f"def train(optimizer, x):\n    optimizer.zero_grad(){STEP}\n"
+        f"optimizer = optim.Adam({given})\nfor i, x in enumerate(loader):\n    train(optimizer, x)\n"
+        f"    if i > 5:\n        {before or 'pass'}\n        optimizer = optim.Adam({given})\n"
+    )
+    assert bool(told_of(told, NETS + text)) is is_told
+
+
 def test_one_of_two_optimizers_with_the_same_parameters_is_stepped_in_each_call(told: Tell) -> None:
     body = STEP.replace("\n", "\n    ")
     text = (

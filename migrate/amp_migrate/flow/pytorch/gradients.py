@@ -94,6 +94,7 @@ from amp_migrate.implications import implied
 
 REGISTRY = External("<optimizers>")
 _ANYWHERE = "anywhere"
+_SWITCHED = "switched"
 PARAMETERS = "<parameters>"
 AGAIN = ("again",)
 ENABLED = "<enabled>"
@@ -108,6 +109,7 @@ class Registry:
         self.optimizers: dict[Atom, frozenset[Atom] | None] = {}
         self.unread: dict[Atom, None] = {}  # what has parameters and is of a class that nobody knows
         self.whole: dict[Atom, None] = {}  # the optimizers that were given all parameters of a module
+        self.switched: set[Atom] = set()  # the leaves that somebody tells whether they get gradients
         self.parts: dict[Atom, set[frozenset[Atom]]] = {}  # those of each module that an optimizer may have been given
         self.wrapping: dict[Atom, None] = {}  # those that have the parameters of another
         self.scalers: dict[Atom, None] = {}
@@ -763,14 +765,13 @@ def make_optimizer(frame: Frame, optimizer: Obj, args: Arguments, node: ast.AST)
     """An optimizer is made of parameters."""
     given = args.get(0, "params")
     leaves = None if given is None else leaves_of(frame, given, node)
-    source = node.args[0] if isinstance(node, ast.Call) and node.args else None
-    if isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) and source.func.attr == "parameters":
-        registry = frame.analysis.pytorch.registry
-        registry.whole[optimizer] = None
-        registry.forget_sharing()
-        owners = frame.analysis.values.get(source.func.value, NEVER)
+    owner, is_filtered = parameters_of(node.args[0]) if isinstance(node, ast.Call) and node.args else (None, False)
+    is_whole = owner is not None and not (is_filtered and _are_switched(frame, leaves or NOTHING))
+    if owner is not None:
+        owners = frame.analysis.values.get(owner, NEVER)
         parts = (frame.analysis.pytorch.leaves_of(frame, each) for each in owners if isinstance(each, (Obj, Opaque)))
-        registry.parts.setdefault(optimizer, set()).update(parts)
+        frame.analysis.pytorch.registry.parts.setdefault(optimizer, set()).update(parts)
+    _note_whole(frame, optimizer, is_whole)
     # PyTorch makes no optimizer of an empty list: where no parameter is seen, nobody knows which they are.
     if not leaves or any(
         isinstance(each, Part) and isinstance(each.owner, Opaque) and not each.owner.path for each in leaves
@@ -790,6 +791,56 @@ def make_optimizer(frame: Frame, optimizer: Obj, args: Arguments, node: ast.AST)
         made: dict[Key, object] = {("fresh", optimizer): True, made_key(optimizer): True}
         changes = {grad_key(optimizer): NO_GRAD, **made, **dict.fromkeys(gone)}
         _change(frame, changes, lambda machine: (machine.but(changes),))
+
+
+def parameters_of(node: ast.expr) -> tuple[ast.expr | None, bool]:
+    """What an expression gives all parameters of, if it does, and whether only of those that get gradients."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "parameters":
+        return node.func.value, False
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+        test, *given = node.args
+        if node.func.id == "list":
+            return parameters_of(test)
+        if node.func.id == "filter" and isinstance(test, ast.Lambda) and given and _asks_for_gradients(test.body):
+            return parameters_of(given[0])[0], True
+    if isinstance(node, (ast.ListComp, ast.GeneratorExp)) and len(node.generators) == 1:
+        (each,) = node.generators
+        if ast.unparse(each.target) == ast.unparse(node.elt) and all(map(_asks_for_gradients, each.ifs)):
+            owner, is_filtered = parameters_of(each.iter)
+            return owner, is_filtered or bool(each.ifs)
+    return None, False
+
+
+def _asks_for_gradients(test: ast.expr) -> bool:
+    return isinstance(test, ast.Attribute) and test.attr == "requires_grad"
+
+
+def _note_whole(frame: Frame, optimizer: Atom, is_whole: bool) -> None:
+    """Note whether an optimizer has all parameters of a module that ever get gradients."""
+    registry = frame.analysis.pytorch.registry
+    if is_whole:
+        registry.whole[optimizer] = None
+        registry.forget_sharing()
+    elif optimizer in registry.whole:
+        del registry.whole[optimizer]
+        registry.forget_sharing()
+        _note_home(frame, optimizer, is_new=True)
+
+
+def note_switched(frame: Frame, leaves: Leaves) -> None:
+    """Somebody tells whether parameters get gradients: which do may change from one time to another."""
+    registry = frame.analysis.pytorch.registry
+    if not leaves <= registry.switched:
+        registry.switched |= leaves
+        frame.analysis.heap.signal(REGISTRY, _SWITCHED)
+
+
+def _are_switched(frame: Frame, leaves: Leaves) -> bool:
+    """Whether some parameters may get gradients at one time, and none at another; of unread modules nobody knows."""
+    frame.analysis.heap.read(REGISTRY, _SWITCHED, frame.task)
+    is_seen = all(isinstance(each, Part) and isinstance(each.owner, Obj) for each in leaves)
+    switched = frozenset(frame.analysis.pytorch.registry.switched)
+    return not is_seen or overlap(switched, leaves) is not False
 
 
 def wrap_optimizer(frame: Frame, wrapper: Obj, groups: Value, node: ast.AST) -> None:

@@ -680,6 +680,8 @@ def moved(frame: Frame, owner: Atom, name: str, args: Arguments) -> None:
             frame.write(each, DTYPE, dtypes, strong=False)
         if place is not None:
             frame.write(each, PLACE, const(place), strong=False)
+        if name == "requires_grad_":
+            gradients.note_switched(frame, frozenset({Part(each, "*")}))
         if name == "requires_grad_" and constant(args.get(0, "") or const(True)) is False:
             frame.write(each, FROZEN, const(True), strong=False)
 

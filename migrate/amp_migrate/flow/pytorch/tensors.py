@@ -164,6 +164,7 @@ def _detached(tensor: Tensor) -> Tensor:
 
 def _requiring(frame: Frame, tensor: Tensor, node: ast.AST, wanted: bool) -> Tensor:
     """A tensor that gets a gradient of its own."""
+    gradients.note_switched(frame, tensor.leaf)
     if not wanted:
         return _detached(tensor)
     if tensor.leaf or tensor.flows == FLOWS:
