@@ -186,6 +186,7 @@ def test_an_optimizer_that_takes_over_the_parameters_of_another_clears_its_gradi
         ("filter(lambda p: p.requires_grad, g.parameters())", "", False),
         ("[p for p in g.parameters() if p.requires_grad]", "", False),
         ("list(g.parameters())", "", False),
+        ("[p for p in both.parameters() if p.requires_grad]", "", False),
         (
             "filter(lambda p: p.requires_grad, g.parameters())",
             "for p in d.parameters(): p.requires_grad = False",
@@ -201,6 +202,7 @@ def test_an_optimizer_that_is_made_anew_of_all_that_gets_gradients_clears_those_
 ) -> None:
     text = (
         f"def train(optimizer, x):\n    optimizer.zero_grad(){STEP}\n"
+        f"both = nn.Sequential(g, unread)\n"
         f"optimizer = optim.Adam({given})\nfor i, x in enumerate(loader):\n    train(optimizer, x)\n"
         f"    if i > 5:\n        {before or 'pass'}\n        optimizer = optim.Adam({given})\n"
     )

@@ -836,9 +836,9 @@ def note_switched(frame: Frame, leaves: Leaves) -> None:
 
 
 def _are_switched(frame: Frame, leaves: Leaves) -> bool:
-    """Whether some parameters may get gradients at one time, and none at another; of unread modules nobody knows."""
+    """Whether some parameters may get gradients at one time, and none at another; of an unread module nobody knows."""
     frame.analysis.heap.read(REGISTRY, _SWITCHED, frame.task)
-    is_seen = all(isinstance(each, Part) and isinstance(each.owner, Obj) for each in leaves)
+    is_seen = any(isinstance(each, Part) and isinstance(each.owner, Obj) for each in leaves)
     switched = frozenset(frame.analysis.pytorch.registry.switched)
     return not is_seen or overlap(switched, leaves) is not False
 
