@@ -17,7 +17,6 @@ from amp_migrate.flow.domain.tensor import PURE
 from amp_migrate.flow.pytorch.gradients import AGAIN
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
-from amp_migrate.hazards.seen.states import Stage
 from amp_migrate.report.finding import seen_from
 
 RULE = Rule(
@@ -85,7 +84,7 @@ def _crossed(script: Script) -> Iterator[Hazard]:
     """Every place at which a scaler always divides what another has scaled."""
     for course in script.courses:
         for event, seen in course.reached(flow.Act.UNSCALE, flow.Act.SCALER_STEP):
-            if seen.always(lambda state: state.is_others and state.stage is Stage.READY):
+            if seen.always(lambda state: state.is_others):
                 yield Hazard(
                     event.node,
                     f"{script.file.tree.quote(event.node)} divides gradients that another scaler has scaled",

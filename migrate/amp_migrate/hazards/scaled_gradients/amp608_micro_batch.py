@@ -62,7 +62,8 @@ RULE = Rule(
     why=(
         "Gradients of several micro-batches add up only while they have one scale. `unscale_` and `step` raise when "
         "they run twice before `update()`, `update()` raises when nothing has stepped, and what is added to unscaled "
-        "gradients counts 65536 times as much. Every micro-batch scales its loss; all the rest is for the last one."
+        "gradients counts 65536 times as much. Every micro-batch scales its loss; all the rest is for the last one. "
+        "A batch that is skipped behind `unscale_` needs its `update()`, too."
     ),
     sources=(f"{EXAMPLES}#gradient-accumulation",),
     safety=Safety.MANUAL,
@@ -82,12 +83,42 @@ def detect(script: Script) -> Iterator[Hazard]:
                     f"{quote(event.node)} runs in every micro-batch, {quote(other.node)} only in some",
                     f"move it to where {quote(other.node)} is",
                 )
+                continue
+            skip = _skip_behind(script, course, event)
+            if skip is not None:
+                line, update = script.file.tree.position(skip)[0], f"{course.scaler}.update()"
+                yield Hazard(
+                    event.node,
+                    f"{quote(event.node)} raises behind a batch that line {line} ends without {update}",
+                    f"write {update} before that continue",
+                )
+
+
+def _skip_behind(script: Script, course: Course, event: Event) -> cst.Continue | None:
+    """What ends some iterations between an event that all have and the update without which that raises in the next."""
+    loop, tree = course.loop(event), script.file.tree
+    if event.act is Act.UPDATE or loop is None or not _raises(script, course, event):
+        return None
+    if not all(_stays(course, loop, each) for each in _branches(course, event)):
+        return None
+    updates = [tree.order[e.statement] for e in course.of(Act.UPDATE) if course.loop(e) is loop]
+    for skip in find(loop.body, cst.Continue):
+        around = takewhile(lambda node: node is not loop, tree.ancestors(skip))
+        tests = [each.test for each in around if isinstance(each, cst.If)]
+        is_between = tree.order[event.statement] < tree.order[skip] < min(updates, default=0)
+        if tree.loop(skip) is loop and is_between and not _changed(loop).isdisjoint(reads(tests)):
+            return skip
+    return None
 
 
 def _rarer(script: Script, course: Course, event: Event) -> Event | None:
-    """What must run as often as an event of every iteration, and runs only in every n-th, or in some as it is seen."""
-    loop = course.loop(event)
-    if loop is None or not all(_stays(course, loop, each) for each in _branches(course, event)):
+    """What must run as often as an event of every iteration, and runs only in every n-th, or in some as it is seen.
+
+    Where a function is one iteration, it is seen to come back to what raises.
+    """
+    loop, raises = course.loop(event), _raises(script, course, event)
+    branches = _branches(course, event)
+    if not all(_stays(course, loop, each) for each in branches) if loop is not None else branches or not raises:
         return None
     beside = [e for e in course.of(Act.SCALER_STEP, Act.UPDATE) if course.loop(e) is loop]
     beside = [e for e in beside if not _excludes(course, event, e)]
@@ -98,10 +129,9 @@ def _rarer(script: Script, course: Course, event: Event) -> Event | None:
         Act.SCALER_STEP: (updates,),
         Act.UPDATE: (steps,),
     }
-    raises = _raises(script, course, event)
 
     def is_rare(other: Event) -> bool:
-        return _is_rare(course, other) or (raises and _varies(course, loop, other))
+        return _is_rare(course, other) or (raises and loop is not None and _varies(course, loop, other))
 
     return next((group[0] for group in groups[event.act] if group and all(map(is_rare, group))), None)
 

@@ -552,3 +552,51 @@ def test_what_runs_in_every_micro_batch_beside_what_a_name_decides_about_is_told
 )
 def test_what_never_raises_in_a_micro_batch_is_right(clean: Check, rest: tuple[str, ...]) -> None:
     clean(SOMETIMES.format(rest="\n".join(f"                {each}" for each in rest)))
+
+
+def test_what_raises_in_the_next_call_of_a_method_is_told(marked: Check) -> None:
+    marked(
+        """
+        class Trainer:
+            def __init__(self, model, every):
+                self.model, self.every, self.steps = model, every, 0
+                self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                self.scaler = torch.amp.GradScaler("cuda")
+
+            def step(self, x, y):
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = F.mse_loss(self.model(x), y) / self.every
+                self.scaler.scale(loss).backward()
+                self.scaler.unscale_(self.optimizer)  # AMP608
+                nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+                self.steps += 1
+                if self.steps % self.every == 0:
+                    self.scaler.step(self.optimizer)
+                    self.scaler.update()
+                    self.optimizer.zero_grad()
+
+            def fit(self, loader):
+                for x, y in loader:
+                    self.step(x, y)
+        """
+    )
+
+
+def test_another_scaler_than_the_one_that_scales_is_told_where_nobody_calls_the_step(marked: Check) -> None:
+    marked(
+        """
+        class Gan:
+            def __init__(self, g, d):
+                self.g, self.d = g, d
+                self.opt_g, self.opt_d = torch.optim.Adam(g.parameters()), torch.optim.Adam(d.parameters())
+                self.scaler_g, self.scaler_d = torch.amp.GradScaler("cuda"), torch.amp.GradScaler("cuda")
+
+            def step(self, z):
+                self.opt_g.zero_grad()
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = -self.d(self.g(z)).mean()
+                self.scaler_d.scale(loss).backward()
+                self.scaler_g.step(self.opt_g)  # AMP607
+                self.scaler_g.update()
+        """
+    )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -401,3 +403,33 @@ def test_scalers_of_other_kinds_are_none(clean: Check) -> None:
             scaler.update()
         """
     )
+
+
+SKIPPING = """
+        def train(model, loader, kept):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            scaler = torch.amp.GradScaler("cuda")
+            for x, y in loader:
+                optimizer.zero_grad()
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = F.mse_loss(model(x), y)
+                scaler.scale(loss).backward()
+                scaler.unscale_(optimizer){mark}
+                norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                if {test}:
+                    {skip}
+                    continue
+                scaler.step(optimizer)
+                scaler.update()
+"""
+
+
+def test_unscaling_again_behind_a_batch_that_is_skipped_without_an_update_is_told(marked: Check) -> None:
+    (found,) = marked(SKIPPING.format(test="not norm.isfinite()", skip="print(norm)", mark="  # AMP608"))
+    assert "behind a batch that line 17 ends" in found.message
+    (found,) = marked(SKIPPING.format(test="norm > 100", skip="optimizer.zero_grad()", mark="  # AMP608"))
+
+
+@pytest.mark.parametrize(("test", "skip"), [("not norm.isfinite()", "scaler.update()"), ("kept", "print(kept)")])
+def test_a_batch_that_is_skipped_with_an_update_is_right(clean: Check, test: str, skip: str) -> None:
+    clean(SKIPPING.format(test=test, skip=skip, mark=""))
