@@ -91,6 +91,9 @@ class Task:
         self._note(self.exits, worlds)
 
     def _note(self, ways: Ways, worlds: Worlds) -> None:
+        if worlds in ways.noted:
+            return
+        ways.noted.add(worlds)
         by_entry: dict[Machine, list[Machine]] = {}
         for world in worlds:
             by_entry.setdefault(world.entry, []).append(world.now)

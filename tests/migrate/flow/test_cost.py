@@ -10,7 +10,7 @@ import pytest
 from amp_migrate.flow import analysis
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain import state
-from amp_migrate.flow.domain.atoms import UNKNOWN, Atom, Obj, Opaque, Value, const, join_all, tensors_in
+from amp_migrate.flow.domain.atoms import UNKNOWN, Atom, Obj, Opaque, Value, const, join, join_all, tensors_in
 from amp_migrate.flow.domain.machine import EMPTY, EMPTY_MACHINE, LOST, READY, TRUE, Ways
 from amp_migrate.flow.domain.tensor import CPU
 from amp_migrate.flow.python import classes, statements
@@ -244,7 +244,6 @@ def test_which_optimizers_share_parameters_is_asked_once_for_each_two(monkeypatc
 
 def test_what_a_handler_may_see_costs_what_is_bound_before_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
     met = Counter[int]()
-    join = state.join
 
     def counting(a: Value, b: Value) -> Value:
         met[calls] += 1
@@ -275,6 +274,22 @@ def test_which_optimizers_stand_in_for_another_is_not_asked_at_every_read_of_a_g
             {"a.py": text.replace("if clips:", "print(model.weight.grad)\n        " * reads + "if clips:")}, ["a.py"]
         )
     assert 0 < asked[10] == asked[1]
+
+
+def test_ways_on_which_calls_may_raise_are_looked_at_once_while_they_stay_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    noted = Counter[int]()
+    add = Ways.add
+
+    def counting(self: Ways, *given: Any) -> bool:
+        noted[calls] += 1
+        return add(self, *given)
+
+    monkeypatch.setattr(Ways, "add", counting)
+    for calls in (20, 80):
+        counted({"a.py": HEAD + STEP.format(0) + "    log(loss)\n" * calls}, ["a.py"])
+    assert 0 < noted[80] <= noted[20]
 
 
 def test_states_that_are_many_are_one_of_which_only_that_is_known_which_holds_in_all() -> None:

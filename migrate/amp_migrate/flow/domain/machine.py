@@ -56,15 +56,14 @@ class Grad(Numbered):
     ) -> None:
         self.kind, self.scaler, self.spent, self.outdated, self.guessed = kind, scaler, spent, outdated, guessed
 
-    def but(self, **changes: Any) -> Grad:
-        """These gradients, with something else."""
-        get = changes.get
+    def but(self, *, spent: bool | None = None, outdated: bool | None = None, guessed: bool | None = None) -> Grad:
+        """These gradients, of which something else is known."""
         return Grad(
-            get("kind", self.kind),
-            get("scaler", self.scaler),
-            get("spent", self.spent),
-            get("outdated", self.outdated),
-            get("guessed", self.guessed),
+            self.kind,
+            self.scaler,
+            self.spent if spent is None else spent,
+            self.outdated if outdated is None else outdated,
+            self.guessed if guessed is None else guessed,
         )
 
     def __repr__(self) -> str:
@@ -249,10 +248,12 @@ class Ways:
     Attributes:
         states: those that are known so far, by the entry.
         version: how often one was new.
+        noted: the worlds that nothing is new in, as they have been noted before.
     """
 
     def __init__(self) -> None:
         self.states: dict[Machine, set[Machine]] = {}
+        self.noted: set[Worlds] = set()
         self.version = 0
         self._criteria: dict[Machine, int] = {}
 

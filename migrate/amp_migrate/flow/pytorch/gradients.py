@@ -114,7 +114,7 @@ class Registry:
         self.wrapping: dict[Atom, None] = {}  # those that have the parameters of another
         self.scalers: dict[Atom, None] = {}
         self.homes: dict[Atom, set[Code]] = {}
-        self._sharing: dict[Atom, list[Atom]] = {}
+        self._sharing: dict[Atom, tuple[Atom, ...]] = {}
         self._standing_in: dict[Atom, frozenset[Atom]] = {}
 
     def forget_sharing(self) -> None:
@@ -129,15 +129,15 @@ class Registry:
             self._standing_in[optimizer] = frozenset(e for e in others if self.may_have_all_of(e, optimizer))
         return self._standing_in[optimizer]
 
-    def sharing(self, optimizer: Atom) -> list[Atom]:
+    def sharing(self, optimizer: Atom) -> tuple[Atom, ...]:
         """The other optimizers that surely have a parameter of one."""
         if optimizer not in self._sharing:
             self._sharing[optimizer] = self._find_sharing(optimizer)
         return self._sharing[optimizer]
 
-    def _find_sharing(self, optimizer: Atom) -> list[Atom]:
+    def _find_sharing(self, optimizer: Atom) -> tuple[Atom, ...]:
         others = [each for each in self.optimizers if each is not optimizer]
-        return [each for each in others if self.has_all_of(optimizer, each) or self.has_all_of(each, optimizer)]
+        return tuple(each for each in others if self.has_all_of(optimizer, each) or self.has_all_of(each, optimizer))
 
     def has_all_of(self, optimizer: Atom, other: Atom) -> bool:
         """Whether an optimizer surely has all parameters of another."""
@@ -1155,18 +1155,22 @@ def _unscale(frame: Frame, scaler: Atom, optimizers: Value, node: ast.AST) -> No
             frame.task.touched.update(_keys(scaler)(each))
     frame.analysis.event(frame, Act.UNSCALE, node, scaler=one(scaler), optimizer=optimizers)
 
+    sharing = frame.analysis.pytorch.registry.sharing
+
     def change(optimizer: Atom, machine: Machine) -> Machine:
-        return _unscaled(frame, scaler, optimizer, machine).but({("stage", scaler, optimizer): states.UNSCALED_BY})
+        unscaled = _unscaled(machine, scaler, optimizer, sharing(optimizer))
+        return unscaled.but({("stage", scaler, optimizer): states.UNSCALED_BY})
 
     _one_by_one(frame, optimizers, change, _unscaling_keys(frame, scaler))
     _look_at(frame, scaler)
 
 
-def _unscaled(frame: Frame, scaler: Atom, optimizer: Atom, machine: Machine) -> Machine:
-    """A state once a scaler has divided an optimizer's gradients, and with them those of whoever has the same ones."""
+@remembered(100_000)
+def _unscaled(machine: Machine, scaler: Atom, optimizer: Atom, sharing: Sequence[Atom]) -> Machine:
+    """A state once a scaler has divided an optimizer's gradients, and with them those of the others that have them."""
     key = grad_key(optimizer)
     changes: dict[Key, object] = {key: _divided(machine.get(key, UNKNOWN_GRAD), scaler), ("checked", scaler): True}
-    for other in frame.analysis.pytorch.registry.sharing(optimizer):
+    for other in sharing:
         old = machine.grad(other) or UNKNOWN_GRAD
         if old.kind == SCALED and old.scaler is scaler:
             changes[grad_key(other)] = Grad(PARTLY, scaler, old.spent, old.outdated, old.guessed)
@@ -1193,16 +1197,24 @@ def _scaler_step(frame: Frame, scaler: Atom, optimizers: Value, node: ast.AST) -
             note_optimizer(frame, each)
     frame.analysis.event(frame, Act.SCALER_STEP, node, scaler=one(scaler), optimizer=optimizers)
 
+    sharing = frame.analysis.pytorch.registry.sharing
+
     def change(optimizer: Atom, machine: Machine) -> Machine:
-        if stage(machine, scaler, optimizer) != states.UNSCALED_BY:
-            machine = _unscaled(frame, scaler, optimizer, machine)
-        key = grad_key(optimizer)
-        after = machine.get(key, UNKNOWN_GRAD).but(spent=True)
-        stepped = {("stage", scaler, optimizer): STEPPED, ("stepped", scaler, optimizer): True}
-        return machine.but({key: after, ("checked", scaler): True, **stepped})
+        return _stepped(machine, scaler, optimizer, sharing(optimizer))
 
     _one_by_one(frame, optimizers, change, _unscaling_keys(frame, scaler))
     _look_at(frame, scaler)
+
+
+@remembered(100_000)
+def _stepped(machine: Machine, scaler: Atom, optimizer: Atom, sharing: Sequence[Atom]) -> Machine:
+    """A state once a scaler has stepped an optimizer, for which it divides what it has not divided yet."""
+    if stage(machine, scaler, optimizer) != states.UNSCALED_BY:
+        machine = _unscaled(machine, scaler, optimizer, sharing)
+    key = grad_key(optimizer)
+    after = machine.get(key, UNKNOWN_GRAD).but(spent=True)
+    stepped = {("stage", scaler, optimizer): STEPPED, ("stepped", scaler, optimizer): True}
+    return machine.but({key: after, ("checked", scaler): True, **stepped})
 
 
 def _look_at(frame: Frame, scaler: Atom) -> None:
