@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 
@@ -94,10 +94,10 @@ def gradient_uses(
         return Refusal(file, clipping, *_IN_ONE)
     wanted: dict[OptimizerStep, list[Statement]] = {}
     for statement in (each for each in using if each not in reducing):
-        after = _steps_after(file, roles, statement, starts, steps)
+        after = steps_after(file, roles, statement, starts, steps)
         if any(_has_stepped(tree, step, statement, backwards) for step in steps):
             # What it reads is divided already; what the next backward pass adds, it does not see.
-            after = [step for step in after if not _goes_backward(tree, statement, step.statement, backwards)]
+            after = [step for step in after if not goes_backward(tree, statement, step.statement, backwards)]
         elif not after and steps:
             return Refusal(file, statement, *_NOT_ALWAYS)
         for step in after:
@@ -107,10 +107,10 @@ def gradient_uses(
     unscaled: set[Statement] = set()
     for step, statements in wanted.items():
         # Between two backward() calls they cannot be unscaled yet; whether that matters shows in the result.
-        early = [each for each in statements if _goes_backward(tree, each, step.statement, backwards)]
+        early = [each for each in statements if goes_backward(tree, each, step.statement, backwards)]
         late = [each for each in statements if each not in early]
         branches = _branches(tree, late, backwards) if late else []
-        uses = [_unscaled(tree, step, each, reducing) for each in branches]
+        uses = [unscaled_before(tree, step, each, reducing) for each in branches]
         problem = next((use for use in uses if not isinstance(use, GradientUse)), None)
         if problem is None:
             found += [use for use in uses if isinstance(use, GradientUse)]
@@ -119,9 +119,7 @@ def gradient_uses(
     for statements, problem in kept:
         # Where one optimizer's are unscaled, a scaled limit is wrong for these; whether it is for others is seen later.
         for statement in (each for each in statements if each not in unscaled):
-            clip = _scaled_clip(file, statement)
-            if clip is None and problem is not None:
-                clip = _scaled_norm(file, roles, statement)
+            clip = _scaled_clip(file, statement) if problem is None else on_scaled(file, roles, statement)
             if clip is not None and clip not in found:
                 found.append(clip)
             elif clip is None and problem is not None:
@@ -207,7 +205,7 @@ def _is_joined(test: ast.expr) -> bool:
     return isinstance(test, ast.BoolOp) or (isinstance(test, ast.UnaryOp) and _is_joined(test.operand))
 
 
-def _goes_backward(tree: Tree, first: Statement, last: Statement, backwards: list[Backward]) -> bool:
+def goes_backward(tree: Tree, first: Statement, last: Statement, backwards: list[Backward]) -> bool:
     """Whether a loss goes backward between two statements."""
     order = tree.order
     between = (b.statement for b in backwards if order[first] < order[b.statement] < order[last])
@@ -226,7 +224,7 @@ def _branches(tree: Tree, statements: list[Statement], backwards: list[Backward]
     return [branch for part in parts if part for branch in _branches(tree, part, backwards)]
 
 
-def _unscaled(
+def unscaled_before(
     tree: Tree, step: OptimizerStep, statements: list[Statement], reducing: list[Statement]
 ) -> GradientUse | tuple[str, str]:
     """Where to unscale for some statements before a step; the fact that is against it, and a hint, where one is."""
@@ -243,6 +241,11 @@ def _unscaled(
     if any(order[anchor] < order[each] < order[step.statement] for each in reducing):
         return _BEFORE_SUM
     return GradientUse(anchor, step.held or step.optimizer, _loop_over(tree, step, anchor))
+
+
+def on_scaled(file: File, roles: Roles, statement: Statement) -> ScaledUse | None:
+    """The statement as clipping or measuring gradients that stay scaled; None for any other."""
+    return _scaled_clip(file, statement) or _scaled_norm(file, roles, statement)
 
 
 def _scaled_clip(file: File, statement: Statement) -> ScaledUse | None:
@@ -277,7 +280,7 @@ def _loop_over(tree: Tree, step: OptimizerStep, statement: Statement) -> cst.For
     return None if found is None or found in tree.ancestors(statement) else found
 
 
-def _steps_after(
+def steps_after(
     file: File, roles: Roles, statement: Statement, starts: list[int], steps: list[OptimizerStep]
 ) -> list[OptimizerStep]:
     """The steps whose gradients a statement reads: those that follow it before the next backward."""
@@ -328,13 +331,19 @@ def _anchor(tree: Tree, step: OptimizerStep, using: list[Statement]) -> Statemen
     """The statement to unscale before: it is reached once whenever the step is, and comes before every use."""
     loop = _loop_over(tree, step, using[0])
     target = tree.block(loop if isinstance(loop, cst.For) else step.statement)
+    first = first_reached(tree, using, target)
+    block = tree.block(first)
+    inside_target = block is target or target in tree.ancestors(block)
+    return first if inside_target else None
+
+
+def first_reached(tree: Tree, using: Sequence[Statement], target: Block) -> Statement:
+    """The first of some statements, with the loops around it that do not hold `target`."""
     block = tree.common_block([*using])
     around_step = [target, *(a for a in tree.ancestors(target))]
     while isinstance(tree.parents.get(block), LOOP_TYPES) and block not in around_step:
         block = tree.block(tree.statement(tree.parents[block]))  # `for p in model.parameters(): p.grad...`
-    first = min((tree.lift(each, block) for each in using), key=lambda each: tree.order[each])
-    inside_target = block is target or target in tree.ancestors(block)
-    return first if inside_target else None
+    return min((tree.lift(each, block) for each in using), key=lambda each: tree.order[each])
 
 
 def uses_gradients(file: File, roles: Roles, statement: Statement) -> bool:

@@ -13,7 +13,8 @@ from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.looped import is_alone
 from amp_migrate.plan.move import Refusal
-from amp_migrate.steps.gradients.gradient_uses import gradient_uses, needs_true_gradients
+from amp_migrate.steps.gradients.before_callers_step import read_apart, read_before_return
+from amp_migrate.steps.gradients.gradient_uses import gradient_uses
 from amp_migrate.steps.gradients.steppers import loop_over_optimizers, optimizer_steps
 from amp_migrate.steps.gradients.updates import place_updates
 from amp_migrate.steps.model.route import Route, ScaledStep
@@ -41,9 +42,15 @@ def scale_parts(split: Split, roles: Roles, reach: Reach) -> list[ScaledStep] | 
         route = _route(part, function, split, routes, roles, reach)
         if isinstance(route, Refusal):
             return route
+        read = part.step
         if route is not None:
             routes[place] = route
-        found.append(ScaledStep(part.step, route))
+            if function is not None and not read.optimizer_steps:
+                uses = read_before_return(roles, read, function, split.calls[function], part.left_out)
+                if isinstance(uses, Refusal):
+                    return uses
+                read = replace(read, gradient_uses=uses)
+        found.append(ScaledStep(read, route))
     for function, sites in calls.values():
         assert function is not None
         is_penalty = any(call.part.node is function.node for caller, _ in sites for call in caller.penalty_calls)
@@ -82,12 +89,6 @@ def _route(
     together = _called_with(function, split)
     if any(key_of(caller) not in routes for sites in together.values() for caller, _ in sites):
         return part.without_step
-    start = step.file.tree.order[step.place]
-    for statement in nested_statements(block_of(function.node)):
-        if statement in part.left_out:
-            continue
-        if step.file.tree.order[statement] > start and needs_true_gradients(step.file, roles, statement):
-            return _read_apart(step.file, statement)
     handed = {each: [(site, routes[key_of(caller)]) for caller, site in sites] for each, sites in together.items()}
     return hand_on(function, handed)
 
@@ -118,7 +119,7 @@ def _stepper(function: FunctionRef, sites: _Sites, roles: Roles) -> TrainingStep
     unscaling = any(isinstance(use, GradientUse) for caller, _ in sites for use in caller.gradient_uses)
     if uses and unscaling:  # a scaler unscales once for each step
         limit = uses[0].limit if isinstance(uses[0], ScaledUse) else None
-        return _read_apart(file, uses[0].before if limit is None else limit)
+        return read_apart(function, uses[0].before if limit is None else limit)
     updates: tuple[Statement, ...] | Refusal = ()
     if any(not _always_runs(file, body, each) for each in steps):
         updates = place_updates(file, [], steps)
@@ -151,12 +152,3 @@ def _always_runs(file: File, body: Block, step: OptimizerStep) -> bool:
     runs = loop if isinstance(loop, cst.For) else step.statement
     before = (each for each in nested_statements(body) if file.tree.order[each] < file.tree.order[runs])
     return runs in statements(body) and not any(isinstance(each, cst.Return) for each in before)
-
-
-def _read_apart(file: File, statement: cst.CSTNode) -> Refusal:
-    return Refusal(
-        file,
-        statement,
-        "gradients are read in a function that does not also go backward and step",
-        "call scaler.unscale_(optimizer) before it by hand, or run with --dtype bf16, which needs no scaler",
-    )

@@ -349,17 +349,119 @@ def test_helper_that_is_called_where_nothing_steps(leaves: Check) -> None:
     )
 
 
-def test_helper_that_clips_before_somebody_else_steps(leaves: Check) -> None:
-    leaves(
+def test_helper_that_clips_before_its_caller_steps_an_optimizer_out_of_its_sight(rewrites: Check) -> None:
+    rewrites(
         """
-        def accumulate(model, x, y):
-            loss = nn.functional.mse_loss(model(x), y)
+        - def accumulate(model, x, y):
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        + def accumulate(model, x, y, scaler):
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     nn.utils.clip_grad_norm_(model.parameters(), 1.0 * scaler.get_scale())
+
+          def main():
+              MODEL
+        +     scaler = torch.amp.GradScaler("cuda")
+              for x, y in loader:
+                  optimizer.zero_grad()
+        -         accumulate(model, x, y)
+        +         accumulate(model, x, y, scaler)
+        ~         optimizer.step()
+        """
+    )
+
+
+def test_helper_that_clips_before_its_caller_steps_what_it_was_given(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def backward(loss, model, opt):
+        -     loss.backward()
+        + def backward(loss, model, opt, scaler):
+        +     scaler.scale(loss).backward()
+        +     scaler.unscale_(opt)
+              nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+
+          def main():
+              MODEL
+        +     scaler = torch.amp.GradScaler("cuda")
+              for x, y in loader:
+                  optimizer.zero_grad()
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        -         backward(loss, model, optimizer)
+        +         backward(loss, model, optimizer, scaler)
+        ~         optimizer.step()
+        """
+    )
+
+
+def test_helper_that_clips_in_rounds_of_which_not_every_one_steps(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def backward(loss, model, opt):
+        -     loss.backward()
+        -     norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        + def backward(loss, model, opt, scaler):
+        +     scaler.scale(loss).backward()
+        +     norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0 * scaler.get_scale()) / scaler.get_scale()
+              return norm
+
+          def main():
+              MODEL
+        +     scaler = torch.amp.GradScaler("cuda")
+              for i, (x, y) in enumerate(loader):
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        -         norm = backward(loss, model, optimizer)
+        +         norm = backward(loss, model, optimizer, scaler)
+                  if i % 4 == 3:
+        ~             optimizer.step()
+                      optimizer.zero_grad()
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    "caller",
+    [
+        "if loss > 10: continue",  # what is unscaled then, nothing steps on
+        "nn.utils.clip_grad_value_(model.parameters(), 0.5)",  # unscales it, too
+    ],
+)
+def test_helper_that_clips_what_its_caller_skips_or_unscales(caller: str, migrate: Check) -> None:
+    plan = migrate(
+        f"""
+        def backward(loss, model, opt):
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
 
         def main():
             MODEL
             for x, y in loader:
+                optimizer.zero_grad()
+                loss = nn.functional.mse_loss(model(x), y)
+                backward(loss, model, optimizer)
+                {caller}
+                optimizer.step()
+        """
+    )
+    assert "clip_grad_norm_(model.parameters(), 1.0 * scaler.get_scale())" in plan.after, plan.findings
+
+
+def test_helper_that_changes_gradients_before_its_caller_steps(leaves: Check) -> None:
+    leaves(
+        """
+        def accumulate(model, x, y):
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            for p in model.parameters():
+                p.grad += torch.randn_like(p.grad)
+
+        def main():
+            MODEL
+            for x, y in loader:
+                optimizer.zero_grad()
                 accumulate(model, x, y)
                 optimizer.step()
         """,

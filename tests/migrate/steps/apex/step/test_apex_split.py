@@ -48,6 +48,77 @@ def test_method_that_is_given_the_loss_goes_backward_and_steps(rewrites: Check) 
     )
 
 
+def test_function_that_goes_backward_and_clips_before_its_caller_steps(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+        - def backward_step(optimizer, model, loss, args):
+        + def backward_step(optimizer, model, loss, args, scaler):
+              optimizer.zero_grad()
+        -     if args.fp16:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         nn.utils.clip_grad_norm_(amp.master_params(optimizer), args.clip)
+        -     else:
+        -         loss.backward()
+        -         nn.utils.clip_grad_norm_(model.parameters(), args.clip)
+        +     scaler.scale(loss).backward()
+        +     scaler.unscale_(optimizer)
+        +     nn.utils.clip_grad_norm_(model.parameters(), args.clip)
+
+          def main(args):
+              MODEL
+        -     if args.fp16:
+        -         model, optimizer = amp.initialize(model, optimizer)
+        +     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+              for x, y in loader:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         backward_step(optimizer, model, loss, args)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         backward_step(optimizer, model, loss, args, scaler)
+        ~         optimizer.step()
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "clip"),
+    [
+        ("self.step()", "nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)"),
+        (
+            "if i % 4 == 3: self.step()",
+            "nn.utils.clip_grad_norm_(self.model.parameters(), 1.0 * self.scaler.get_scale())",
+        ),
+    ],
+)
+def test_method_that_goes_backward_and_clips_beside_one_that_steps(step: str, clip: str, migrate: Check) -> None:
+    plan = migrate(
+        f"""
+        from apex import amp
+
+        class Trainer:
+            def __init__(self, model):
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                self.model, self.optimizer = amp.initialize(model, optimizer, opt_level="O1")
+            def backward(self, loss):
+                with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+                    scaled_loss.backward()
+                nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            def step(self):
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+            def fit(self, loader):
+                for i, (x, y) in enumerate(loader):
+                    loss = nn.functional.mse_loss(self.model(x), y)
+                    self.backward(loss)
+                    {step}
+        """
+    )
+    assert clip in plan.after, plan.findings
+    assert ("self.scaler.unscale_(self.optimizer)" in plan.after) == (step == "self.step()")
+
+
 def test_function_that_is_given_the_loss_only_goes_backward(rewrites: Check) -> None:
     rewrites(
         """
