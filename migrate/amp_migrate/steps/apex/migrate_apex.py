@@ -218,7 +218,11 @@ class ApexMigration:
         if isinstance(native, Refusal):
             return native
         edits = (*write_apex(native, self.roles, self.settings), *kept.edits)
-        told = (*_told_of_native(script, native), *self._told_of_unprepared(script, native), *kept.findings)
+        told = (
+            *_told_of_native(self.project, script, native),
+            *self._told_of_unprepared(script, native),
+            *kept.findings,
+        )
         told += tuple(_told_of_dead(traveller))
         return Move(edits, told)
 
@@ -388,7 +392,7 @@ def _told_of_shim(refusals: Iterable[Refusal], *, has_shim: bool, instead: str =
         yield Finding.at(each.file.tree, each.node, APEX_ON_SHIM.code, kind, f"{outcome}: {each.reason}", hint)
 
 
-def _told_of_native(script: ApexScript, native: NativeScript) -> Iterator[Finding]:
+def _told_of_native(project: Project, script: ApexScript, native: NativeScript) -> Iterator[Finding]:
     for file, region in native.left_in_float32:
         message = "evaluation stays in float32: whether mixed precision is on cannot be asked here"
         hint = "pass the switch to this function, and put the forward into torch.amp.autocast(..., enabled=...)"
@@ -415,7 +419,7 @@ def _told_of_native(script: ApexScript, native: NativeScript) -> Iterator[Findin
         outcome = "off" if made.enabled == "False" else "on where the others are"
         message = f"amp.initialize never prepares this optimizer, for which Apex raises: its scaler is {outcome}"
         yield Finding.at(made.file.tree, made.home, APEX_LEVEL.code, Kind.NOTE, message)
-    yield from told_of_steps(script.files, native.steps, script.initializes)
+    yield from told_of_steps(project, script.files, native.steps, script.initializes)
     yield from _told_of_imports(tuple(file for file in script.files if not _calls(file)))
     for file in script.files:
         for node in float_functions(file):

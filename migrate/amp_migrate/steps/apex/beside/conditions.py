@@ -56,9 +56,9 @@ def conditions(file: File, node: cst.CSTNode) -> frozenset[Condition]:
     return _settled(file, _around(file, node))
 
 
-def are_apart(file: File, node: cst.CSTNode, other: cst.CSTNode) -> bool:
-    """Whether two places never both run, since one asks for what the other asks not to be."""
-    return not conditions(file, other).isdisjoint(each.negated for each in conditions(file, node))
+def are_apart(one: tuple[File, cst.CSTNode], other: tuple[File, cst.CSTNode]) -> bool:
+    """Whether two places never both run, since one asks for what the other asks not to be, in the same words."""
+    return not conditions(*other).isdisjoint(each.negated for each in conditions(*one))
 
 
 def switched(file: File, node: cst.Name | cst.Attribute) -> frozenset[Condition]:

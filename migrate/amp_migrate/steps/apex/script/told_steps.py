@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 
-from amp_migrate.analysis.bindings import BindingKind, dotted
-from amp_migrate.analysis.files import File
+from amp_migrate.analysis.arguments.passing import passed_values
+from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.files import File, object_bindings
+from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.values.horovod import SYNCHRONIZE, distributed_optimizers, waits
 from amp_migrate.catalog.apex_rules import APEX_LEVEL
 from amp_migrate.plan.edit import is_within
@@ -20,7 +22,7 @@ from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name
 from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.trees import build
-from amp_migrate.trees.nodes import find, walk
+from amp_migrate.trees.nodes import find, is_constant, walk
 
 _TRUE_ONES = "this clipped gradients of float16 weights under the loss scale: now it clips true ones"
 _UNREDUCED = "Horovod adds up gradients in step(), which the scaler reads before, as Apex did under scale_loss"
@@ -29,16 +31,16 @@ _CLIPS = "torch.nn.utils.clip_grad_"
 
 
 def told_of_steps(
-    files: Sequence[File], steps: Iterable[NativeStep], initializes: Sequence[Initialize]
+    project: Project, files: Sequence[File], steps: Sequence[NativeStep], initializes: Sequence[Initialize]
 ) -> Iterator[Finding]:
     """The notes about some steps of a script, and its files."""
     has_masters = any(each.has_masters for each in initializes)
     for each in steps:
         file = each.step.file
-        for test, name in _idle_switches(each):
+        for test, name in _idle_switches(project, each, initializes):
             message = f"{name} asks nothing any more: amp.initialize said whether mixed precision is on, and not this"
             yield Finding.at(file.tree, test, APEX_LEVEL.code, Kind.NOTE, message, "drop it, or see that both agree")
-        for clip in _clips(each) if has_masters and each.scaler is not None else ():
+        for clip in _clips(each, steps) if has_masters and each.scaler is not None else ():
             yield Finding.at(file.tree, clip, APEX_LEVEL.code, Kind.NOTE, _TRUE_ONES)
         if each.scaler is not None and each.step.backwards and each.step.updates and not _has_waited(each.step, files):
             yield Finding.at(file.tree, each.step.place, APEX_LEVEL.code, Kind.NOTE, _UNREDUCED, SYNCHRONIZE)
@@ -91,8 +93,13 @@ def _scaled_by_hand(native: NativeStep, initializes: Sequence[Initialize]) -> It
             yield from (each for each in (product.left, product.right) if dotted(each) in known)
 
 
-def _idle_switches(native: NativeStep) -> Iterator[tuple[cst.BaseExpression, str]]:
-    """The parameters that only the branches of a step asked which are folded, each with the test that did."""
+def _idle_switches(
+    project: Project, native: NativeStep, initializes: Sequence[Initialize]
+) -> Iterator[tuple[cst.BaseExpression, str]]:
+    """The parameters that only the branches of a step asked which are folded, each with the test that did.
+
+    Those that say what decides about Apex are not among them.
+    """
     step, function = native.step, native.step.function
     tests = [fold.statement.test for fold in native.folds]
     asked = frozenset() if step.enabled is None else reads([build.expression(str(step.enabled))])
@@ -100,10 +107,34 @@ def _idle_switches(native: NativeStep) -> Iterator[tuple[cst.BaseExpression, str
         for node in find(test, cst.Name):
             name, scope = node.value, step.file.scopes.of(node)
             bindings = scope.lookup(name)
-            is_parameter = bindings and all(each.kind is BindingKind.PARAMETER for each in bindings)
-            if is_parameter and not _is_asked(step.file, node, tests) and name not in asked:
+            parameters = [each.node for each in bindings if isinstance(each.node, cst.Param)]
+            is_parameter = bindings and len(parameters) == len(bindings)
+            if not is_parameter or _is_asked(step.file, node, tests) or name in asked:
+                continue
+            if not all(_is_given_the_same(project, step.file, each, initializes) for each in parameters):
                 yield test, name
                 break
+
+
+def _is_given_the_same(project: Project, file: File, parameter: cst.Param, initializes: Sequence[Initialize]) -> bool:
+    """Whether each call passes for a parameter what decides about Apex there."""
+    given = [*passed_values(project, file, parameter)]
+    owner = file.tree.function(parameter)
+    sites = None if owner is None else project.call_sites(project.reference(file, owner))
+    is_passed = bool(sites) and len(given) == len(sites or ())
+    return is_passed and all(_says_the_same(*each, initializes) for each in given)
+
+
+def _says_the_same(file: File, value: cst.BaseExpression, initializes: Sequence[Initialize]) -> bool:
+    """Whether a value is what decides about Apex in its file, or is made true beside what initializes it, alone."""
+    own = [each for each in initializes if each.file is file]
+    if any(file.tree.code(value) == " and ".join(each.switch) for each in own):
+        return True
+    bindings = object_bindings(file, value) if dotted(value) is not None else []
+    blocks = {file.tree.block(each.statement) for each in own}
+    made = [each.node for each in bindings if each.value is None or not is_constant(each.value, "False")]
+    is_flag = all(each.value is not None and is_constant(each.value, "True") for each in bindings if each.node in made)
+    return bool(made) and is_flag and all(file.tree.block(file.tree.statement(each)) in blocks for each in made)
 
 
 def _is_asked(file: File, parameter: cst.Name, tests: Sequence[cst.BaseExpression]) -> bool:
@@ -113,19 +144,30 @@ def _is_asked(file: File, parameter: cst.Name, tests: Sequence[cst.BaseExpressio
     return any(file.scopes.of(n).find(n.value) is scope and not is_within(file.tree, n, tests) for n in others)
 
 
-def _clips(native: NativeStep) -> Iterator[cst.Call]:
-    """The calls of a function with an Apex step that clip what are the gradients of the model's own weights."""
+def _clips(native: NativeStep, steps: Sequence[NativeStep]) -> Iterator[cst.Call]:
+    """The calls of a function with an Apex step that clip what are the gradients of the model's own weights.
+
+    Args:
+        steps: those of the script; where none goes backward here, what the function clips is theirs.
+    """
     file, step = native.step.file, native.step
     plain = [fold.live for fold in native.folds]
     known = set(clips_under_scale(step))
-    scaled: list[cst.CSTNode] = [fold.dead for fold in native.folds]
-    scaled += (each.statement for each in step.backwards if each.wrapped)
-    scaled += (each for each in amp_calls(file, "scale_loss") if file.tree.function(each) is step.function)
+    scaled = [*_scaled(native)] or [each for other in steps for each in _scaled(other)]
     for call in file.calls:
         if file.tree.function(call) is not step.function or not file.names.callee(call).startswith(_CLIPS):
             continue
         given = call.args[0].value if call.args else None
         is_of_masters = isinstance(given, cst.Call) and amp_name(file, given.func) == "master_params"
-        is_plain = is_within(file.tree, call, plain) or (scaled and all(are_apart(file, call, each) for each in scaled))
+        is_plain = is_within(file.tree, call, plain) or (scaled and all(are_apart((file, call), e) for e in scaled))
         if not is_of_masters and call not in known and not is_plain:
             yield call
+
+
+def _scaled(native: NativeStep) -> Iterator[tuple[File, cst.CSTNode]]:
+    """Where a step scales its loss by Apex."""
+    file, step = native.step.file, native.step
+    yield from ((file, fold.dead) for fold in native.folds)
+    yield from ((file, each.statement) for each in step.backwards if each.wrapped)
+    calls = amp_calls(file, "scale_loss")
+    yield from ((file, each) for each in calls if file.tree.function(each) is step.function)

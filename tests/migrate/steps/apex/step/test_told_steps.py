@@ -57,6 +57,21 @@ def test_switch_that_the_step_asks_natively(migrate: Check) -> None:
     assert not any("asks nothing" in each for each in _told(migrate, text))
 
 
+@pytest.mark.parametrize(
+    ("given", "is_told"),
+    [
+        ("args.fp16", False),  # what decides about Apex
+        ("use_amp", False),  # what is set beside it
+        ("args.fp16), train(model, optimizer, loader", True),
+        ("args.half", True),
+    ],
+)
+def test_switch_that_is_given_what_decides_about_apex(given: str, is_told: bool, migrate: Check) -> None:
+    text = _SWITCH.replace("optimizer, loader)\n", f"optimizer, loader, {given})\n")
+    text = text.replace("    if args.fp16:\n", "    use_amp = False\n    if args.fp16:\n        use_amp = True\n")
+    assert (_IDLE in _told(migrate, text)) is is_told
+
+
 _CLIPS = """
 from apex import amp
 def main(args, loader):
@@ -203,3 +218,36 @@ def test_an_optimizer_whose_gradients_apex_left_scaled(
     assert [each.message for each in told] == [
         "amp.initialize never prepared optimizer_center: Apex left its gradients under the loss scale"
     ] * is_told
+
+
+_ELSEWHERE = """
+from apex import amp
+class Trainer:
+    def __init__(self, model, args):
+        self.args, self.model = args, model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        if args.fp16:
+            self.model, self.optimizer = amp.initialize(self.model, self.optimizer, opt_level="O2")
+    def backward(self, loss):
+        if self.args.fp16:
+            with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            loss.backward()
+    def step(self):
+        if {test}:
+            nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+    def fit(self, loader):
+        for x in loader:
+            loss = self.model(x).mean()
+            self.backward(loss)
+            self.step()
+"""
+
+
+@pytest.mark.parametrize(("test", "is_told"), [("not self.args.fp16", False), ("self.args.clip", True)])
+def test_clip_under_a_switch_in_another_function_than_the_backward(test: str, is_told: bool, migrate: Check) -> None:
+    found = [each for each in migrate(_ELSEWHERE.format(test=test)).findings if "under the loss scale" in each.message]
+    assert bool(found) is is_told
