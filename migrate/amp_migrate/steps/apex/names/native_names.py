@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amp_migrate.analysis.files import File
+from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.plan.code import plain, source
 from amp_migrate.plan.edit import AddArgument, Edit, Remove, SetKeyword
 from amp_migrate.steps.apex.uses.apex_calls import is_in
@@ -58,10 +58,22 @@ def uses_of_apex(file: File) -> Iterator[ApexUse]:
         ApexUse(node, old)
         for word in sorted(last_words | local)
         for node in file.uses.get(word, ())
-        if (old := public_name(file.names.full(node))) in _OLD_NAMES
-        and not isinstance(file.tree.parents[node], cst.AssignTarget)
+        if (old := _meant(file, node)) in _OLD_NAMES and not isinstance(file.tree.parents[node], cst.AssignTarget)
     ]
     return iter(sorted(found, key=lambda use: file.tree.order[use.node]))
+
+
+def _meant(file: File, node: cst.Name | cst.Attribute) -> str:
+    """What a name stands for: what Apex has deleted, too, where without Apex it is just what torch has for that."""
+    meanings = {public_name(each) for each in file.names.meanings(node)}
+    deleted = {each for each in meanings & _OLD_NAMES if is_in(each, DELETED)}
+    if len(meanings) < 2 or len(deleted) != 1:
+        return public_name(file.names.full(node))
+    (old,) = deleted
+    others = [each for each in object_bindings(file, node) if public_name(each.imported) != old]
+    is_for_missing = all(any(isinstance(a, cst.ExceptHandler) for a in file.tree.ancestors(b.node)) for b in others)
+    is_torchs = meanings - deleted <= {native.new for native in NATIVES if native.old == old}
+    return old if is_for_missing and is_torchs else ""
 
 
 def native_of(

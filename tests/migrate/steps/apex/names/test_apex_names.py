@@ -253,6 +253,33 @@ def test_name_with_a_stand_in_is_left_as_it_works(ignores: Check) -> None:
     )
 
 
+def test_name_that_is_torchs_without_apex_is_torchs(rewrites: Check) -> None:
+    rewrites(
+        """
+        - try:
+        -     from apex.parallel import DistributedDataParallel as DDP
+        - except ImportError:
+        -     from torch.nn.parallel import DistributedDataParallel as DDP
+        -
+        - net = DDP(net, delay_allreduce=True)
+        + net = nn.parallel.DistributedDataParallel(net, find_unused_parameters=True, broadcast_buffers=False)
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "try:\n    from apex.parallel import {0} as DDP\nexcept ImportError:\n    from own import {0} as DDP\n",
+        "if own:\n    from apex.parallel import {0} as DDP\nelse:\n    from torch.nn.parallel import {0} as DDP\n",
+    ],
+)
+def test_name_that_is_another_class_without_apex_or_by_choice(text: str, migrate: Check) -> None:
+    plan = migrate(text.format("DistributedDataParallel") + "model = DDP(nn.Linear(2, 2))\n")
+    assert "from amp_shim.parallel import DistributedDataParallel as DDP" in plan.after
+    assert "model = DDP(nn.Linear(2, 2))" in plan.after
+
+
 def test_torch_that_comes_by_star_is_not_imported_beside(migrate: Check) -> None:
     text = "from modeling import *\nfrom apex.optimizers import FusedSGD\n\noptimizer = FusedSGD(p, 0.1)\n"
     plan = migrate(text + "x = torch.ones(3)\n", head="")
