@@ -31,7 +31,7 @@ from amp_migrate.steps.apex.script.native_script import (
 )
 from amp_migrate.steps.apex.script.prepared_steps import PreparedOptimizers, plain_steps_in
 from amp_migrate.steps.apex.step.folded_branches import FoldedBranch, clip_folds
-from amp_migrate.steps.apex.step.fp16_optimizer import copies_of_gradients, half_networks, wrapper_attributes
+from amp_migrate.steps.apex.step.fp16_optimizer import copies_of_gradients, trained_networks, wrapper_attributes
 from amp_migrate.steps.apex.step.master_parameters import parameters_of
 from amp_migrate.steps.apex.step.scaler_beside import scaler_at
 from amp_migrate.steps.apex.uses import apex_state
@@ -378,7 +378,7 @@ class NativeDecider:
             zeroed=tuple(each for _, each in called if each.attr.value == "zero_grad"),
             inner=tuple((each, owner) for owner, each in attributes if each.attr.value == "optimizer"),
             copied=tuple(copies_of_gradients(file, self._roles)),
-            networks=tuple(half_networks(file, self._roles)),
+            networks=tuple(trained_networks(file, self._roles)),
             saved=tuple((each, self._scaler_at(file, each.holder)) for each in saved_entries(file)),
             restored=tuple((each, self._scaler_at(file, each.statement)) for each in restored_entries(file)),
         )

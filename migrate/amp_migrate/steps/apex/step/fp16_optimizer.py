@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
-from amp_migrate.analysis.files import File
+from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.plan.code import Code, Hole, code
@@ -25,7 +25,7 @@ from amp_migrate.steps.model.training_step import Backward
 from amp_migrate.steps.scaler.checkpoint_entries import loads_optimizer
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE, FP16_OPTIMIZER, FP16_UTILS, HALF_NETWORKS, USE_SHIM, WRAPPERS
-from amp_migrate.trees.nodes import Block, is_constant
+from amp_migrate.trees.nodes import Block, is_constant, walk
 from amp_migrate.trees.own_calls import named_arguments
 
 # What a wrapper has of its own, and neither its optimizer nor the scaler can answer; all else is its optimizer's.
@@ -174,6 +174,37 @@ def half_networks(file: File, roles: Roles) -> Iterator[tuple[cst.Call, cst.Base
             yield call, call.args[0].value
         elif isinstance(func, cst.Attribute) and func.attr.value == "half" and roles.is_module(file, func.value):
             yield call, func.value
+
+
+def trained_networks(file: File, roles: Roles) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:
+    """The same without `teacher.half()`, whose float16 weights nobody trains: they stay what they are."""
+    for call, network in half_networks(file, roles):
+        if file.names.callee(call) in HALF_NETWORKS or not is_never_stepped(file, roles, network):
+            yield call, network
+
+
+def is_never_stepped(file: File, roles: Roles, network: cst.BaseExpression) -> bool:
+    """Whether a network has been made for itself, and the optimizers of a file are seen to be of others."""
+    made = object_bindings(file, network) if dotted(network) is not None else []
+    if not made or any(each.value is None for each in made):
+        return False
+    own = _modules_in(file, roles, network)
+    stepped = [_modules_in(file, roles, call.args[0].value) for call in wrapper_calls(file) if call.args]
+    return bool(stepped) and all(others and own.isdisjoint(others) for others in stepped)
+
+
+def _modules_in(file: File, roles: Roles, node: cst.BaseExpression) -> frozenset[str]:
+    """The modules that go into a value, through any number of names."""
+    found: dict[str, bool] = {}
+    todo = [node]
+    while todo:
+        for each in walk(todo.pop()):
+            path = dotted(each)
+            if isinstance(each, (cst.Name, cst.Attribute)) and path is not None and path not in found:
+                found[path] = roles.is_module(file, each)
+                values = (one.source if one.value is None else one.value for one in object_bindings(file, each))
+                todo += (value for value in values if value is not None)
+    return frozenset(path for path, is_module in found.items() if is_module)
 
 
 def _is_converted(file: File, node: cst.CSTNode, full: str) -> bool:

@@ -20,7 +20,7 @@ from amp_migrate.steps.apex.initialize.branches import branch_of, is_said_before
 from amp_migrate.steps.apex.initialize.in_helper import is_chosen
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.initialize.switch import is_visible
-from amp_migrate.steps.apex.step.fp16_optimizer import half_networks
+from amp_migrate.steps.apex.step.fp16_optimizer import half_networks, is_never_stepped
 from amp_migrate.tables.apex_names import USE_SHIM
 from amp_migrate.trees import build
 from amp_migrate.trees.nodes import IS_SCRIPT, Statement
@@ -49,7 +49,8 @@ def asked_of_weights(
     Returns:
         A refusal where the wrapper is always there, and those conditions cannot be asked beside it.
     """
-    networks = [(file, call) for file in files for call, _ in half_networks(file, roles)]
+    halved = [(file, call, network) for file in files for call, network in half_networks(file, roles)]
+    networks = [(file, call) for file, call, network in halved if not is_never_stepped(file, roles, network)]
     places = [place for file, call in networks for place in _places(project, initialize, file, call)]
     known = {part for code in initialize.switch for part in _parts(code)}
     asked = _whichever_branch(

@@ -81,15 +81,24 @@ def test_weights_that_are_always_float16_ask_for_nothing(halved: str, migrate: C
     assert "enabled" not in after
 
 
-@pytest.mark.parametrize(
-    "halved",
-    [
-        "if args.fp16:\n            model.half()\n        elif args.low:\n            model.half()",
-        "if args.fp16:\n            model.half()\n        teacher = nn.Linear(2, 2)\n"
-        "        if args.low:\n            teacher.half()",
-    ],
-)
-def test_weights_that_are_float16_for_several_reasons_stay_on_the_shim(halved: str, migrate: Check) -> None:
+@pytest.mark.parametrize("when", ["", "if args.low: "])
+def test_weights_that_no_optimizer_steps_say_nothing_and_stay_float16(when: str, migrate: Check) -> None:
+    halved = f"teacher = nn.Linear(2, 2)\n        {when}teacher.half()\n        if args.fp16:\n            model.half()"
+    after = migrate(TEXT.format(halved=halved, options=DYNAMIC)).after
+    assert "enabled=bool(args.fp16)" in after
+    assert f"    {when}teacher.half()\n" in after
+    assert "model.half()" not in after
+
+
+def test_weights_that_may_be_those_of_the_optimizer_are_float16_as_well(migrate: Check) -> None:
+    halved = "net = wrapped(model)\n        net.half()\n        if args.fp16:\n            model.half()"
+    after = migrate(TEXT.format(halved=halved, options=DYNAMIC)).after
+    assert "half()" not in after
+    assert "enabled" not in after
+
+
+def test_weights_that_are_float16_for_several_reasons_stay_on_the_shim(migrate: Check) -> None:
+    halved = "if args.fp16:\n            model.half()\n        elif args.low:\n            model.half()"
     plan = migrate(TEXT.format(halved=halved, options=DYNAMIC))
     assert "from amp_shim.fp16_utils import FP16_Optimizer" in plan.after
     assert any("when FP16_Optimizer gets float16 weights" in each.message for each in plan.findings)
