@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from amp_migrate.analysis.arguments.argument_binding import passed
-from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
+from amp_migrate.analysis.bindings import Binding, BindingKind, dotted, module_and_name
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.names.scopes import Scope
 from amp_migrate.analysis.project import Project
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.initialize.put_in import put_in
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.trees import build
+from amp_migrate.trees.nodes import find
 
 VARIABLE = "amp_enabled"
 _BUILTINS = frozenset(dir(builtins))
@@ -61,7 +63,71 @@ def is_visible(project: Project, initialize: Initialize, file: File, at: cst.CST
     if file is initialize.file:  # `global args`, and what else is one of the module's names in both places
         module = file.scopes.module
         names = frozenset(name for name in names if not (home.find(name) is module is here.find(name)))
-    return all(_is_handed_on(project, file, at, name) for name in names)
+    return all(_is_same_import(project, initialize, file, at, n) or _is_handed_on(project, file, at, n) for n in names)
+
+
+def in_words_of(project: Project, initialize: Initialize, file: File, at: cst.CSTNode) -> str | None:
+    """The condition as a place says it that has what it asks by another name; None where it has not.
+
+    That is a parameter that every caller fills with it, or an attribute that `__init__` keeps such a one as.
+    """
+    code = switch_code(initialize)
+    home, here = initialize.file.scopes.of(initialize.home), file.scopes.of(at)
+    names = reads([build.expression(code)]) if code is not None else frozenset()
+    said: dict[str, cst.BaseExpression] = {}
+    for name in names:
+        is_global = file is initialize.file and home.find(name) is file.scopes.module is here.find(name)
+        if is_global or is_builtin(name, home, here) or _is_same_import(project, initialize, file, at, name):
+            continue
+        own = next((each for each in _given(file, at) if _is_handed_on(project, file, at, each, name)), None)
+        own = own or next(_kept(project, file, at, name), None)
+        if own is None:
+            return None
+        said[name] = build.expression(own)
+    return put_in(code, said) if code is not None and said else None
+
+
+def _given(file: File, at: cst.CSTNode) -> list[str]:
+    """The parameters of the function that a place stands in."""
+    node = file.tree.function(at)
+    bindings = {} if node is None else file.scopes.inside(node).bindings
+    return [name for name, own in bindings.items() if all(each.kind is BindingKind.PARAMETER for each in own)]
+
+
+def _kept(project: Project, file: File, at: cst.CSTNode, name: str) -> Iterator[str]:
+    """The attributes of the object of a method that are given a variable where the object is made, and nothing else."""
+    owner, node = file.tree.owner_class(at), file.tree.function(at)
+    if owner is None or node is None or node not in owner.body.body:
+        return
+    for method in (each for each in find(owner.body, cst.FunctionDef) if each.name.value == "__init__"):
+        for path, bindings in file.scopes.inside(method).bindings.items():
+            value = bindings[0].value
+            if not path.startswith("self.") or len(bindings) != 1 or not isinstance(value, cst.Name):
+                continue
+            is_only = file.class_attribute(owner, path) == (bindings[0].node,)
+            if is_only and _is_handed_on(project, file, value, value.value, name):
+                yield path
+
+
+def _is_same_import(project: Project, initialize: Initialize, file: File, at: cst.CSTNode, name: str) -> bool:
+    """Whether a name is of one module of the project in both places: `config`, or what is imported from that."""
+    there = initialize.file.scopes.of(initialize.home).lookup(name)
+    here = file.scopes.of(at).lookup(name)
+    if [each.kind for each in (*there, *here)] != [BindingKind.IMPORT] * 2:
+        return False
+    (first,), (second,) = there, here
+    of_first, of_second = _imported(project, initialize.file, first), _imported(project, file, second)
+    return of_first is not None and of_first == of_second
+
+
+def _imported(project: Project, file: File, binding: Binding) -> tuple[str, str] | None:
+    """The file of the project that an import is of, by its name, and what of it."""
+    whole = project.library.name_of_module(binding.imported, file)
+    if whole is not None:
+        return whole, ""
+    module, name = module_and_name(binding.imported)
+    of = project.library.name_of_module(module, file) if module else None
+    return None if of is None else (of, name)
 
 
 def is_builtin(name: str, *scopes: Scope) -> bool:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import libcst as cst
 
-from amp_migrate.analysis.files import File
+from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.project import Project
 from amp_migrate.catalog.apex_rules import APEX_GONE, APEX_IMPORT, APEX_LEFT, APEX_STEP
 from amp_migrate.plan.code import code
@@ -148,7 +148,7 @@ class ApexRest:
     ) -> dict[cst.CSTNode, TorchForm]:
         """The uses that torch has a name for; why others have none is told."""
         converted: dict[cst.CSTNode, TorchForm] = {}
-        for old, uses in _by_name(file, self._dropped).items():
+        for old, uses in _by_name(file, self._dropped, self._replaced).items():
             if self.settings.apex is Apex.SHIM or (stays and old.startswith(_WITH_THE_STEP)):
                 continue
             found = [native_of(file, use, self.settings.target_torch, gone) for use in uses]
@@ -282,9 +282,15 @@ def _has(imports: Imports, *fates: Fate) -> bool:
     return any(item.fate in fates for _, items in imports for item in items)
 
 
-def _by_name(file: File, dropped: Collection[cst.CSTNode]) -> dict[str, list[ApexUse]]:
+def _by_name(
+    file: File, dropped: Collection[cst.CSTNode], replaced: Collection[cst.CSTNode]
+) -> dict[str, list[ApexUse]]:
+    """The uses of each name, but for those that are gone, or are another's for that their import of Apex is."""
     found: dict[str, list[ApexUse]] = {}
     for use in uses_of_apex(file):
-        if not is_within(file.tree, use.node, dropped):
+        made = object_bindings(file, use.node) if not file.names.full(use.node) else []
+        if not is_within(file.tree, use.node, dropped) and not any(
+            is_within(file.tree, e.node, replaced) for e in made
+        ):
             found.setdefault(use.old, []).append(use)
     return found

@@ -19,7 +19,7 @@ from amp_migrate.steps.apex.initialize.in_helper import is_chosen, seen_below, s
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize, casts_prepared_alone
 from amp_migrate.steps.apex.initialize.own_parameter import asked_of_parameter
 from amp_migrate.steps.apex.initialize.reached import ways_to
-from amp_migrate.steps.apex.initialize.switch import VARIABLE, is_off, is_short, is_visible, switch_code
+from amp_migrate.steps.apex.initialize.switch import VARIABLE, in_words_of, is_off, is_short, is_visible, switch_code
 from amp_migrate.steps.apex.script.native_script import (
     FileInFloat32,
     NativeFile,
@@ -299,7 +299,8 @@ class NativeDecider:
         scaler = self._scaler_at(file, at) if route is None else route.scaler
         if scaler is not None and self._dtype is Dtype.FP16:  # elsewhere it is off where the region is bfloat16
             return f"{scaler}.is_enabled()"
-        return Refusal(file, at, _UNASKED)
+        others = (in_words_of(self._project, each, file, at) for each in switched if not is_late)
+        return next((each for each in others if each is not None), None) or Refusal(file, at, _UNASKED)
 
     def _reached(
         self, known: Sequence[Initialize], file: File, at: cst.CSTNode, *, is_step: bool

@@ -471,3 +471,66 @@ def test_function_whose_parameter_is_handed_on(validates: str, infers: str, is_a
     assert (found[0] == "autocast: bool(fp16)") is is_asked
     assert found[-1] == "autocast: bool(half)"
     assert any(UNASKED in each for each in told(plan)) is not is_asked
+
+
+_EVALUATIONS = {
+    "parameter": (
+        "def check(opt, model):\n    with torch.no_grad():\n        return model(x).argmax(1)",
+        "check(args, model)",
+        "opt.fp16",
+    ),
+    "attribute": (
+        "class Checker:\n"
+        "    def __init__(self, options, model):\n"
+        "        self.options, self.model = options, model\n"
+        "    def check(self):\n"
+        "        with torch.no_grad():\n            return self.model(x).argmax(1)",
+        "Checker(args, model).check()",
+        "self.options.fp16",
+    ),
+    "another": (
+        "def check(opt, model):\n    with torch.no_grad():\n        return model(x).argmax(1)",
+        "check(other, model)",
+        "",
+    ),
+    "rebound": (
+        "def check(opt, model):\n    opt = parsed()\n    with torch.no_grad():\n        return model(x).argmax(1)",
+        "check(args, model)",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize(("evaluation", "call", "said"), _EVALUATIONS.values(), ids=_EVALUATIONS)
+def test_an_evaluation_that_has_the_switch_by_another_name(
+    evaluation: str, call: str, said: str, migrate: Check
+) -> None:
+    body = f"""
+    MODEL
+    if args.fp16:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    epoch(args, model, optimizer)
+    with torch.no_grad():
+        return {call}
+    """
+    plan = migrate(f"{main(body)}\n\n{evaluation}\n", head="")
+    assert any(f"autocast: bool({said})" in each for each in asked(plan.after)) is bool(said), plan.after
+
+
+@pytest.mark.parametrize("imported", ["import config", "from config import fp16"])
+def test_an_evaluation_in_another_file_asks_the_module_that_both_import(imported: str, tmp_path: Path) -> None:
+    switch = "config.fp16" if imported == "import config" else "fp16"
+    body = f"""
+    MODEL
+    if {switch}:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    epoch(args, model, optimizer)
+    print(validate(model))
+    """
+    evaluation = "def validate(model):\n    with torch.no_grad():\n        return model(torch.ones(1, 8)).argmax(1)\n"
+    (tmp_path / "config.py").write_text("fp16 = True\n")
+    (tmp_path / "checks.py").write_text(f"import torch\n{imported}\n\n{evaluation}")
+    (tmp_path / "train.py").write_text(f"{imported}\nfrom checks import validate\n{main(body)}\nmain(None)\n")
+    outcome = migrate([tmp_path], Settings())
+    after = {plan.source.path.name: plan.after for plan in outcome.changed}
+    assert asked(after["checks.py"]) == [f"autocast: bool({switch})"]
