@@ -108,29 +108,33 @@ def _idle_switches(
             name, scope = node.value, step.file.scopes.of(node)
             bindings = scope.lookup(name)
             parameters = [each.node for each in bindings if isinstance(each.node, cst.Param)]
-            is_parameter = bindings and len(parameters) == len(bindings)
+            is_parameter = bindings and len(parameters) == len(bindings) and name != "self"
             if not is_parameter or _is_asked(step.file, node, tests) or name in asked:
                 continue
-            if not all(_is_given_the_same(project, step.file, each, initializes) for each in parameters):
+            if not all(_is_given_the_same(project, step.file, node, each, initializes) for each in parameters):
                 yield test, name
                 break
 
 
-def _is_given_the_same(project: Project, file: File, parameter: cst.Param, initializes: Sequence[Initialize]) -> bool:
-    """Whether each call passes for a parameter what decides about Apex there."""
+def _is_given_the_same(
+    project: Project, file: File, node: cst.Name, parameter: cst.Param, initializes: Sequence[Initialize]
+) -> bool:
+    """Whether each call passes for a parameter what decides about Apex there, or is asked for it by a test."""
     given = [*passed_values(project, file, parameter)]
     owner = file.tree.function(parameter)
     sites = None if owner is None else project.call_sites(project.reference(file, owner))
     is_passed = bool(sites) and len(given) == len(sites or ())
-    return is_passed and all(_says_the_same(*each, initializes) for each in given)
+    around = file.tree.parents[node]
+    attribute = f".{around.attr.value}" if isinstance(around, cst.Attribute) and around.value is node else ""
+    return is_passed and all(_says_the_same(where, value, attribute, initializes) for where, value in given)
 
 
-def _says_the_same(file: File, value: cst.BaseExpression, initializes: Sequence[Initialize]) -> bool:
-    """Whether a value is what decides about Apex in its file, or is made true beside what initializes it, alone."""
+def _says_the_same(file: File, value: cst.BaseExpression, attribute: str, initializes: Sequence[Initialize]) -> bool:
+    """Whether a value, or its attribute, decides about Apex in its file, or is made true beside it alone."""
     own = [each for each in initializes if each.file is file]
-    if any(file.tree.code(value) == " and ".join(each.switch) for each in own):
+    if any(f"{file.tree.code(value)}{attribute}" == " and ".join(each.switch) for each in own):
         return True
-    bindings = object_bindings(file, value) if dotted(value) is not None else []
+    bindings = object_bindings(file, value) if dotted(value) is not None and not attribute else []
     blocks = {file.tree.block(each.statement) for each in own}
     made = [each.node for each in bindings if each.value is None or not is_constant(each.value, "False")]
     is_flag = all(each.value is not None and is_constant(each.value, "True") for each in bindings if each.node in made)

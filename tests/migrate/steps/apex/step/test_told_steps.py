@@ -64,12 +64,28 @@ def test_switch_that_the_step_asks_natively(migrate: Check) -> None:
         ("use_amp", False),  # what is set beside it
         ("args.fp16), train(model, optimizer, loader", True),
         ("args.half", True),
+        ("args", True),
     ],
 )
 def test_switch_that_is_given_what_decides_about_apex(given: str, is_told: bool, migrate: Check) -> None:
     text = _SWITCH.replace("optimizer, loader)\n", f"optimizer, loader, {given})\n")
     text = text.replace("    if args.fp16:\n", "    use_amp = False\n    if args.fp16:\n        use_amp = True\n")
     assert (_IDLE in _told(migrate, text)) is is_told
+
+
+@pytest.mark.parametrize(("asked", "is_told"), [("fp16", False), ("half", True)])
+def test_switch_that_is_an_attribute_of_what_is_given(asked: str, is_told: bool, migrate: Check) -> None:
+    text = _SWITCH.replace("use_amp=False", "options").replace("if use_amp", f"if options.{asked}")
+    told = _told(migrate, text.replace("er, loader)\n", "er, loader, args)\n"))
+    assert any("options asks nothing" in each for each in told) is is_told
+
+
+def test_switch_of_an_object_is_no_parameter(migrate: Check) -> None:
+    text = _ELSEWHERE.format(test="True").replace("self.args.fp16", "self.fp16").replace("backward(self, loss)", "{0}")
+    text = text.replace("{0}", "backward(self, loss, optimizer)").replace("loss, self.optimizer)", "loss, optimizer)")
+    plan = migrate(text.replace("self.backward(loss)", "self.backward(loss, self.optimizer)"))
+    assert "scale(loss).backward()" in plan.after
+    assert not any("asks nothing" in each.message for each in plan.findings)
 
 
 _CLIPS = """
