@@ -29,6 +29,7 @@ from amp_migrate.trees.nodes import (
     find,
     header,
     is_constant,
+    method_of,
     nested_statements,
     walk,
 )
@@ -423,7 +424,16 @@ def _gives_weights_alone(file: File, call: cst.Call) -> bool:
 
 
 def _called(file: File, roles: Roles, call: cst.Call) -> FunctionRef | None:
-    return roles.project.called(file, call) or roles.project.only_method(file, call, "grad")
+    found = roles.project.called(file, call) or roles.project.only_method(file, call, "grad")
+    return found or _object_called(file, roles, call)
+
+
+def _object_called(file: File, roles: Roles, call: cst.Call) -> FunctionRef | None:
+    """The `__call__` of the one class of which an object is called: `clip = Clipper(1.0)`, then `clip(model)`."""
+    made = roles.classes(file, call.func) if dotted(call.func) is not None else []
+    methods = [(where, method_of(owner, "__call__")) for where, owner in made]
+    where, method = methods[0] if len({owner for _, owner in made}) == 1 else (file, None)
+    return None if method is None else roles.project.reference(where, method)
 
 
 def _only_clears(tree: Tree, node: cst.Attribute) -> bool:

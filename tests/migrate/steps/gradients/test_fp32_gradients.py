@@ -956,3 +956,26 @@ def test_a_step_of_another_branch_reads_other_gradients(rewrites: Check) -> None
         +         train(model, optimizer, scaler, loader)
         """
     )
+
+
+def test_object_that_clips_when_it_is_called(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Clipper:
+              def __init__(self, limit):
+                  self.limit = limit
+              def __call__(self, model):
+                  return nn.utils.clip_grad_norm_(model.parameters(), self.limit)
+          MODEL
+        + scaler = torch.amp.GradScaler("cuda")
+          clip = Clipper(1.0)
+          for x, y in loader:
+              optimizer.zero_grad()
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        +     scaler.scale(loss).backward()
+        +     scaler.unscale_(optimizer)
+              clip(model)
+        ~     optimizer.step()
+        """
+    )
