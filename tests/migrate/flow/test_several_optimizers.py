@@ -122,19 +122,8 @@ def test_each_optimizer_that_another_method_has_put_in_has_its_turn(told: Tell, 
     )
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "is_told"),
-    [
-        ("policy.act_parameters()", "policy.adv_parameters()", False),
-        ("policy.parameters()", "policy.parameters()", True),
-        ("policy.act_parameters()", "policy.parameters()", True),
-    ],
-)
-@pytest.mark.parametrize("loss", ["policy(x).mean()", "policy.loss(x)", "loss_of(policy, x)"])
-def test_parts_of_a_model_that_nobody_has_read_are_apart_from_each_other_and_within_it(
-    told: Tell, first: str, second: str, is_told: bool, loss: str
-) -> None:
-    text = """
+WHOLE = "policy.parameters()"
+UNSCALED_AND_CLIPPED = """
         optimizer.zero_grad()
         with torch.amp.autocast("cuda", dtype=torch.float16):
             loss = LOSS
@@ -142,14 +131,72 @@ def test_parts_of_a_model_that_nobody_has_read_are_apart_from_each_other_and_wit
         scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_(CLIPPED, 1.0)
         scaler.step(optimizer)"""
-    made = "act, adv = optim.Adam(policy.act_parameters()), optim.Adam(policy.adv_parameters())"
-    text = "".join(
-        text.replace("optimizer", each).replace("LOSS", loss).replace("CLIPPED", clipped)
-        for each, clipped in (("act", first), ("adv", second))
+
+
+def told_of_clips(
+    told: Tell, act: str, adv: str, clips: tuple[str, str], loss: str = "policy(x).mean()", made: str = ""
+) -> list[str]:
+    """What is told of two optimizers that take turns, before each of which something is clipped."""
+    steps = "".join(
+        UNSCALED_AND_CLIPPED.replace("optimizer", each).replace("LOSS", loss).replace("CLIPPED", clipped)
+        for each, clipped in zip(("act", "adv"), clips, strict=True)
     )
-    head = f"def train(policy, loader):\n    {made}\n    scaler = torch.amp.GradScaler('cuda')\n    for x in loader:"
-    found = told_of(told, f"{head}{text}\n        scaler.update()\n")
-    assert "gradients of several scales are clipped" in found if is_told else not found
+    return told_of(
+        told,
+        f"import utils\nfrom zoo import groups\n{made}act, adv = optim.Adam({act}), optim.Adam({adv})\n"
+        f"scaler = torch.amp.GradScaler('cuda')\nfor x in loader:{steps}\n        scaler.update()\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("act", "adv"),
+    [
+        ("policy.act_parameters()", "policy.adv_parameters()"),
+        ("utils.groups(policy, 0.1)", "utils.groups(policy, 0.2)"),
+        ("groups(0.1, model=policy)", "list(groups(0.2, model=policy))"),
+        ("list(policy.groups('act'))", "policy.groups('adv')"),
+        ("utils.halves(policy.named_parameters(), 0)", "utils.halves(policy.named_parameters(), 1)"),
+    ],
+)
+@pytest.mark.parametrize("loss", ["policy(x).mean()", "policy.loss(x)", "loss_of(policy, x)"])
+def test_parts_of_a_model_that_nobody_has_read_are_apart_from_each_other_and_within_it(
+    told: Tell, act: str, adv: str, loss: str
+) -> None:
+    assert not told_of_clips(told, act, adv, (act, adv), loss)
+    for clips in ((WHOLE, WHOLE), (act, WHOLE)):
+        assert "gradients of several scales are clipped" in told_of_clips(told, act, adv, clips, loss)
+
+
+@pytest.mark.parametrize(
+    ("act", "adv"),
+    [
+        ("policy.act.parameters()", "policy.adv.parameters()"),
+        ("policy.groups('act')", "utils.groups(policy, 'adv')"),
+        ("policy.head.parameters()", "policy.act.parameters()"),
+    ],
+)
+def test_what_a_class_inherits_that_nobody_has_read_is_of_its_objects(told: Tell, act: str, adv: str) -> None:
+    own = """
+        class Own(zoo.Policy):
+            def __init__(self):
+                super().__init__()
+                self.head = nn.Linear(8, 8)
+
+            def forward(self, x):
+                return self.head(self.act(x) + self.adv(x))
+    """
+    made = f"import zoo\n{dedent(own)}\npolicy = Own()\n"
+    assert not told_of_clips(told, act, adv, (act, adv), made=made)
+    assert "gradients of several scales are clipped" in told_of_clips(told, act, adv, (WHOLE, WHOLE), made=made)
+
+
+@pytest.mark.parametrize("other", ["utils.groups(d, 0.1)", "d.parameters()"])
+def test_parts_of_two_models_are_apart_by_their_models(told: Tell, other: str) -> None:
+    given = ("utils.groups(g, 0.1)", other)
+    loss = "d(g(x)).mean()"
+    assert not told_of_clips(told, *given, ("g.parameters()", "d.parameters()"), loss, made=NETS)
+    found = told_of_clips(told, *given, ("d.parameters()", "d.parameters()"), loss, made=NETS)
+    assert "gradients are clipped while they are scaled" in found
 
 
 STEP = """

@@ -210,6 +210,20 @@ class Super(Atom):
         self.after, self.owner = after, owner
 
 
+class Share(Atom):
+    """Some of the parameters that a call is about of which nobody has read what it gives.
+
+    Attributes:
+        call: what tells it from other shares: what is called, with which constants; or where, if it may give others.
+        of: the modules, and leaves of gradients, that the call is about.
+    """
+
+    __slots__ = ("call", "of")
+
+    def __init__(self, call: tuple[Any, ...], of: frozenset[Atom]) -> None:
+        self.call, self.of = call, of
+
+
 class Opaque(Atom):
     """Something that nobody knows.
 
@@ -219,14 +233,20 @@ class Opaque(Atom):
         tensor: what is known of the tensors that it is, or holds.
         hint: the full name of a class that it is said to be of; empty where nothing says so.
         is_chosen: whether it is one of more of the project's own than are looked at, or made by one.
+        shares: the parameters that it is, or holds, if it is of any: as far as the calls tell that may have given it.
     """
 
-    __slots__ = ("hint", "is_chosen", "path", "tensor")
+    __slots__ = ("hint", "is_chosen", "path", "shares", "tensor")
 
     def __init__(
-        self, path: tuple[Any, ...] = (), tensor: Tensor | None = None, hint: str = "", is_chosen: bool = False
+        self,
+        path: tuple[Any, ...] = (),
+        tensor: Tensor | None = None,
+        hint: str = "",
+        is_chosen: bool = False,
+        shares: frozenset[Share] = NOTHING,
     ) -> None:
-        self.path, self.tensor, self.hint, self.is_chosen = path, tensor, hint, is_chosen
+        self.path, self.tensor, self.hint, self.is_chosen, self.shares = path, tensor, hint, is_chosen, shares
 
     @property
     def name(self) -> str:
@@ -235,12 +255,17 @@ class Opaque(Atom):
 
     def part(self, step: str) -> Opaque:
         """What is taken from it: an attribute `.x`, an element `[]`, a result `()`; no step is told from itself."""
-        known = self.path and len(self.path) < _LONGEST_PATH and step not in self.path
-        return Opaque((*self.path, step) if known else (), self.tensor, "", self.is_chosen and step[0] != "[")
+        is_chosen = self.is_chosen and step[0] != "["
+        if not self.path or len(self.path) >= _LONGEST_PATH or step in self.path:
+            return Opaque((), self.tensor, "", is_chosen)
+        shares = self.shares
+        if step[0] == ".":
+            shares = frozenset(Share((*each.call, step), each.of) for each in shares)
+        return Opaque((*self.path, step), self.tensor, "", is_chosen, shares)
 
     def with_tensor(self, tensor: Tensor) -> Opaque:
         """The same of whose tensors something else is known."""
-        return Opaque(self.path, tensor, self.hint, self.is_chosen)
+        return Opaque(self.path, tensor, self.hint, self.is_chosen, self.shares)
 
     def __repr__(self) -> str:
         return "unknown " + "".join(str(each) for each in self.path[1:])
@@ -455,7 +480,7 @@ def _join_unknown(a: Opaque, b: Opaque) -> Opaque:
     tensor = a.tensor or b.tensor
     if tensor is not None:
         tensor = join_tensors(a.tensor or SOME_TENSOR, b.tensor or SOME_TENSOR)
-    return Opaque(a.path, tensor, hint, a.is_chosen or b.is_chosen)
+    return Opaque(a.path, tensor, hint, a.is_chosen or b.is_chosen, a.shares | b.shares)
 
 
 def _join_tuples(tuples: list[Tup], depth: int) -> Tup:
@@ -538,7 +563,7 @@ def made_by_choice(found: Value, *made: Value) -> Value:
     if not is_lost or any(isinstance(each, Obj) for each in found):
         return found
     return frozenset(
-        Opaque(each.path, each.tensor, each.hint, is_chosen=True) if isinstance(each, Opaque) else each
+        Opaque(each.path, each.tensor, each.hint, True, each.shares) if isinstance(each, Opaque) else each
         for each in found
     )
 

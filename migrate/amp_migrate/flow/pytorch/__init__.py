@@ -18,7 +18,6 @@ from amp_migrate.flow.domain.atoms import (
     Const,
     External,
     Func,
-    Method,
     Native,
     Obj,
     Opaque,
@@ -112,7 +111,6 @@ class PyTorch:
         numbers: those that tensors are made of, by where they are made.
         gradients_read: the loss scale in gradients, by where they were read.
         called: the full names of what was called of other packages, by place.
-        bare_calls: where a method of something unknown is called with no arguments.
         asked: for each unknown object, the methods that are called on it: what it is shows in what is done with it.
     """
 
@@ -141,7 +139,6 @@ class PyTorch:
         self.numbers: dict[Site, frozenset[float]] = {}
         self.gradients_read: dict[Site, Units] = {}
         self.called: dict[Site, str] = {}
-        self.bare_calls: set[Site] = set()
         self.asked: dict[tuple[object, ...], set[str]] = {}
 
     # Names
@@ -191,9 +188,9 @@ class PyTorch:
     def worlds_with(self, frame: Frame, atom: Atom | Tensor, among: Value) -> Worlds:
         """The ways on which something is there that may be called: of several optimizers, each is where it was made."""
         worlds = frame.now.worlds
-        mine = _owner(atom)
+        mine = unread.owner_of(atom)
         known = self.registry.optimizers.keys() | self.registry.unread.keys()
-        owners = [owner for each in among if (owner := _owner(each)) in known]
+        owners = [owner for each in among if (owner := unread.owner_of(each)) in known]
         if len(owners) < 2 or mine not in owners:
             return worlds
         frame.task.touched.update(map(made_key, owners))
@@ -676,8 +673,6 @@ class PyTorch:
             "join",
         ):
             return one(callee.part("()"))
-        if not any(args.all()):
-            self.bare_calls.add(frame.site(node))
         return modules.unknown_result(frame, one(callee), args, node, is_module=name == "forward")
 
     def method(self, frame: Frame, call: Native, args: Arguments, node: ast.AST) -> Value:
@@ -895,16 +890,6 @@ _MODULE_EVIDENCE = frozenset(
 def _named_like_module(name: str) -> bool:
     word = name.strip(".").lower().rstrip("0123456789_")
     return word.endswith(("model", "net", "network", "encoder", "decoder", "backbone", "head"))
-
-
-def _owner(method: Atom | Tensor) -> Atom | None:
-    """What a method is of; None where it is no method."""
-    if isinstance(method, (Native, Method)):
-        return method.owner
-    if isinstance(method, Opaque) and len(method.path) > 1:
-        *path, _ = method.path
-        return path[0] if len(path) == 1 and isinstance(path[0], Obj) else Opaque(tuple(path), method.tensor)
-    return None
 
 
 def is_scheduler_name(word: str) -> bool:

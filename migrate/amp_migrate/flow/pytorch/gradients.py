@@ -6,7 +6,6 @@ import ast
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any
 
 from amp_migrate.flow.domain import machine as states
 from amp_migrate.flow.domain.atoms import (
@@ -20,6 +19,7 @@ from amp_migrate.flow.domain.atoms import (
     Obj,
     Opaque,
     Part,
+    Share,
     Some,
     Tup,
     Value,
@@ -154,7 +154,7 @@ class Registry:
 
 # Which optimizers a place is about
 
-_UNKNOWN_LEAF = Part(Opaque(), "*")
+UNKNOWN_PARAMETERS = Part(Opaque(), "*")
 
 
 def note_optimizer(frame: Frame, optimizer: Atom, leaves: frozenset[Atom] | None = None) -> None:
@@ -239,7 +239,18 @@ def overlap(parameters: frozenset[Atom] | None, leaves: frozenset[Atom]) -> bool
         for b in unknown[1]:
             if a is not None and b is not None and _is_within(a, b):
                 return True
-    return None if parameters and any(unknown) else False
+    sides = ((unknown[0], leaves), (unknown[1], parameters))
+    shares = [(share, other) for owners, other in sides for share in map(_share, owners)]
+    if any(share is not None and _are_of(share.of - {UNKNOWN_PARAMETERS}, other) for share, other in shares):
+        return True
+    # What is a share of other parameters than these is none of them.
+    is_open = any(share is None or overlap(share.of, other) is not False for share, other in shares)
+    return None if parameters and is_open else False
+
+
+def _share(owner: Atom | None) -> Share | None:
+    """The share of parameters that an owner of leaves stands for."""
+    return owner.path[0] if isinstance(owner, Opaque) and owner.path and isinstance(owner.path[0], Share) else None
 
 
 def _by_owner(leaves: frozenset[Atom]) -> dict[Atom | None, set[str]]:
@@ -378,7 +389,7 @@ def backward(frame: Frame, loss: Value, gradient: Value | None, node: ast.AST) -
     reached = [(facts, _reached([each])) for facts, each in ways if len(ways) > 1]
     reach, surely = _reached(tensors)
     if not reach:
-        reach = surely = frozenset({_UNKNOWN_LEAF})
+        reach = surely = frozenset({UNKNOWN_PARAMETERS})
     optimizers = holders(frame, reach, surely)
     event = analysis.event(frame, Act.BACKWARD, node, subject=loss, optimizer=frozenset(optimizers), leaves=reach)
     event.units = event.units | units
@@ -507,11 +518,11 @@ def states_of(frame: Frame, leaves: frozenset[Atom]) -> tuple[Units, list[Key]]:
     found = holders(frame, leaves)
     registry = frame.analysis.pytorch.registry
     sure = [each for each in found if overlap(registry.optimizers[each], leaves)]
-    if _are_within(leaves, [registry.optimizers[each] or NOTHING for each in sure]):
-        found = dict.fromkeys(sure, True)
+    if _are_of(leaves, NOTHING.union(*(registry.optimizers[each] or NOTHING for each in sure))):
+        found = dict.fromkeys(sure, True)  # they are of no other
     keys = [grad_key(each) for each in found]
     # What nobody knows may be any that has a gradient here.
-    may_be_any = _UNKNOWN_LEAF in leaves
+    may_be_any = UNKNOWN_PARAMETERS in leaves
     with_gradients = {leaf: None for world in frame.now.worlds for leaf in world.now.gradients()}
     keys += [grad_key(leaf) for leaf in standalone_leaves(with_gradients) if may_be_any or leaf in leaves]
     are_there = there(frame.now.worlds, sure)
@@ -531,12 +542,17 @@ def states_of(frame: Frame, leaves: frozenset[Atom]) -> tuple[Units, list[Key]]:
     return units or PURE, keys
 
 
-def _are_within(leaves: Leaves, optimizers: Iterable[frozenset[Atom]]) -> bool:
-    """Whether each of some leaves is known to be a parameter of some optimizer as a whole: it is of no other one."""
-    parts = [each for parameters in optimizers for each in parameters if isinstance(each, Part)]
-    return bool(parts) and all(
-        isinstance(leaf, Part) and any(_is_part_of(leaf, each) for each in parts) for leaf in leaves
-    )
+def _are_of(leaves: Leaves, parameters: frozenset[Atom]) -> bool:
+    """Whether each of some leaves is known to be one of some parameters as a whole, or a part of it."""
+    return bool(leaves) and (leaves <= parameters or all(_is_of(leaf, parameters) for leaf in leaves))
+
+
+def _is_of(leaf: Atom, parameters: frozenset[Atom]) -> bool:
+    if leaf in parameters or not isinstance(leaf, Part):
+        return leaf in parameters
+    share = _share(leaf.owner)
+    is_of_it = share is not None and _are_of(share.of - {UNKNOWN_PARAMETERS}, parameters)
+    return is_of_it or any(isinstance(each, Part) and _is_part_of(leaf, each) for each in parameters)
 
 
 def _is_part_of(leaf: Part, whole: Part) -> bool:
@@ -550,7 +566,7 @@ def read(frame: Frame, tensor: Tensor, node: ast.AST) -> Value:
 
     What is no leaf as far as anybody sees has been made one out of sight, or nobody would ask for its gradient.
     """
-    leaves = tensor.leaf or frozenset({_UNKNOWN_LEAF})
+    leaves = tensor.leaf or frozenset({UNKNOWN_PARAMETERS})
     units, keys = states_of(frame, leaves)
     frame.analysis.event(frame, Act.READ, node, leaves=leaves, optimizer=frozenset(key[1] for key in keys))
     frame.analysis.pytorch.gradients_read[frame.site(node)] = units
@@ -591,21 +607,19 @@ def leaves_of(frame: Frame, value: Value, node: ast.AST) -> frozenset[Atom]:
         if isinstance(atom, Tensor):
             found |= atom.leaf
         elif isinstance(atom, Opaque):
-            found.update(Part(Opaque(path), "*") for path in _origins(frame, atom))
+            path = atom.path[:-1] if atom.path[-1:] in (("[]",), ("()",)) else atom.path
+            found |= frozenset(_shares(frame, atom)) or {Part(Opaque(path), "*")}
     return frozenset(found)
 
 
-def _origins(frame: Frame, unknown: Opaque) -> list[tuple[Any, ...]]:
-    """Where parameters come from that something unknown is, or holds.
-
-    What a method of something unknown gives is a part of it, and the same part whenever the method gets nothing.
-    """
-    path = unknown.path[:-1] if unknown.path[-1:] in (("[]",), ("()",)) else unknown.path
-    is_result = unknown.path[1:2] == ("()",)
-    reach = unknown.tensor.reach if is_result and unknown.tensor is not None else NOTHING
-    owners = (each.owner for each in reach if isinstance(each, Part) and isinstance(each.owner, Opaque))
-    own = path[2:] if is_result and path[0] in frame.analysis.pytorch.bare_calls else path
-    return [(*each.path, *own) for each in owners if each.name.startswith(".")] or [path]
+def _shares(frame: Frame, unknown: Opaque) -> Iterator[Atom]:
+    """The parameters in something unknown that a call gave which is about modules or leaves."""
+    all_of = frame.analysis.pytorch.leaves_of
+    for share in unknown.shares:
+        of = (frozenset({each}) if isinstance(each, Part) else all_of(frame, each) for each in share.of)
+        leaves = NOTHING.union(*of)
+        if leaves - {UNKNOWN_PARAMETERS}:
+            yield Part(Opaque((Share(share.call, leaves),)), "*")
 
 
 def all_in(frame: Frame, value: Value, key: str = "") -> Value:

@@ -212,6 +212,8 @@ def leaves(frame: Frame, start: Atom) -> frozenset[Atom]:
             op = table.LAYERS.get(each.external.rpartition(".")[2])
             if op is None or op in table.WEIGHTED or each.external.rpartition(".")[2] == "Embedding":
                 found.add(Part(each, "*"))
+        if unread.has_unread_base(frame, each):
+            found.add(Part(Opaque((each,)), "*"))
         for value in held:
             for atom in value:
                 if isinstance(atom, Tensor) and atom.leaf:
@@ -531,7 +533,8 @@ def unknown_result(
         if isinstance(module, Obj) or (isinstance(module, Opaque) and module.path):
             weight_casts.cast_of_unknown(frame, module, node)
     # What gets tensors computes with them; else it may make what computes.
-    return one(Opaque((frame.site(node), "()"), tensor, "", is_chosen and not given))
+    shares = unread.shares_of(frame, callee, name, args, node)
+    return one(Opaque((frame.site(node), "()"), tensor, "", is_chosen and not given, shares))
 
 
 def depending_on(frame: Frame, result: Value, owner: Atom) -> Value:

@@ -329,6 +329,9 @@ def test_clipping_what_an_optimizer_that_has_stepped_got_scaled_again(leaves: Ch
         ("policy.act_parameters()", "policy.adv_parameters()"),
         ("list(policy.act_parameters())", "filter(lambda p: p.requires_grad, policy.adv_parameters())"),
         ("policy.act.parameters()", "[{'params': policy.adv_parameters(), 'lr': 0.1}]"),
+        ("params_of(policy, 'act')", "params_of(policy, 'adv')"),
+        ("policy.parameters_of('act')", "list(policy.parameters_of('adv'))"),
+        ("utils.halves(policy.named_parameters())[0]", "utils.halves(policy.named_parameters())[1]"),
     ],
 )
 @pytest.mark.parametrize("forward", ["self.policy(x)", "self.policy.evaluate(x)", "evaluate(self.policy, x)"])
