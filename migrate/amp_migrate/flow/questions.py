@@ -49,6 +49,7 @@ from amp_migrate.flow.events import WHERE_NOT_FINITE, Act, Event, Reached
 from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, is_one, overlap, stage, standalone_leaves
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
 from amp_migrate.implications import Facts, implied
+from amp_migrate.tables.signatures import parameters
 from amp_migrate.tables.torch_names import CLIPPING
 
 # The first PyTorch whose cache of weights' casts knows whether a gradient was wanted (run on 2.6, 2.9 to 2.11, 2.14).
@@ -530,7 +531,7 @@ class Questions:
         if not isinstance(call, ast.Call) or any(each.has(scaler.site) for each in code.inner):
             return frozenset()
         line = call.lineno
-        switch = next((each.value for each in call.keywords if each.arg == "enabled"), None)
+        switch = self._enabled(call)
         while isinstance(switch, ast.Name) and len(code.stores(switch.id)) == 1:
             definition = next((each for each in ast.walk(code.node) if _defines(each, switch.id)), None)
             if definition is None or definition.lineno >= line:
@@ -539,6 +540,13 @@ class Questions:
         facts = frozenset() if switch is None else implied(switch, True)
         names = {name for _, _, names in facts for name in names}
         return frozenset() if any(each > line for name in names for each in code.stores(name)) else facts
+
+    def _enabled(self, call: ast.Call) -> ast.expr | None:
+        """What a scaler is given that switches it."""
+        made = (each.name for each in self.analysis.values.get(call.func, NEVER) if isinstance(each, External))
+        taken = parameters(next(made, ""))
+        given = [*zip(taken, call.args, strict=False), *((each.arg, each.value) for each in call.keywords)]
+        return next((value for name, value in given if name == "enabled"), None)
 
     def _other_losses(self, optimizer: Atom | None) -> str:
         """What a loss may be computed from where it is of no parameter of an optimizer, as the text has it."""

@@ -15,6 +15,7 @@ from amp_migrate.plan.code import Code, code, plain
 from amp_migrate.plan.edit import Given
 from amp_migrate.renames.rename import Conversion, Unsure, UsePlace
 from amp_migrate.settings import Dtype
+from amp_migrate.tables.signatures import parameters
 
 _STARRED = Unsure("its arguments are starred, so nobody can tell where they would land", "write the arguments out")
 
@@ -23,7 +24,7 @@ def autocast(device: str) -> Conversion:
     """`autocast(enabled, dtype, cache_enabled)` of one device as `torch.amp.autocast`, its old default dtype named."""
 
     def convert(context: UsePlace, args: tuple[cst.Arg, ...]) -> list[Given] | Unsure:
-        named = by_keyword(args, ("enabled", "dtype", "cache_enabled"))
+        named = by_keyword(args, parameters(f"torch.{device}.amp.autocast"))
         if isinstance(named, Unsure):
             return named
         if any(arg.star for arg in args):  # the mapping may hold a dtype, which is written out below
@@ -65,8 +66,7 @@ def grad_scaler(device: str) -> Conversion:
     """`GradScaler(init_scale, growth_factor, ...)` with the device in front and the rest by keyword."""
 
     def convert(context: UsePlace, args: tuple[cst.Arg, ...]) -> list[Given] | Unsure:
-        names = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
-        named = by_keyword(args, names)
+        named = by_keyword(args, parameters("torch.cuda.amp.GradScaler"))
         if isinstance(named, Unsure):
             return named
         if device == "cuda" and context.dtype is Dtype.AUTO:

@@ -5,6 +5,7 @@ Read from the sources of PyTorch 1.12 to 2.15; what is older counts as 1.12.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, TypeAlias
@@ -77,6 +78,12 @@ OLDER = {"torch.amp.GradScaler": "torch.cuda.amp.GradScaler"}
 def forms(full: str, torch: Version) -> tuple[Form, ...]:
     """The ways to call a function of this table in one version of PyTorch; none where it does not have it."""
     return tuple(form for form in FORMS[full] if form.since <= torch)
+
+
+def parameters(full: str) -> tuple[str, ...]:
+    """What a function of this table takes, in order, wherever it is imported from; nothing for any other."""
+    public = re.sub(r"\.(autocast_mode|grad_scaler)(?=\.)", "", full)
+    return tuple(FORMS[public][-1].signature.parameters) if public in FORMS else ()
 
 
 def spelled(full: str, torch: Version) -> str:

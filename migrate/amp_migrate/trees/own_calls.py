@@ -35,6 +35,20 @@ def named_arguments(call: cst.Call, names: Sequence[str]) -> dict[str, cst.BaseE
     return found
 
 
+def argument(call: cst.Call, name: str, position: int | None) -> cst.BaseExpression | None:
+    """What a call passes for a parameter; None where it passes nothing, or nobody can tell.
+
+    Args:
+        position: the place of the parameter, if it may be given by that.
+    """
+    for index, arg in enumerate(call.args):
+        if arg.star:
+            position = None
+        elif name == arg.keyword.value if arg.keyword is not None else index == position:
+            return arg.value
+    return None
+
+
 def may_act(condition: cst.BaseExpression) -> bool:
     """Whether evaluating a condition may do something that is missed without it: it calls more than what looks."""
     names = (

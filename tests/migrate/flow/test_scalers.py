@@ -839,6 +839,8 @@ MADE = 'scaler = torch.amp.GradScaler("cuda", enabled=args.fp16)'
     [
         (MADE, "args.fp16", True),
         (MADE, "not args.fp16", False),
+        (MADE.replace("enabled=", "2.0, 2.0, 0.5, 100, "), "not args.fp16", False),
+        (MADE.replace("enabled=", "2.0, 2.0, 0.5, 100, ").replace("torch.", "torch.cuda."), "not args.fp16", True),
         (f"on = args.cuda and args.fp16\n    {MADE.replace('args.fp16', 'on')}", "not args.fp16", False),
         (f"on = args.cuda or args.fp16\n    {MADE.replace('args.fp16', 'on')}", "not args.fp16", True),
         (f"{MADE}\n    args.fp16 = input()", "not args.fp16", True),

@@ -18,8 +18,9 @@ from amp_migrate.analysis.names.elsewhere import Elsewhere, Nowhere
 from amp_migrate.analysis.names.scopes import Scopes
 from amp_migrate.analysis.names.versions import outcome
 from amp_migrate.tables.apex_names import AMP, API, AS_REGISTERED, SHIM
-from amp_migrate.tables.signatures import FORMS, OLDEST, Version, forms
+from amp_migrate.tables.signatures import FORMS, OLDEST, Version, forms, parameters
 from amp_migrate.trees.nodes import find, walk
+from amp_migrate.trees.own_calls import argument
 from amp_migrate.trees.tree import Tree
 
 UNKNOWN = ""
@@ -82,6 +83,11 @@ class Names:
     def callee(self, call: cst.CSTNode | None) -> str:
         """The full name of what a call calls; `UNKNOWN` for anything that is not a call of an imported name."""
         return self.full(call.func) if isinstance(call, cst.Call) else UNKNOWN
+
+    def argument(self, call: cst.Call, name: str) -> cst.BaseExpression | None:
+        """What a call of PyTorch's passes for a parameter, by name or by place; None where nobody can tell, too."""
+        taken = parameters(self.callee(call))
+        return argument(call, name, taken.index(name) if name in taken else None)
 
     def exported(self, name: str, *, has_torch: bool) -> frozenset[str]:
         """Every full name that another file may get from this one as `name`.

@@ -10,6 +10,7 @@ from amp_migrate.flow.domain.atoms import NEVER, Atom, Opaque, Value, join, join
 from amp_migrate.flow.python import containers
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.source import FUNCTIONS, Code, Site
+from amp_migrate.tables.signatures import parameters
 
 
 @dataclass
@@ -71,6 +72,11 @@ class Arguments:
             return self.positional[position]
         found = join(self.rest if position >= 0 else NEVER, self.others)
         return found or None
+
+    def of(self, function: str, name: str) -> Value | None:
+        """The argument of a name in a call of a function of PyTorch's; None where it is not given."""
+        taken = parameters(function)
+        return self.get(taken.index(name) if name in taken else -1, name)
 
     def node(self, position: int, name: str) -> ast.expr | None:
         """The expression behind an argument."""

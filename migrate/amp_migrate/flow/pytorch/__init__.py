@@ -451,8 +451,8 @@ class PyTorch:
         """An object of a class of the project that leaves its making to another package's class."""
         if any(map(gradients.is_optimizer_class, bases)):
             gradients.make_optimizer(frame, owner, args, node)
-        elif any(base in functions.SCALERS for base in bases):
-            gradients.make_scaler(frame, owner, args, node)
+        elif scalers := functions.SCALERS.intersection(bases):
+            gradients.make_scaler(frame, owner, min(scalers), args, node)
         elif "torch.nn.Sequential" in bases:
             modules.fill(frame, owner, args, node)
         else:

@@ -964,11 +964,11 @@ def _covers(parameters: frozenset[Atom] | None, leaves: frozenset[Atom]) -> bool
 # Scalers
 
 
-def make_scaler(frame: Frame, scaler: Obj, args: Arguments, node: ast.AST) -> None:
-    """A scaler is made."""
+def make_scaler(frame: Frame, scaler: Obj, name: str, args: Arguments, node: ast.AST) -> None:
+    """A scaler is made by a class of a full name, or by one that is derived from it."""
     note_scaler(frame, scaler)
     frame.analysis.event(frame, Act.SCALER_MADE, node, scaler=one(scaler))
-    enabled = args.keywords.get("enabled")
+    enabled = args.of(name, "enabled")
     frame.write(scaler, ENABLED, const(True) if enabled is None else enabled)
     keys: list[Key] = [("fresh", scaler), ("checked", scaler), ("idle", scaler)]
     optimizers = frame.analysis.pytorch.registry.optimizers

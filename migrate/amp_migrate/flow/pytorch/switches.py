@@ -30,6 +30,7 @@ from amp_migrate.flow.events import Act
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.source import Site
+from amp_migrate.tables.signatures import parameters
 
 AUTOCAST = {
     "torch.amp.autocast": "", "torch.autocast": "", "torch.cuda.amp.autocast": "cuda", "torch.cpu.amp.autocast": "cpu",
@@ -60,12 +61,8 @@ def made(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     """An object that switches autocast or gradients where it is entered."""
     owner = Obj(frame.site(node), frame.context_of_objects, External(name))
     if name in AUTOCAST:
-        is_old = bool(AUTOCAST[name])
-        names = (
-            ("enabled", "dtype", "cache_enabled") if is_old else ("device_type", "dtype", "enabled", "cache_enabled")
-        )
-        for index, each in enumerate(names):
-            value = args.get(index, each)
+        for each in parameters(name):
+            value = args.of(name, each)
             if value is not None:
                 frame.write(owner, each, value, strong=False)
     elif name in GRAD_MODES:

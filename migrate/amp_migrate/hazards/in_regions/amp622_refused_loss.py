@@ -13,11 +13,12 @@ from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow.domain.tensor import PROBABILITY
 from amp_migrate.flow.events import Act, Event
-from amp_migrate.hazards.seen.autocast_regions import AutocastRegion, argument
+from amp_migrate.hazards.seen.autocast_regions import AutocastRegion
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.report.finding import seen_from
 from amp_migrate.tables.torch_names import BANNED_LOSS_CLASS, BANNED_LOSS_FUNCTION
+from amp_migrate.trees.own_calls import argument
 
 RULE = Rule(
     code="AMP622",

@@ -12,7 +12,7 @@ from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow.domain.atoms import tensors_in
 from amp_migrate.flow.domain.tensor import F16, HALVED, LOW, PERHAPS_HALVED, PURE
 from amp_migrate.flow.events import Act
-from amp_migrate.hazards.seen.autocast_regions import FLOAT16, AutocastRegion, argument
+from amp_migrate.hazards.seen.autocast_regions import FLOAT16, AutocastRegion
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.trees.nodes import written_string
@@ -102,7 +102,7 @@ def _unscaled(script: Script) -> Iterator[Hazard]:
 
 def _is_chosen(script: Script, region: AutocastRegion) -> bool:
     """Whether a region computes in float16 or bfloat16 for certain, as a choice of the script has it."""
-    given = argument(region.call, "dtype", 1)
+    given = script.file.names.argument(region.call, "dtype")
     precision = None if given is None else script.flowing.precision_of(script.file, given)
     return precision is not None and precision & F16 != 0 and not precision & ~LOW
 
@@ -112,12 +112,12 @@ def _off_in_float16(script: Script) -> Iterator[Hazard]:
     file, questions = script.file, script.flowing.questions
     halved = [
         event
-        for event in (questions.events(Act.BACKWARD) if "enabled" in file.tree.text else ())
+        for event in questions.events(Act.BACKWARD)
         if any(each.tags & (HALVED | PERHAPS_HALVED) for each in tensors_in(event.subject))
     ]
     for event in questions.events(Act.SCALER_MADE) if halved else ():
         call = script.flowing.interpreted.node_at(file, event.site)
-        enabled = argument(call, "enabled", 4) if isinstance(call, cst.Call) else None
+        enabled = file.names.argument(call, "enabled") if isinstance(call, cst.Call) else None
         scales = any(each.units == PURE or each.scaler & event.scaler for each in halved)
         if call is not None and enabled is not None and scales and _excludes_float16(script, enabled):
             yield Hazard(

@@ -11,10 +11,10 @@ from amp_migrate.analysis.values.numbers import number
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP, TORCH
 from amp_migrate.hazards.numbers.tiny import may_be_added
-from amp_migrate.hazards.seen.autocast_regions import argument
 from amp_migrate.hazards.seen.halves import is_half, is_left_to_callers
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
+from amp_migrate.trees.own_calls import argument
 
 RULE = Rule(
     code="AMP627",

@@ -12,11 +12,12 @@ from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.values.numbers import number
 from amp_migrate.catalog.rule import Rule, example
 from amp_migrate.catalog.sources import TORCH
-from amp_migrate.hazards.seen.autocast_regions import argument, is_autocast
+from amp_migrate.hazards.seen.autocast_regions import is_autocast
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.tables.torch_names import SIGMOID_FUNCTIONS
 from amp_migrate.trees.nodes import find
+from amp_migrate.trees.own_calls import argument
 
 RULE = Rule(
     code="AMP631",

@@ -9,11 +9,11 @@ import libcst as cst
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow.domain.atoms import tensors_in
-from amp_migrate.hazards.seen.autocast_regions import argument
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.hazards.seen.states import is_scaled
 from amp_migrate.trees.nodes import find, is_constant
+from amp_migrate.trees.own_calls import argument
 
 RULE = Rule(
     code="AMP610",

@@ -8,11 +8,11 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule, Safety, example
-from amp_migrate.hazards.seen.autocast_regions import argument
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.plan.edit import Edit
 from amp_migrate.trees.nodes import IS_SCRIPT, is_constant
+from amp_migrate.trees.own_calls import argument
 
 RULE = Rule(
     code="AMP615",

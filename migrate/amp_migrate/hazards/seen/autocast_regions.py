@@ -101,18 +101,6 @@ def _values(file: File, item: cst.BaseExpression) -> list[cst.BaseExpression]:
     return [each.value for each in bindings if each.value is not None]
 
 
-def argument(call: cst.Call, name: str, position: int) -> cst.BaseExpression | None:
-    """What a call passes for a parameter; None where it passes nothing, or nobody can tell."""
-    for index, arg in enumerate(call.args):
-        if arg.star:
-            return None
-        if arg.keyword is None and index == position:
-            return arg.value
-        if arg.keyword is not None and arg.keyword.value == name:
-            return arg.value
-    return None
-
-
 def is_false(value: cst.BaseExpression | None) -> bool:
     """Whether an argument says `False`, whatever happens."""
     return is_constant(value, "False")
@@ -123,19 +111,19 @@ def _is_native(file: File, call: cst.Call) -> bool:
 
 
 def _is_off(file: File, call: cst.Call) -> bool:
-    return is_false(argument(call, "enabled", 2 if _is_native(file, call) else 0))
+    return is_false(file.names.argument(call, "enabled"))
 
 
 def _device(file: File, call: cst.Call) -> str:
     if not _is_native(file, call):
         return file.names.callee(call).split(".")[1]
-    return written_string(argument(call, "device_type", 0)) or ""
+    return written_string(file.names.argument(call, "device_type")) or ""
 
 
 def _dtype(file: File, call: cst.Call) -> str:
     if any(arg.star for arg in call.args):
         return ""
-    value = argument(call, "dtype", 1)
+    value = file.names.argument(call, "dtype")
     if value is not None:
         return file.names.full(value)
     defaults = {"cuda": "torch.float16", "cpu": "torch.bfloat16"}

@@ -9,7 +9,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.optimizers import is_optimizer
-from amp_migrate.hazards.seen.autocast_regions import AutocastRegion, argument, is_false
+from amp_migrate.hazards.seen.autocast_regions import AutocastRegion, is_false
 from amp_migrate.hazards.seen.script import Script
 
 
@@ -38,7 +38,8 @@ def looping_regions(script: Script) -> list[AutocastRegion]:
     for call in training_calls(script.file, script.roles):
         loop = script.file.tree.loop(call)
         region = None if loop is None or not is_step(call) else script.region_around(loop)
-        if region is not None and region not in found and not is_false(argument(region.call, "cache_enabled", 3)):
+        cache = None if region is None else script.file.names.argument(region.call, "cache_enabled")
+        if region is not None and region not in found and not is_false(cache):
             found.append(region)
     return found
 

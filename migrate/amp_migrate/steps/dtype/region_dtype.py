@@ -12,7 +12,7 @@ from amp_migrate.plan.code import code, plain
 from amp_migrate.plan.edit import AddArgument, Edit
 from amp_migrate.settings import Dtype
 from amp_migrate.tables.torch_names import AUTOCAST
-from amp_migrate.trees.nodes import is_constant
+from amp_migrate.trees.nodes import is_constant, written_string
 from amp_migrate.write.editor import Editor
 
 _NATIVE = frozenset({"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"})
@@ -44,13 +44,11 @@ def cuda_regions(files: Iterable[File]) -> Iterator[AutocastCall]:
     for file in files:
         for call in file.calls:
             full = file.names.callee(call)
-            if full not in AUTOCAST or full.startswith("torch.cpu.") or _is_cpu(call):
+            device = written_string(file.names.argument(call, "device_type"))
+            if full not in AUTOCAST or full.startswith("torch.cpu.") or device == "cpu":
                 continue
-            named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
-            position = 1  # `dtype` is the second parameter of both, old and new
-            positional = [arg for arg in call.args if arg.keyword is None and not arg.star]
-            dtype = named.get("dtype", positional[position].value if len(positional) > position else None)
-            if full in _NATIVE and dtype is None and is_constant(named.get("enabled"), "False"):
+            dtype = file.names.argument(call, "dtype")
+            if full in _NATIVE and dtype is None and is_constant(file.names.argument(call, "enabled"), "False"):
                 continue  # what is always off has no dtype
             yield AutocastCall(file, call, dtype, full in _NATIVE)
 
@@ -77,31 +75,19 @@ def retarget(region: AutocastCall, dtype: Dtype, editor: Editor) -> Edit | None:
 
 def switched_off(editor: Editor, call: cst.Call) -> Edit:
     """The edit of a call of GradScaler that says `enabled=False`, whatever it said before."""
-    enabled = _enabled(call)
+    enabled = editor.file.names.argument(call, "enabled")
     if enabled is not None:
-        return editor.replace(enabled.value, "False")
+        return editor.replace(enabled, "False")
     return editor.edit(call, AddArgument(plain("False"), "enabled"))
 
 
 def on_in_float16(editor: Editor, call: cst.Call) -> Edit:
     """The edit of a call of GradScaler that lets it be on only where the script runs in float16."""
-    enabled, condition = _enabled(call), editor.is_float16(call)
+    enabled, condition = editor.file.names.argument(call, "enabled"), editor.is_float16(call)
     if enabled is not None:
-        return editor.replace(enabled.value, code("{} and {}", enabled.value, condition))
+        return editor.replace(enabled, code("{} and {}", enabled, condition))
     return editor.edit(call, AddArgument(condition, "enabled"))
-
-
-def _enabled(call: cst.Call) -> cst.Arg | None:
-    return next((arg for arg in call.args if arg.keyword is not None and arg.keyword.value == "enabled"), None)
 
 
 def _names_device(arg: cst.Arg, index: int) -> bool:
     return arg.keyword.value == "device_type" if arg.keyword is not None else index == 0
-
-
-def _is_cpu(call: cst.Call) -> bool:
-    """Whether the call names the CPU as its device, in so many words."""
-    for index, arg in enumerate(call.args):
-        if _names_device(arg, index) and isinstance(arg.value, cst.SimpleString):
-            return arg.value.evaluated_value == "cpu"
-    return False

@@ -19,9 +19,8 @@ from amp_migrate.plan.move import Move
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.steps.dtype.follow_scaler import Component, Follower
 from amp_migrate.steps.dtype.region_dtype import AutocastCall
-from amp_migrate.steps.statements.amp_signs import foreign_autocast, names_any
+from amp_migrate.steps.statements.amp_signs import foreign_autocast, is_switched_off, names_any
 from amp_migrate.tables.torch_names import AUTOCAST, GRAD_SCALER
-from amp_migrate.trees.nodes import is_constant
 from amp_migrate.write.editor import Editor
 
 
@@ -94,7 +93,7 @@ class Descaler:
         done: set[cst.CSTNode] = set()
         for file in files:
             for call in file.calls:
-                if call in done or file.names.callee(call) not in GRAD_SCALER or _is_off(call):
+                if call in done or file.names.callee(call) not in GRAD_SCALER or is_switched_off(file, call):
                     continue
                 component = self._follower.component(file, call)
                 done.update(creation for _, creation in component.creations)
@@ -138,13 +137,6 @@ def _told(component: Component, kind: Kind, message: str, hint: str = "") -> tup
     """What is said where each scaler is made."""
     return tuple(
         Finding.at(file.tree, call, OTHER_DTYPE.code, kind, message, hint) for file, call in component.creations
-    )
-
-
-def _is_off(call: cst.Call) -> bool:
-    return any(
-        arg.keyword is not None and arg.keyword.value == "enabled" and is_constant(arg.value, "False")
-        for arg in call.args
     )
 
 

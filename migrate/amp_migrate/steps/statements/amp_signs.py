@@ -27,7 +27,7 @@ def uses_amp(file: File, body: Block, function: cst.FunctionDef | None) -> bool:
 def switched_off(file: File, body: Block) -> cst.Call | None:
     """The first call of autocast in a body, if all that it has of AMP is autocast that its text switches off."""
     around = _around_names(file, body)
-    calls = [each for each in around if isinstance(each, cst.Call) and any(map(_is_off, each.args))]
+    calls = [each for each in around if isinstance(each, cst.Call) and is_switched_off(file, each)]
     return calls[0] if calls and len(calls) == len(around) else None
 
 
@@ -56,8 +56,9 @@ def _is_unused(file: File, made: cst.Call) -> bool:
     return all(isinstance(file.tree.parents[each], cst.AssignTarget) for each in file.uses.get(target.value, ()))
 
 
-def _is_off(arg: cst.Arg) -> bool:
-    return arg.keyword is not None and arg.keyword.value == "enabled" and is_constant(arg.value, "False")
+def is_switched_off(file: File, call: cst.Call) -> bool:
+    """Whether a region or scaler is made that is off in so many words."""
+    return is_constant(file.names.argument(call, "enabled"), "False")
 
 
 def _scales_loss(file: File, body: Block, call: cst.Call) -> bool:

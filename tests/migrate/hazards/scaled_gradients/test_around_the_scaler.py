@@ -307,8 +307,9 @@ ENABLED = """
     "enabled", ['config.dtype == "bfloat16"', 'self.config.dtype != "float16"', "kind == torch.bfloat16"]
 )
 def test_a_scaler_that_is_off_in_float16_alone_is_told(marked: Check, enabled: str) -> None:
-    (found,) = marked(ENABLED.format(enabled=enabled, told="  # AMP629"))
-    assert "is switched off in float16, which needs it" in found.message
+    for text in (ENABLED, ENABLED.replace("enabled=(", "2.0, 2.0, 0.5, 100, (")):
+        (found,) = marked(text.format(enabled=enabled, told="  # AMP629"))
+        assert "is switched off in float16, which needs it" in found.message
 
 
 @pytest.mark.parametrize(

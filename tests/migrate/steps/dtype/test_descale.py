@@ -149,10 +149,11 @@ def test_a_scaler_goes_with_an_autocast_that_the_script_makes_elsewhere(migrate:
     assert "GradScaler" not in migrate(OWN.format(context), "bf16").after
 
 
-def test_a_scaler_that_was_off_stays_in_the_file_of_a_step_that_moves(migrate: Check) -> None:
-    text = STEP.format("loss = model(x, y)").replace('"cuda")', '"cuda", enabled=False)') + PLAIN
+@pytest.mark.parametrize("off", ["enabled=False", "2.0**16, 2.0, 0.5, 2000, False", "**args, enabled=False"])
+def test_a_scaler_that_was_off_stays_in_the_file_of_a_step_that_moves(migrate: Check, off: str) -> None:
+    text = STEP.format("loss = model(x, y)").replace('"cuda")', f'"cuda", {off})') + PLAIN
     plan = migrate(text, "bf16")
-    assert 'scaler = torch.amp.GradScaler("cuda", enabled=False)' in plan.after
+    assert f'scaler = torch.amp.GradScaler("cuda", {off})' in plan.after
     assert plan.after.count("torch.amp.autocast(") == 1
 
 

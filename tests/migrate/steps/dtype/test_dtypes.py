@@ -318,9 +318,10 @@ def test_name_of_the_dtype_is_not_one_of_the_users(migrate: Check) -> None:
 @pytest.mark.parametrize(
     ("given", "switch"),
     [
-        ("", "amp_dtype == torch.float16"),
-        (", enabled=args.amp", "args.amp and amp_dtype == torch.float16"),
-        (", enabled=args.amp or args.half", "(args.amp or args.half) and amp_dtype == torch.float16"),
+        ("", "enabled=amp_dtype == torch.float16"),
+        (", enabled=args.amp", "enabled=args.amp and amp_dtype == torch.float16"),
+        (", enabled=args.amp or args.half", "enabled=(args.amp or args.half) and amp_dtype == torch.float16"),
+        (", 2.0, 2.0, 0.5, 9, args.amp", "2.0, 2.0, 0.5, 9, args.amp and amp_dtype == torch.float16"),
     ],
 )
 def test_a_native_scaler_is_on_where_the_dtype_found_at_run_time_needs_it(
@@ -339,7 +340,7 @@ def test_a_native_scaler_is_on_where_the_dtype_found_at_run_time_needs_it(
         """,
         dtype="auto",
     )
-    assert f'scaler = torch.amp.GradScaler("cuda", enabled={switch})\n' in plan.after
+    assert f'scaler = torch.amp.GradScaler("cuda", {switch})\n' in plan.after
     assert 'with torch.amp.autocast("cuda", dtype=amp_dtype):\n' in plan.after
 
 

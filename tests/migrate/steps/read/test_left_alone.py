@@ -733,7 +733,7 @@ SWITCHED_OFF = """
     model = nn.Linear(2, 2).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for x in loader:
-        with torch.autocast("cuda", enabled={enabled}):
+        with torch.autocast("cuda", {enabled}):
             loss = model(x).mean()
         optimizer.zero_grad()
         loss.backward()
@@ -742,8 +742,10 @@ SWITCHED_OFF = """
 
 
 def test_a_step_whose_forward_has_autocast_switched_off_is_told(migrate: Check, leaves: Check) -> None:
-    leaves(SWITCHED_OFF.format(enabled="False"), "autocast is switched off already in what may be part of it (line ")
-    for enabled in ("True", "args.amp"):
+    for enabled in ("enabled=False", "torch.float16, False", "torch.float16, False, True"):
+        why = "autocast is switched off already in what may be part of it (line "
+        leaves(SWITCHED_OFF.format(enabled=enabled), why)
+    for enabled in ("enabled=True", "enabled=args.amp", "torch.float16, True, False", "*args, enabled=args.amp"):
         plan = migrate(SWITCHED_OFF.format(enabled=enabled))
         assert plan.after == plan.source.text
         assert not [each for each in plan.findings if "switched off" in each.message]

@@ -125,9 +125,8 @@ def _leaves(block: Block) -> bool:
 
 def _enabled(file: File, call: cst.CSTNode, func: cst.CSTNode) -> list[Condition]:
     """What `enabled=` of a call asks for."""
-    args = call.args if isinstance(call, cst.Call) and call.func is func else ()
-    given = [arg.value for arg in args if arg.keyword is not None and arg.keyword.value == "enabled"]
-    return [each for value in given for each in _all(file, _written(file, value))]
+    given = file.names.argument(call, "enabled") if isinstance(call, cst.Call) and call.func is func else None
+    return [] if given is None else _all(file, _written(file, given))
 
 
 def _written(file: File, value: cst.BaseExpression) -> cst.BaseExpression:
