@@ -10,6 +10,7 @@ from typing import Any
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import Tup, Value
 from amp_migrate.flow.domain.tensor import NAMES, OTHER, Tensor, precisions
+from amp_migrate.flow.source import Module, read_module
 from amp_migrate.tables.operators import NO_HALF_KERNEL
 
 from gpu_suite.flow_samples import BY_PARTS, MADE, ONLY_ON_A_GPU, PAIRS, SAMPLES, seen
@@ -72,6 +73,10 @@ class _OneText:
     def text(self, file: str) -> str | None:
         """Its text."""
         return self._text
+
+    def module(self, file: str) -> Module | None:
+        """It, parsed."""
+        return read_module(file, self._text)
 
     def locate(self, dotted: str, importer: str) -> str | None:
         """No import leads to another."""

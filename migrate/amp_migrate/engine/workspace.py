@@ -20,10 +20,11 @@ from amp_migrate.engine.imports import resolve_import
 from amp_migrate.engine.imports.imports_of_text import imported_modules
 from amp_migrate.engine.notebooks import notebook
 from amp_migrate.engine.notebooks.installs import names_of
-from amp_migrate.engine.parts.work import Work, count
+from amp_migrate.engine.parts.work import Work, count, count_lines
 from amp_migrate.engine.problems import in_the_file, os_error, unreadable
 from amp_migrate.engine.source import Source, SourceError, display_name
 from amp_migrate.engine.texts.parse import parse, parses
+from amp_migrate.flow.source import Module, read_module
 from amp_migrate.pragmas import read_pragmas
 from amp_migrate.report.finding import Finding
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 # A file of this size is data in the shape of a program; its tree would take gigabytes.
 MAX_BYTES = 4 * 2**20
 MAX_NOTEBOOK_BYTES = 64 * 2**20  # most of a notebook is pictures
+# Of so much text, Python's own trees take about 60 MiB.
+_KEPT_BYTES = 1536 * 2**10
 _T = TypeVar("_T")
 _RELATIVE = re.compile(r"^[ \t]*from[ \t]*\.", re.MULTILINE)
 
@@ -46,12 +49,14 @@ class Learned:
         looked_at: those that are known to parse, or told of.
         imports: the modules that they may name in their imports.
         scripts: whether they can be run by their paths.
+        modules: those that the analysis of values has parsed last.
     """
 
     index: WordIndex = field(default_factory=WordIndex)
     looked_at: set[str] = field(default_factory=set)
     imports: dict[str, tuple[str, ...]] = field(default_factory=dict)
     scripts: dict[str, bool] = field(default_factory=dict)
+    modules: dict[Source, Module | None] = field(default_factory=dict)
 
 
 class Workspace:
@@ -285,6 +290,22 @@ class Workspace:
             finding = in_the_file(source, unreadable(source.name, error))
             self._problems.setdefault(source.name, finding)
             return None
+
+    def module(self, source: Source) -> Module | None:
+        """A file as the analysis of values sees it, parsed once for all that look at it one after the other."""
+        known = self._learned.modules
+        if source in known:
+            known[source] = known.pop(source)
+            return known[source]
+        count_lines(Work.AST, source.text)
+        found = read_module(source.name, source.text)
+        known[source] = found
+        size = sum(len(each.text) for each in known)
+        while size > _KEPT_BYTES:
+            oldest = next(iter(known))
+            size -= len(oldest.text)
+            del known[oldest]
+        return found
 
     def _real(self, path: Path) -> str:
         return self._reals.get(path) or os.path.realpath(path)

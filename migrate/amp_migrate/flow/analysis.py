@@ -54,7 +54,7 @@ from amp_migrate.flow.python.expressions import evaluate
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.python.statements import execute, under
 from amp_migrate.flow.pytorch import PyTorch
-from amp_migrate.flow.source import FUNCTIONS, Code, Module, read_module, site_of
+from amp_migrate.flow.source import FUNCTIONS, Code, Module, site_of
 from amp_migrate.flow.task import NONE, Task
 
 # A function that is called with more sets of arguments than this is interpreted once for all further ones together.
@@ -288,10 +288,8 @@ class Analysis:
     def module(self, file: str) -> Module | None:
         """A file, parsed when it is first asked for; None where it cannot be."""
         if file not in self.modules:
-            text = self.files.text(file)
-            found = None if text is None else read_module(file, text)
-            self.modules[file] = found
-            if found is None and text is not None:
+            found = self.modules[file] = self.files.module(file)
+            if found is None and self.files.text(file) is not None:
                 self.unparsed[file] = None
             self.lowered += 0 if found is None else found.lines
         return self.modules[file]

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from amp_migrate.flow.source import Module
+
 
 class Files(Protocol):
     """Texts by name, and which of them an import means."""
 
     def text(self, file: str) -> str | None:
         """The text of a file; None where it cannot be read."""
+
+    def module(self, file: str) -> Module | None:
+        """A file, parsed; None where it cannot be read, or the running Python cannot parse it."""
 
     def locate(self, dotted: str, importer: str) -> str | None:
         """The file that `import dotted` (`.engine` if relative) loads in a file; None if none of the project's."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from amp_migrate.engine import workspace
 from amp_migrate.engine.migrate import migrate
 from amp_migrate.engine.parts.work import Work, done, since
+from amp_migrate.flow.source import Module, read_module
 from amp_migrate.settings import Settings
 from amp_migrate.steps.regions import evaluation
 from amp_migrate.steps.regions.find_regions import Placement
@@ -327,3 +330,24 @@ def test_a_file_is_not_interpreted_for_a_name_that_only_ends_as_a_scaler_s(
     migrate([tmp_path], Settings())
     own = len(SCALING.splitlines()) + len(MAKING.splitlines())
     assert (since(before)[Work.AST] > own) == is_read  # what it imports, as deep as a call is followed
+
+
+@pytest.mark.parametrize(("kept", "times"), [(2**20, 1), (0, 2)])
+def test_what_several_analyses_ask_for_is_parsed_for_one_of_them_as_long_as_it_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int, times: int
+) -> None:
+    parsed = Counter[str]()
+
+    def reading(file: str, text: str) -> Module | None:
+        parsed[Path(file).name] += 1
+        return read_module(file, text)
+
+    monkeypatch.setattr(workspace, "read_module", reading)
+    monkeypatch.setattr(workspace, "_KEPT_BYTES", kept)
+    (tmp_path / "amp_parts").mkdir()
+    (tmp_path / "amp_parts" / "net_0.py").write_text(NET.format(0))
+    for number in range(2):
+        (tmp_path / f"task_{number}").mkdir()
+        (tmp_path / f"task_{number}" / f"train_{number}.py").write_text(SCRIPT.format(0))
+    assert len(migrate([tmp_path], Settings()).changed) == 2
+    assert parsed == {"train_0.py": 1, "train_1.py": 1, "net_0.py": times}

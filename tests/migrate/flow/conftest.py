@@ -10,7 +10,7 @@ import pytest
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import Value, join_all
 from amp_migrate.flow.events import Act, Event
-from amp_migrate.flow.source import Site
+from amp_migrate.flow.source import Module, Site, read_module
 
 from .moved_texts import WRITTEN
 
@@ -26,6 +26,11 @@ class Texts:
     def text(self, file: str) -> str | None:
         """The text of a file."""
         return self.texts.get(file)
+
+    def module(self, file: str) -> Module | None:
+        """A file, parsed."""
+        text = self.text(file)
+        return None if text is None else read_module(file, text)
 
     def locate(self, dotted: str, importer: str) -> str | None:
         """The file of an import."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from amp_migrate.engine.parts.work import Work, count_lines
 from amp_migrate.engine.source import Source, display_name
 from amp_migrate.engine.workspace import Workspace
+from amp_migrate.flow.source import Module
 
 
 class FlowFiles:
@@ -18,12 +18,14 @@ class FlowFiles:
         self._sources: dict[str, Source | None] = {}
 
     def text(self, file: str) -> str | None:
-        """The text of a file, to be parsed; None where it cannot be read."""
+        """The text of a file; None where it cannot be read."""
         source = self._source(file)
-        if source is None:
-            return None
-        count_lines(Work.AST, source.text)
-        return source.text
+        return None if source is None else source.text
+
+    def module(self, file: str) -> Module | None:
+        """A file, parsed; None where it cannot be read, or the running Python cannot parse it."""
+        source = self._source(file)
+        return None if source is None else self._workspace.module(source)
 
     def locate(self, dotted: str, importer: str) -> str | None:
         """The file that `import dotted` (`.engine` if relative) loads in a file; None if none of the project's."""
