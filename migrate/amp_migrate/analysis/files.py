@@ -38,6 +38,10 @@ class File:
         """Read the names anew, in the light of what other files of a project hand on."""
         self.names = Names(self.tree, self.scopes, self.names.target_torch, elsewhere)
 
+    def read_alone(self) -> None:
+        """Read the names anew when they are asked for, without what other files hand on: those are held no longer."""
+        self.names = Names(self.tree, self.scopes, self.names.target_torch)
+
     def read_given(self, parameter: cst.Param, full: str) -> None:
         """Read the names anew, in the light of what all callers pass for a parameter."""
         self.names = self.names.with_given(parameter, full)

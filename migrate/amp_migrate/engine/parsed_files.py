@@ -33,6 +33,8 @@ def forget_oldest(parsed: Parsed) -> None:
             break
         size -= len(source.text)
         del parsed[source]
+    for file in parsed.values():
+        file.read_alone()
 
 
 class ParsedLibrary:

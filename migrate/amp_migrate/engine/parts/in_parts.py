@@ -105,11 +105,12 @@ def _outcomes(
         yield from in_processes(workspace, settings, parts, workers)
         return
     parsed: Parsed = {}  # what many parts import is parsed once
-    for part in parts:
+    *others, last = sorted(parts, key=len)  # what the largest leaves behind is most, and goes with the process
+    for part in others:
         yield part, migrate_workspace(workspace.focused(part), settings, parsed)
         forget_oldest(parsed)
-        if part is not parts[-1]:
-            collect()
+        collect()
+    yield last, migrate_workspace(workspace.focused(last), settings, parsed)
 
 
 def _joined(parts: Sequence[Part], outcomes: dict[Part, Outcome]) -> list[Part]:

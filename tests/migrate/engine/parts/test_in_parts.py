@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
+from weakref import ref
 
 import pytest
+from amp_migrate.engine import parsed_files
 from amp_migrate.engine.migrate import migrate_workspace
 from amp_migrate.engine.outcome import FilePlan, Part
-from amp_migrate.engine.parsed_files import Parsed
+from amp_migrate.engine.parsed_files import Parsed, ParsedLibrary, forget_oldest
 from amp_migrate.engine.parts import in_parts
 from amp_migrate.engine.parts.in_parts import migrate_in_parts, split
 from amp_migrate.engine.parts.processes import _Planner
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Dtype, Settings
+from amp_migrate.tables.signatures import OLDEST
 
 pytestmark = pytest.mark.usefixtures("toy_planner")
 Planner: TypeAlias = "Callable[[Workspace, Settings, Parsed], tuple[FilePlan, ...]]"
@@ -108,6 +112,36 @@ def test_progress_is_told_part_by_part(tmp_path: Path) -> None:
     workspace = make(tmp_path, a=OLD * 3, b=OLD * 3, c=OLD * 3)
     migrate_in_parts(workspace, Settings(), progress=lambda done, total: told.append((done, total)))
     assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_the_largest_part_is_planned_last_and_nothing_is_looked_for_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toy_planner: Planner
+) -> None:
+    done: list[object] = []
+
+    def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[FilePlan, ...]:
+        done.append(len(list(workspace.candidates())))
+        return toy_planner(workspace, settings, parsed)
+
+    monkeypatch.setattr("amp_migrate.engine.migrate.plan", plan)
+    monkeypatch.setattr(in_parts, "collect", lambda: done.append("collect"))
+    migrate_in_parts(make(tmp_path, a=f"import b, c\n{OLD}", b=STEP, c=STEP, d=OLD * 3, e=OLD * 3), Settings())
+    assert done == [1, "collect", 1, "collect", 3]
+
+
+def test_files_that_were_parsed_last_are_kept_without_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: Parsed = {}
+    first, _ = ParsedLibrary(make(tmp_path, a=OLD, b=OLD), parsed, OLDEST).mentioning("old_amp")
+    dropped = ref(first)
+    monkeypatch.setattr(parsed_files, "_KEPT_BYTES", len(OLD))
+    forget_oldest(parsed)
+    del first
+    gc.collect()
+    assert dropped() is None
+    assert [each.path.stem for each in parsed] == ["b"]
 
 
 @pytest.mark.usefixtures("small_parts")
