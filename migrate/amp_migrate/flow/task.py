@@ -136,7 +136,7 @@ class Task:
         left = ways.states.get(entry)
         if not left:
             return frozenset()
-        after = common(list(left)).only(self.keys)
+        after = common(left).only(self.keys)
         return merged(World(each.entry, each.facts, each.now.replaced(self.keys, after)) for each in worlds)
 
     def _changes(self, ways: Ways) -> Changes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from amp_migrate.flow import analysis
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain import state
 from amp_migrate.flow.domain.atoms import UNKNOWN, Atom, Obj, Opaque, Value, const, join, join_all, tensors_in
-from amp_migrate.flow.domain.machine import EMPTY, EMPTY_MACHINE, LOST, READY, TRUE, Ways
+from amp_migrate.flow.domain.machine import EMPTY, EMPTY_MACHINE, LOST, READY, TRUE, Key, Machine, Ways, common
 from amp_migrate.flow.domain.tensor import CPU
 from amp_migrate.flow.python import classes, statements
 from amp_migrate.flow.pytorch import gradients, modules
@@ -302,6 +303,23 @@ def test_states_that_are_many_are_one_of_which_only_that_is_known_which_holds_in
     lost = {("stage", "s", n): LOST for n in range(40)}
     assert ways.states == {EMPTY_MACHINE: {EMPTY_MACHINE.but({("checked", "s"): True, **lost})}}
     assert not ways.add(EMPTY_MACHINE, states)
+
+
+def test_what_holds_in_all_of_some_states_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Counter[Machine]()
+    lose = Machine.losing
+
+    def counting(self: Machine, keys: Iterable[Key]) -> Machine:
+        asked[self] += 1
+        return lose(self, keys)
+
+    monkeypatch.setattr(Machine, "losing", counting)
+    states = [EMPTY_MACHINE.but({("checked", "once"): True, ("stage", "once", n): READY}) for n in range(3)]
+    lost = {("stage", "once", n): LOST for n in range(3)}
+    found = EMPTY_MACHINE.but({("checked", "once"): True, **lost})
+    assert common(states) is common(reversed(states)) is common([*states, states[0]]) is found
+    assert common([found, found]) is found
+    assert asked.total() == 1
 
 
 def test_a_function_that_is_called_in_a_new_state_is_run_once_for_it_and_its_callers_not_again() -> None:

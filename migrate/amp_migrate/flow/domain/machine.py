@@ -8,7 +8,7 @@ and what the tests on the way came to. Worlds are kept apart, and merged only wh
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 from amp_migrate.flow.domain.interned import Numbered, remembered
@@ -218,7 +218,7 @@ def few_ways(worlds: Iterable[World]) -> Worlds:
     for world in worlds:
         by_entry[world.entry].append(world)
     return frozenset(
-        World(entry, alike[0].facts.intersection(*(each.facts for each in alike)), common([each.now for each in alike]))
+        World(entry, alike[0].facts.intersection(*(each.facts for each in alike)), common(each.now for each in alike))
         for entry, ways in by_entry.items()
         for alike in _alike(ways, lambda world: world.now)[1]
     )
@@ -236,9 +236,15 @@ def _alike(ways: Iterable[T], state: Callable[[T], Machine], start: int = 0) -> 
     return criterion, list(found.values())
 
 
-def common(states: Sequence[Machine]) -> Machine:
+def common(states: Iterable[Machine]) -> Machine:
     """What is known in all of some states; what differs is lost."""
-    found = Machine(states[0].items.intersection(*(each.items for each in states[1:])))
+    first, *others = distinct = frozenset(states)
+    return _common(distinct) if others else first
+
+
+@remembered(10_000)
+def _common(states: frozenset[Machine]) -> Machine:
+    found = Machine(frozenset.intersection(*(each.items for each in states)))
     return found.losing(set().union(*(each._known for each in states)).difference(found._known))
 
 
