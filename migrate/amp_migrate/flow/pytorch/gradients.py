@@ -518,8 +518,10 @@ def states_of(frame: Frame, leaves: frozenset[Atom]) -> tuple[Units, list[Key]]:
     found = holders(frame, leaves)
     registry = frame.analysis.pytorch.registry
     sure = [each for each in found if overlap(registry.optimizers[each], leaves)]
-    if _are_of(leaves, NOTHING.union(*(registry.optimizers[each] or NOTHING for each in sure))):
-        found = dict.fromkeys(sure, True)  # they are of no other
+    # They are of no other then, but for one of unknown parameters, as what an unread function makes of an optimizer.
+    is_known = all(registry.optimizers[each] is not None for each in found)
+    if is_known and _are_of(leaves, NOTHING.union(*(registry.optimizers[each] or NOTHING for each in sure))):
+        found = dict.fromkeys(sure, True)
     keys = [grad_key(each) for each in found]
     # What nobody knows may be any that has a gradient here.
     may_be_any = UNKNOWN_PARAMETERS in leaves
