@@ -12,6 +12,7 @@ from amp_migrate.flow.pytorch.modules import OF_EVERY_MODULE
 from amp_migrate.flow.source import FUNCTIONS
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+_MODULES = "torch.nn.ModuleList"
 _HANDING_ON = (ast.Assign, ast.AnnAssign, ast.Return, ast.Tuple)
 
 
@@ -33,12 +34,12 @@ class Elements:
         source = self._goes_through(owner) if isinstance(owner, ast.Name) else None
         value = NEVER if source is None else self.analysis.values.get(source, NEVER)
         (listed,) = value if len(value) == 1 else (None,)
-        if not isinstance(listed, Obj) or listed.made_of is not LIST:
+        if not isinstance(listed, Obj) or not (listed.made_of is LIST or listed.external == _MODULES):
             return False
         used: set[int] = set()
         for node in self._nodes:
             if isinstance(node, ast.expr) and listed in self.analysis.values.get(node, NEVER):
-                indices = self._run_by(node)
+                indices = self._run_by(node, listed)
                 if indices is None:
                     return False
                 used |= indices
@@ -59,13 +60,14 @@ class Elements:
             node = self._parents.get(node)
         return None
 
-    def _run_by(self, node: ast.expr) -> set[int] | None:
+    def _run_by(self, node: ast.expr, listed: Obj) -> set[int] | None:
         """The indices of the elements that may be run where an expression, which is a list, stands; None for any."""
         around = self._parents.get(node)
         if isinstance(getattr(node, "ctx", None), ast.Store) or isinstance(around, (*_HANDING_ON, ast.Expr)):
             return set()
         if isinstance(around, ast.Attribute):
-            return set() if around.attr == "append" else None
+            is_idle = around.attr == "append" or (listed.external == _MODULES and self._is_kept_idle(node))
+            return set() if is_idle else None
         if isinstance(around, ast.Call):
             return set() if self.analysis.callees.get(around) or ast.unparse(around.func) == "len" else None
         if isinstance(around, ast.Subscript) and node is around.value:
@@ -86,9 +88,15 @@ class Elements:
     def _length(self, listed: Obj) -> tuple[int, bool]:
         """How long a list is at least, and whether its elements are made for it alone."""
         made = next((each for each in self._nodes if isinstance(each, ast.expr) and self._makes(each, listed)), None)
+        if isinstance(made, ast.Call) and made.args:
+            (made,) = made.args
         if isinstance(made, ast.List):
             return len(made.elts), False
-        if not isinstance(made, ast.ListComp) or len(made.generators) != 1 or made.generators[0].ifs:
+        if (
+            not isinstance(made, (ast.ListComp, ast.GeneratorExp))
+            or len(made.generators) != 1
+            or made.generators[0].ifs
+        ):
             return 0, False
         (source,) = (each.iter for each in made.generators)
         count: object = None
@@ -98,7 +106,6 @@ class Elements:
 
     def _makes(self, node: ast.expr, listed: Obj) -> bool:
         """Whether a list is made by an expression."""
-        is_there = (node.lineno, node.col_offset) == (listed.site.line, listed.site.column)
-        return (
-            is_there and isinstance(node, (ast.List, ast.ListComp)) and listed in self.analysis.values.get(node, NEVER)
-        )
+        is_there = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset) == listed.site[1:]
+        kinds = (ast.Call,) if listed.external == _MODULES else (ast.List, ast.ListComp)
+        return is_there and isinstance(node, kinds) and listed in self.analysis.values.get(node, NEVER)

@@ -590,6 +590,12 @@ for x in [torch.ones(2, 1, 8, 8)]:
         ("[make(), make(), make()]", "nets[0](x) - nets[n](x)", []),
         ("[make(), make(), make()]", "nets[0](x) - first(nets)(x)", []),
         ("[make(), make(), make()]", "nets[0](x) - run(nets[:2], x)", []),
+        ("nn.ModuleList([nn.Linear(2, 1) for _ in range(3)]).cuda()", "nets[0](x) - nets[2](x)", [True]),
+        ("nn.ModuleList(nn.Linear(2, 1) for _ in range(3))", "nets[0](x) - nets[1](x)", [True]),
+        ("nn.ModuleList([make() for _ in range(2)])", "nets[0](x) - nets[1](x)", []),
+        ("nn.ModuleList([make(), make(), make()])", "nets[0](x) - nets[2](x)", [True]),
+        ("nn.ModuleList([make(), make(), make()])", "nets[0](x) - nets[n](x)", []),
+        ("nn.ModuleList([make(), make(), make()])", "nets[0](x) - run(nets, x)", []),
     ],
 )
 def test_a_module_that_is_never_run_beside_others_leaves_its_optimizer_without_gradients(
@@ -617,3 +623,37 @@ def test_a_module_that_is_never_run_beside_others_leaves_its_optimizer_without_g
     """
     found = faults(told(text).analysis)
     assert [each.always for each in found if each.what == ONE_WITHOUT_GRADIENTS] == answers
+
+
+@pytest.mark.parametrize(
+    ("result", "is_told"),
+    [("self.nets[0](x) - self.nets[2](x)", True), ("sum(net(x) for net in self.nets)", False)],
+)
+def test_modules_that_a_model_holds_and_runs_but_for_one_leave_the_optimizer_of_that_without_gradients(
+    told: Tell, result: str, is_told: bool
+) -> None:
+    text = f"""
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.nets = nn.ModuleList()
+            for _ in range(3):
+                self.nets.append(nn.Linear(2, 1))
+
+        def forward(self, x):
+            return {result}
+
+    model = Model().cuda()
+    opts = [optim.Adam(net.parameters()) for net in model.nets]
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        model.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        for each in opts:
+            scaler.step(each)
+        scaler.update()
+    """
+    for made in (text, text.replace("ModuleList()", "ModuleList([nn.Linear(2, 1) for _ in range(3)])")):
+        assert any(each.what == ONE_WITHOUT_GRADIENTS for each in faults(told(made).analysis)) is is_told

@@ -455,7 +455,13 @@ OF_TWO = "(nets[0](x) - nets[2](x) - y).square().mean()"
 
 
 @pytest.mark.parametrize(
-    "made", ["[nn.Linear(2, 1) for _ in range(3)]", "[a, b, c]", "[nn.Linear(2, 1) for _ in range(n)]"]
+    "made",
+    [
+        "[nn.Linear(2, 1) for _ in range(3)]",
+        "[a, b, c]",
+        "[nn.Linear(2, 1) for _ in range(n)]",
+        "nn.ModuleList([nn.Linear(2, 1) for _ in range(3)])",
+    ],
 )
 def test_one_of_several_optimizers_has_parameters_of_which_no_loss_is_computed(made: str, leaves: Check) -> None:
     text = "\n".join(line[2:] for line in UNUSED.splitlines() if line[:1] != "+")
@@ -463,7 +469,13 @@ def test_one_of_several_optimizers_has_parameters_of_which_no_loss_is_computed(m
 
 
 @pytest.mark.parametrize(
-    "made", ["[nn.Linear(2, 1) for _ in range(3)]", "[a, b, c]", "[nn.Linear(2, 1) for _ in range(n)]"]
+    "made",
+    [
+        "[nn.Linear(2, 1) for _ in range(3)]",
+        "[a, b, c]",
+        "[nn.Linear(2, 1) for _ in range(n)]",
+        "nn.ModuleList([nn.Linear(2, 1) for _ in range(3)])",
+    ],
 )
 @pytest.mark.parametrize(
     "loss",
