@@ -39,7 +39,7 @@ from amp_migrate.flow.domain.tensor import FLOWS, Tensor, is_same, settled
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import attributes, builtins, containers
 from amp_migrate.flow.python.arguments import Arguments, bind
-from amp_migrate.flow.python.classes import class_of, is_module_class, lineage
+from amp_migrate.flow.python.classes import class_of, has_unread_base, is_module_class, lineage
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.python.statements import under
 from amp_migrate.flow.source import Code, Site
@@ -177,6 +177,8 @@ def _run_object(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Val
             return call(frame, projects, args, node)
         if is_module_class(frame, kind):
             return frame.analysis.pytorch.run_module(frame, owner, args, node)
+        if has_unread_base(frame, kind):
+            return frame.analysis.pytorch.call_unknown(frame, Opaque((owner,)), args, node)
         if not own and all(isinstance(each, Class) for each in lineage(frame, kind)):
             frame.is_dead = True  # what cannot be called raises
             return NEVER

@@ -61,6 +61,14 @@ def _is_unread(name: str) -> bool:
     return name.partition(".")[0] not in _READ
 
 
+def has_unread_base(frame: Frame, owner: Atom) -> bool:
+    """Whether a class of the project inherits from one that was not read."""
+    return isinstance(owner, Class) and any(
+        isinstance(each, Opaque) or (isinstance(each, External) and _is_unread(each.name))
+        for each in lineage(frame, owner)
+    )
+
+
 def is_module_class(frame: Frame, owner: Atom) -> bool:
     """Whether the objects of a class are modules of PyTorch."""
     if isinstance(owner, External):

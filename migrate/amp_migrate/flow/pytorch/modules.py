@@ -56,7 +56,7 @@ from amp_migrate.flow.domain.tensor import (
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
-from amp_migrate.flow.python.classes import external_bases
+from amp_migrate.flow.python.classes import external_bases, has_unread_base
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import gradients, unread, weight_casts
 from amp_migrate.flow.pytorch.operators import halved, operate
@@ -212,7 +212,7 @@ def leaves(frame: Frame, start: Atom) -> frozenset[Atom]:
             op = table.LAYERS.get(each.external.rpartition(".")[2])
             if op is None or op in table.WEIGHTED or each.external.rpartition(".")[2] == "Embedding":
                 found.add(Part(each, "*"))
-        if unread.has_unread_base(frame, each):
+        if has_unread_base(frame, each.made_of):
             found.add(Part(Opaque((each,)), "*"))
         for value in held:
             for atom in value:

@@ -72,11 +72,6 @@ def _name_of(frame: Frame, atom: Atom) -> str:
     return found and found + "".join(steps)
 
 
-def has_unread_base(frame: Frame, module: Obj) -> bool:
-    """Whether a module is of a class of the project of which a base is another package's, and may have parameters."""
-    return isinstance(module.made_of, Class) and any(_names_of_class(frame, module))
-
-
 def _names_of_class(frame: Frame, owner: Obj) -> Iterator[str]:
     """The classes of other packages that an object is of, in which there may be what nobody has read."""
     bases = external_bases(frame, owner.made_of) if isinstance(owner.made_of, Class) else [owner.external]

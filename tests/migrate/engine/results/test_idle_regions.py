@@ -202,3 +202,42 @@ def test_what_gives_a_start_is_no_part_of_what_is_trained(tmp_path: Path, loss: 
     (tmp_path / "train.py").write_text(OPTIMIZING.replace("LOSS", loss))
     told = [each.message for each in migrate([tmp_path], Settings()).findings]
     assert any("nothing that is trained computes in half precision" in each for each in told) is is_left
+
+
+INHERITING = """\
+import torch
+import torch.nn.functional as F
+import zoo
+
+
+class Net(zoo.Classifier):
+    BODY
+
+
+def train(loader):
+    model = Net()
+    optimizer = torch.optim.Adam(model.parameters())
+    for x, y in loader:
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "is_left"),
+    [
+        ("pass", False),
+        ("def __init__(self):\n        super().__init__(3)", False),
+        ("def accuracy(self, x, y):\n        return (self(x).argmax(1) == y).sum()", False),
+        ("def forward(self, x):\n        return super().forward(x)", False),
+        ("def forward(self, x):\n        return x * torch.nn.Parameter(torch.ones(3))", True),
+    ],
+)
+def test_what_a_class_inherits_that_nobody_has_read_may_compute_in_half_precision(
+    tmp_path: Path, body: str, is_left: bool
+) -> None:
+    (tmp_path / "train.py").write_text(INHERITING.replace("BODY", body))
+    told = [each.message for each in migrate([tmp_path], Settings()).findings]
+    assert any("nothing that is trained computes in half precision" in each for each in told) is is_left
