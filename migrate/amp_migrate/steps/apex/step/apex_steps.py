@@ -54,6 +54,7 @@ def read_steps(
         wraps: whether the script has an `FP16_Optimizer`, which goes backward itself.
     """
     scaling = set(amp_calls(file, "scale_loss"))
+    opened: set[cst.Call] = set()
     for function, body in bodies(file):
         withs = [
             statement
@@ -61,12 +62,15 @@ def read_steps(
             if isinstance(statement, cst.With)
             and any(_scaling(file, item.item, scaling) is not None for item in statement.items)
         ]
+        opened.update(call for each in withs for item in each.items for call in find(item.item, cst.Call))
         reads = [_read_with(file, roles, each, scaling) for each in withs]
         reads += read_backwards(file, roles, body) if wraps else []
         if reads:
             refusal = next((each for each in reads if isinstance(each, Refusal)), None)
             scaled = {each.statement: each for each in reads if isinstance(each, Backward)}
             yield refusal or _read_function(file, roles, steppers, function, body, scaled)
+    for call in (each for each in file.calls if each in scaling and each not in opened):
+        yield Refusal(file, call, "amp.scale_loss is not what a with statement opens by itself", USE_SHIM)
 
 
 def _scaling(file: File, context: cst.BaseExpression, calls: Collection[cst.CSTNode]) -> cst.Call | None:

@@ -83,6 +83,29 @@ def test_training_goes_on_under_the_scale(more: str, serves: Check) -> None:
     serves(MORE_UNDER_THE_SCALE.format(more=more), "does more than go backward")
 
 
+@pytest.mark.parametrize(
+    "context",
+    ["amp.scale_loss(loss, optimizer)", "amp.scale_loss(loss, optimizer) if args.fp16 else nullcontext(loss)"],
+)
+def test_scale_that_is_kept_before_it_is_opened(context: str, serves: Check) -> None:
+    serves(
+        f"""
+        from contextlib import nullcontext
+        from apex import amp
+
+        MODEL
+        INITIALIZE
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            context = {context}
+            with context as scaled_loss:
+                scaled_loss.backward()
+            optimizer.step()
+        """,
+        "is not what a with statement opens by itself",
+    )
+
+
 def test_gradients_of_one_micro_batch_are_reduced_under_the_scale(serves: Check) -> None:
     serves(
         """
