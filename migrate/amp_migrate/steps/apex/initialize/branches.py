@@ -10,6 +10,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.steps.apex.initialize.put_in import put_in
+from amp_migrate.steps.apex.uses.amp_tests import without_amp_tests
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE
 from amp_migrate.trees import build
@@ -35,7 +36,7 @@ class Branch:
     def condition(self, file: File) -> tuple[str, ...]:
         """What is true in the branch, as code."""
         failed = tuple(negated(test) for test in self.tests)
-        return failed if self.test is None else (*failed, file.tree.code(self.test))
+        return failed if self.test is None else (*failed, file.tree.code(without_amp_tests(file, self.test)))
 
 
 def branch_of(file: File, statement: Statement) -> Branch | None:

@@ -18,6 +18,7 @@ from amp_migrate.steps.apex.beside.conditions import are_apart
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.script.native_script import NativeStep
 from amp_migrate.steps.apex.step.apex_steps import clips_under_scale
+from amp_migrate.steps.apex.uses.amp_tests import without_amp_tests
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name
 from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.steps.statements.data_flow import reads
@@ -132,7 +133,8 @@ def _is_given_the_same(
 def _says_the_same(file: File, value: cst.BaseExpression, attribute: str, initializes: Sequence[Initialize]) -> bool:
     """Whether a value, or its attribute, decides about Apex in its file, or is made true beside it alone."""
     own = [each for each in initializes if each.file is file]
-    if any(f"{file.tree.code(value)}{attribute}" == " and ".join(each.switch) for each in own):
+    said = f"{file.tree.code(without_amp_tests(file, value))}{attribute}"
+    if any(said == " and ".join(each.switch) for each in own):
         return True
     bindings = object_bindings(file, value) if dotted(value) is not None and not attribute else []
     blocks = {file.tree.block(each.statement) for each in own}

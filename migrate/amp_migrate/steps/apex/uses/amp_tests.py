@@ -47,10 +47,28 @@ def amp_tests(file: File) -> Iterator[AmpTest]:
         test = _test(file, name, is_switch=is_switch)
         decided = _decided_by(file, name)
         is_of_version = test is not None and isinstance(test.node, cst.Call) and "initialize" not in decided
-        if decided & API and not is_switch and not is_of_version:
+        if decided & API and not is_switch and not is_of_version and not (test is not None and _is_one_of(file, test)):
             continue
         if test is not None:
             yield test
+
+
+def without_amp_tests(file: File, condition: cst.BaseExpression) -> cst.BaseExpression:
+    """A condition without each `amp is not None` in it that asks whether Apex is there, beside another question."""
+    if not isinstance(condition, cst.BooleanOperation) or not isinstance(condition.operator, cst.And):
+        return condition
+    names = [e for e in file.uses.get("amp", ()) if is_amp_or_none(file, e) and is_none_without_apex(file, e)]
+    for side, other in ((condition.left, condition.right), (condition.right, condition.left)):
+        asked = compared_with_none(side)
+        if asked is not None and asked[1] and asked[0] in names:
+            return without_amp_tests(file, other)
+    return condition
+
+
+def _is_one_of(file: File, test: AmpTest) -> bool:
+    """Whether a test is one of several that have to be true, so that another one is the script's switch."""
+    around = file.tree.parents[test.node]
+    return test.answer and isinstance(around, cst.BooleanOperation) and without_amp_tests(file, around) is not around
 
 
 def _test(file: File, name: cst.Name | cst.Attribute, *, is_switch: bool) -> AmpTest | None:

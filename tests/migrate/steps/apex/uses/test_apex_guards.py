@@ -819,3 +819,40 @@ def test_initialization_in_a_guard_that_does_more(rewrites: Check) -> None:
         ~ APEX_EPOCH
         """
     )
+
+
+@pytest.mark.parametrize(
+    "test",
+    ["args.fp16 and amp is not None", "amp is not None and args.fp16"],
+)
+def test_switch_beside_the_question_whether_apex_is_there(test: str, rewrites: Check) -> None:
+    rewrites(
+        f"""
+        - try:
+        -     from apex import amp
+        - except ImportError:
+        -     amp = None
+        -
+          MODEL
+          mixed = False
+        - if {test}:
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+        + if args.fp16:
+              mixed = True
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     if {test}:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -     else:
+        -         loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+              optimizer.zero_grad()
+        """
+    )
