@@ -261,6 +261,8 @@ class Analysis:
         A table that is empty all the same is filled where nobody sees it; one may be, where the run has come to its
         end.
         """
+        for table in [each for each in self.tables if not are_definitions(self._held(each))]:
+            del self.tables[table]
         is_whole = not self.tables or self._bring_imported()
         self._settle()
         for table, readers in list(self.tables.items()):
@@ -269,6 +271,10 @@ class Analysis:
                 for each in readers:
                     self._outdate(each)
         self._settle()
+
+    def _held(self, table: Obj) -> Value:
+        names = self.heap.names(table, _NOBODY)
+        return join_all(self.heap.read(table, each, _NOBODY) for each in names if each.startswith("["))
 
     def _bring_imported(self) -> bool:
         """Run all that is imported from one file to the next; whether there was not too much of it to look at."""
@@ -944,7 +950,7 @@ class Analysis:
                     return given
         return self.pytorch.iterate(frame, owner, node)
 
-    def get_item(self, frame: Frame, owner: Obj, index: Value, node: ast.Subscript) -> Value:
+    def get_item(self, frame: Frame, owner: Obj, index: Value, node: ast.AST) -> Value:
         """An element of an object."""
         if isinstance(owner.made_of, Class):
             method = attributes.load_of_class(frame, owner.made_of, owner, owner, "__getitem__")
@@ -953,7 +959,7 @@ class Analysis:
                 return self.call(frame, projects, Arguments([index]), node)
         return self.pytorch.get_item(frame, owner, index, node)
 
-    def set_item(self, frame: Frame, owner: Obj, index: Value, value: Value, node: ast.Subscript) -> None:
+    def set_item(self, frame: Frame, owner: Obj, index: Value, value: Value, node: ast.AST) -> None:
         """Store an element of an object."""
         if isinstance(owner.made_of, Class):
             method = attributes.load_of_class(frame, owner.made_of, owner, owner, "__setitem__")
@@ -961,6 +967,10 @@ class Analysis:
             if projects:
                 self.call(frame, projects, Arguments([index, value]), node)
                 return
+        held = frame.read(owner, containers.ELEMENTS)
+        if held:
+            containers.store_item(frame, held, index, value, node)
+            return
         frame.write(owner, containers.key(index) or containers.REST, value, strong=False)
 
     def shared(self, frame: Frame, value: Value) -> None:

@@ -94,6 +94,20 @@ CASES = {
         "class C:\n    pass\ntry:\n    x = C().missing()\n    y = 1\nexcept AttributeError:\n    x = 's'\nz = x",
         {"y": "never", "z": "'s'"},
     ),
+    "classes that derive from a container": (
+        "from collections import OrderedDict, UserDict, UserList, defaultdict\n"
+        "class D(dict):\n    def __setitem__(self, k, v):\n        super().__setitem__(k, v)\n"
+        "class O(OrderedDict):\n    def get(self, k):\n        return 3\n"
+        "class U(UserDict):\n    def put(self, k, v):\n        self.data[k] = v\n"
+        "class L(UserList):\n    def __init__(self, *a):\n        super().__init__(*a)\n"
+        "class F(defaultdict):\n    pass\n"
+        "d = D(a=1)\nd['b'] = 's'\na, b, c = d['a'], d.get('b'), d.get('c', 2)\ne = d.setdefault('e', 4)\n"
+        "f = [v for _, v in d.items()][0]\ng = dict(**d)['b']\nh = O(a=1).get('a')\ni = O(a=1)['a']\n"
+        "u = U()\nu.put('a', 's')\nj, k = u['a'], u.pop('a')\nl = L([1, 's'])\nl.append(2)\nm = l[1]\n"
+        "for n in l:\n    pass\no = F(lambda: 5)['a']",
+        {"a": "1", "b": "'s' | None", "c": "2", "e": "4", "f": "'s' | 1 | 4", "g": "'s'", "h": "3", "i": "1"}
+        | {"j": "'s'", "k": "'s'", "m": "'s'", "n": "'s' | 1 | 2", "o": "5"},
+    ),
     "a global": ("n = 1\ndef f():\n    global n\n    n = 's'\nf()\nx = n", {"x": "'s' | 1"}),
     "defaults and keywords": (
         "def f(a, b=2, *c, d, **e):\n    return a, b, c, d, e['k']\nx = f(1, d=3, k=4)",

@@ -409,6 +409,9 @@ def instantiate(frame: Frame, kind: Class, args: Arguments, node: ast.AST) -> Va
     if not analysis.follows_objects(kind.code, bases):
         analysis.pytorch.hide(frame, made)
         return one(made)
+    container = next((containers.BASES[each][1] for each in bases if each in containers.BASES), None)
+    if container is not None:
+        frame.write(made, containers.ELEMENTS, containers.new(frame, node, container, length=0))
     init = attributes.load_of_class(frame, kind, made, made, "__init__")
     own = frozenset(each for each in init if not isinstance(each, (Native, Opaque)))
     if own:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Iterator
 from typing import TypeGuard
 
@@ -11,6 +12,7 @@ from amp_migrate.flow.domain.atoms import (
     NONE_VALUE,
     UNKNOWN,
     Atom,
+    Class,
     Const,
     External,
     FileModule,
@@ -40,6 +42,16 @@ REST = "[*]"
 LIST, DICT, SET = External("builtins.list"), External("builtins.dict"), External("builtins.set")
 KINDS = frozenset((LIST, DICT, SET))
 FACTORY = "<factory>"  # of a `defaultdict`
+ELEMENTS = ".elements"  # of an object of a class that is derived from a container: the container that it is
+# What a class may be derived from, as a type of the running Python, and what keeps its elements.
+BASES: dict[str, tuple[type, External]] = {
+    **{f"{of.__module__}.{of.__name__}": (of, DICT) for of in (dict, OrderedDict, UserDict, defaultdict)},
+    **{f"{of.__module__}.{of.__name__}": (of, LIST) for of in (list, UserList, deque)},
+    "builtins.set": (set, SET),
+    "typing.Dict": (dict, DICT),
+    "typing.List": (list, LIST),
+}
+_PROTOCOL = frozenset("__getitem__ __setitem__ __iter__ __len__ __contains__".split())
 _TEXT = frozenset(
     (
         "format join lower upper strip lstrip rstrip replace capitalize title decode zfill ljust rjust center "
@@ -92,6 +104,23 @@ def new(
 def is_dict(atom: Atom | Tensor) -> TypeGuard[Obj]:
     """Whether something is a dictionary."""
     return isinstance(atom, Obj) and atom.made_of is DICT
+
+
+def inherited(frame: Frame, owner: Atom, base: str, name: str) -> Value:
+    """What an object has under a name from the class of Python's containers that its own is derived from."""
+    held = frame.read(owner, ELEMENTS)
+    if name == "data" and base.startswith("collections.User"):
+        return held
+    is_there = name in _PROTOCOL or (not name.startswith("__") and hasattr(BASES[base][0], name))
+    return frozenset(Native(name, each) for each in held if is_there and isinstance(each, Obj))
+
+
+def as_containers(frame: Frame, value: Value) -> Value:
+    """A value in which objects of classes derived from containers are the containers that they are."""
+    found = {
+        each: frame.read(each, ELEMENTS) for each in value if isinstance(each, Obj) and isinstance(each.made_of, Class)
+    }
+    return join_all(found.get(each) or one(each) for each in value) if any(found.values()) else value  # type: ignore[call-overload]
 
 
 def put(frame: Frame, owner: Atom, value: Value) -> None:
@@ -194,7 +223,7 @@ def unpack(frame: Frame, value: Value, count: int, star: int | None, node: ast.A
     return columns
 
 
-def item(frame: Frame, value: Value, index: Value, node: ast.Subscript) -> Value:
+def item(frame: Frame, value: Value, index: Value, node: ast.AST) -> Value:
     """What a subscript of a value may be."""
     found = NEVER
     for atom in value:
@@ -202,8 +231,9 @@ def item(frame: Frame, value: Value, index: Value, node: ast.Subscript) -> Value
     return found
 
 
-def _item(frame: Frame, atom: Atom | Tensor, index: Value, node: ast.Subscript) -> Value:
+def _item(frame: Frame, atom: Atom | Tensor, index: Value, node: ast.AST) -> Value:
     if isinstance(atom, Tensor):
+        assert isinstance(node, ast.Subscript)
         return frame.analysis.pytorch.subscript(frame, atom, index, node)
     is_part = is_slice(index)
     if isinstance(atom, Tup):
@@ -212,7 +242,7 @@ def _item(frame: Frame, atom: Atom | Tensor, index: Value, node: ast.Subscript) 
             return atom.items[at] if -len(atom.items) <= at < len(atom.items) else NEVER
         whole = join_all((*atom.items, atom.rest or NEVER))
         if is_part:
-            of = bounds(node.slice) if atom.rest is None and isinstance(node.slice, ast.Slice) else None
+            of = bounds(node) if atom.rest is None else None
             return many(whole) if of is None else tup(atom.items[of])
         return whole
     if isinstance(atom, Obj):
@@ -229,7 +259,7 @@ def _item(frame: Frame, atom: Atom | Tensor, index: Value, node: ast.Subscript) 
     if isinstance(atom, FileModule):  # `globals()[name]`
         return frame.analysis.global_at(frame, atom, constant(index))
     if isinstance(atom, External) and atom.name == "sys.modules":
-        is_own = isinstance(node.slice, ast.Name) and node.slice.id == "__name__"
+        is_own = isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "__name__"
         return one(FileModule(frame.module.file)) if is_own else UNKNOWN
     if isinstance(atom, External):
         return one(atom)  # `list[int]`, `Optional[Tensor]`
@@ -241,30 +271,30 @@ def is_slice(index: Value) -> bool:
     return bool(index) and all(isinstance(each, Some) and each.kind == "slice" for each in index)
 
 
-def bounds(node: ast.Slice) -> slice | None:
-    """The slice that is written out; None where a bound is computed."""
+def bounds(node: ast.AST) -> slice | None:
+    """The slice that is written out in a subscript; None where there is none, or a bound is computed."""
+    of = node.slice if isinstance(node, ast.Subscript) else None
+    if not isinstance(of, ast.Slice):
+        return None
     try:
-        return slice(
-            *(None if each is None else ast.literal_eval(each) for each in (node.lower, node.upper, node.step))
-        )
+        return slice(*(None if each is None else ast.literal_eval(each) for each in (of.lower, of.upper, of.step)))
     except (ValueError, TypeError, SyntaxError):
         return None
 
 
-def _item_of_object(frame: Frame, owner: Obj, index: Value, node: ast.Subscript) -> Value:
+def _item_of_object(frame: Frame, owner: Obj, index: Value, node: ast.AST) -> Value:
     if owner.made_of not in (LIST, DICT, SET):
         return frame.analysis.get_item(frame, owner, index, node)
     if is_slice(index):
         given, rest = sequence(frame, one(owner), node)
-        of = bounds(node.slice) if given and not rest and isinstance(node.slice, ast.Slice) else None
+        of = bounds(node) if given and not rest else None
         if of is None:
             return new(frame, node, LIST, rest=contents(frame, owner))
         return new(frame, node, LIST, given[of])
     name = key(index)
     if name is None:
-        found = contents(frame, owner) or _made_for_key(frame, owner, REST, node)
-        if owner.made_of is DICT and are_definitions(found):
-            found = join(found, frame.analysis.put_in_elsewhere(frame, owner))
+        made = NEVER if contents(frame, owner) else _made_for_key(frame, owner, REST, node)
+        found = made or _under_some_key(frame, owner)
         return found or (UNKNOWN if owner in frame.analysis.many else NEVER)
     at = constant(index)
     if owner.made_of is LIST and isinstance(at, int) and at < 0:
@@ -273,6 +303,14 @@ def _item_of_object(frame: Frame, owner: Obj, index: Value, node: ast.Subscript)
             return given[at] if -len(given) <= at else NEVER
         return contents(frame, owner)
     return join(frame.read(owner, name), frame.read(owner, REST)) or _made_for_key(frame, owner, name, node)
+
+
+def _under_some_key(frame: Frame, owner: Obj) -> Value:
+    """What a container may hold under a key that nobody knows; of definitions, what is put in elsewhere, too."""
+    found = contents(frame, owner)
+    if owner.made_of is DICT and are_definitions(found):
+        found = join(found, frame.analysis.put_in_elsewhere(frame, owner))
+    return found
 
 
 def _made_for_key(frame: Frame, owner: Obj, cell: str, node: ast.AST) -> Value:
@@ -285,7 +323,7 @@ def _made_for_key(frame: Frame, owner: Obj, cell: str, node: ast.AST) -> Value:
     return found
 
 
-def store_item(frame: Frame, owners: Value, index: Value, value: Value, node: ast.Subscript) -> None:
+def store_item(frame: Frame, owners: Value, index: Value, value: Value, node: ast.AST) -> None:
     """Store an element of what a value may be."""
     for atom in owners:
         if isinstance(atom, Tensor):
@@ -301,12 +339,12 @@ def store_item(frame: Frame, owners: Value, index: Value, value: Value, node: as
             if atom.made_of not in (LIST, DICT, SET):
                 frame.analysis.set_item(frame, atom, index, value, node)
                 continue
-            name = None if isinstance(node.slice, ast.Slice) else key(index)
+            name = None if is_slice(index) else key(index)
             at = constant(index)
             if name is None or (atom.made_of is LIST and isinstance(at, int) and at < 0):
                 if atom.made_of is DICT:
                     frame.write(atom, "<key>", index, strong=False)
-                put(frame, atom, elements(frame, value, node) if isinstance(node.slice, ast.Slice) else value)
+                put(frame, atom, elements(frame, value, node) if is_slice(index) else value)
                 for cell in [each for each in frame.now.cells if each[0] is atom]:
                     del frame.now.cells[cell]
             else:
@@ -327,6 +365,8 @@ def method(frame: Frame, call: Native, args: list[Value], keywords: dict[str, Va
     if isinstance(owner, FileModule):  # `globals().get(name)`
         default = args[1] if len(args) > 1 else NONE_VALUE
         return join(frame.analysis.global_at(frame, owner, constant(args[0]) if args else None), default)
+    if isinstance(owner, Obj) and name in _PROTOCOL:
+        return _by_protocol(frame, owner, name, args, node)
     if isinstance(owner, Obj) and owner.made_of in (LIST, SET):
         return _list_method(frame, owner, name, args, node)
     if is_dict(owner):
@@ -356,6 +396,18 @@ def _text_method(owner: Const, name: str, args: list[object]) -> Value:
     if name in ("split", "rsplit"):
         return many(some("str"))
     return some("str") if name != "partition" else tup([some("str")] * 3)
+
+
+def _by_protocol(frame: Frame, owner: Obj, name: str, args: list[Value], node: ast.Call) -> Value:
+    """A call of what stands behind a subscript, a loop, `len()` and `in`, as `super().__setitem__(name, value)`."""
+    if name == "__getitem__" and args:
+        return _item_of_object(frame, owner, args[0], node)
+    if name == "__setitem__" and len(args) == 2:
+        store_item(frame, one(owner), args[0], args[1], node)
+        return NONE_VALUE
+    if name == "__iter__":
+        return many(elements(frame, one(owner), node))
+    return some({"__len__": "int", "__contains__": "bool"}[name]) if name in ("__len__", "__contains__") else UNKNOWN
 
 
 def _list_method(frame: Frame, owner: Obj, name: str, args: list[Value], node: ast.Call) -> Value:
@@ -399,7 +451,8 @@ def _dict_method(
     if name in ("get", "pop", "setdefault"):
         default = args[1] if len(args) > 1 else NONE_VALUE
         cell = key(args[0]) if args else None
-        found = contents(frame, owner) if cell is None else join(frame.read(owner, cell), frame.read(owner, REST))
+        held = frame.read(owner, REST)
+        found = _under_some_key(frame, owner) if cell is None else join(frame.read(owner, cell), held)
         if name == "setdefault":
             if cell is None:
                 put(frame, owner, default)
@@ -443,7 +496,7 @@ def _is_whole(frame: Frame, owner: Atom) -> bool:
 
 def merge_dict(frame: Frame, owner: Atom, value: Value, node: ast.AST) -> None:
     """Put everything of a mapping into a dictionary."""
-    for each in value:
+    for each in as_containers(frame, value):
         if is_dict(each):
             for name in _keys(frame, each):
                 frame.write(owner, name, join(frame.read(owner, name), frame.read(each, name)))
@@ -458,7 +511,7 @@ def merge_dict(frame: Frame, owner: Atom, value: Value, node: ast.AST) -> None:
 
 def keyword_pairs(frame: Frame, value: Value) -> Iterator[tuple[str, Value]]:
     """The keywords that `**value` gives, as far as they are known; the others come as an empty name."""
-    for each in value:
+    for each in as_containers(frame, value):
         if is_dict(each):
             for name in _keys(frame, each):
                 word = ast.literal_eval(name[1:-1])

@@ -439,6 +439,8 @@ class PyTorch:
             return TRUTHS if name == "training" else one(Native(name, holder))
         if base == FUNCTION and name == "apply":
             return one(Native("apply", holder))
+        if base in containers.BASES and (given := containers.inherited(frame, holder, base, name)):
+            return given
         if base.startswith(("builtins.", "abc.", "typing.", "enum.")):
             return one(Native(name, holder)) if not name.startswith("__") or name == "__init__" else NEVER
         if name.startswith("__") and name != "__init__":
@@ -455,6 +457,11 @@ class PyTorch:
             gradients.make_scaler(frame, owner, min(scalers), args, node)
         elif "torch.nn.Sequential" in bases:
             modules.fill(frame, owner, args, node)
+        elif frame.read(owner, containers.ELEMENTS):
+            kind = next(containers.BASES[base][0] for base in bases if base in containers.BASES)
+            if any(args.all()):
+                made_here = self.analysis.call(frame, one(External(f"{kind.__module__}.{kind.__name__}")), args, node)
+                frame.write(owner, containers.ELEMENTS, made_here)
         else:
             for index, value in enumerate(args.positional):
                 frame.write(owner, f"<{index}>", value, strong=False)
@@ -465,12 +472,16 @@ class PyTorch:
             return modules.iterate(frame, owner)
         if owner.external.endswith("DataLoader"):
             return one(Opaque((owner, "[]"), SOME_TENSOR.but(place=CPU, flows=1)))
-        return UNKNOWN
+        held = frame.read(owner, containers.ELEMENTS)
+        return containers.elements(frame, held, node) if held else UNKNOWN
 
-    def get_item(self, frame: Frame, owner: Obj, index: Value, node: ast.Subscript) -> Value:
+    def get_item(self, frame: Frame, owner: Obj, index: Value, node: ast.AST) -> Value:
         """An element of an object of another package's class."""
         if modules.is_module_name(owner.external) or attributes.is_module(frame, owner):
             return modules.get_item(frame, owner, index, node)
+        held = frame.read(owner, containers.ELEMENTS)
+        if held:
+            return containers.item(frame, held, index, node)
         return containers.contents(frame, owner) or UNKNOWN
 
     # Calls

@@ -689,7 +689,7 @@ def moved(frame: Frame, owner: Atom, name: str, args: Arguments) -> None:
             frame.write(each, FROZEN, const(True), strong=False)
 
 
-def get_item(frame: Frame, owner: Obj, index: Value, node: ast.Subscript) -> Value:
+def get_item(frame: Frame, owner: Obj, index: Value, node: ast.AST) -> Value:
     """An element of a list, dictionary or chain of modules; of a slice, a list or chain of those in it."""
     kind = next((name for name in (owner.external, *_bases(frame, owner)) if name in _SLICED), None)
     if kind is not None and containers.is_slice(index):
@@ -702,7 +702,7 @@ def get_item(frame: Frame, owner: Obj, index: Value, node: ast.Subscript) -> Val
     return containers.contents(frame, owner) or UNKNOWN
 
 
-def _sliced(frame: Frame, owner: Obj, kind: str, node: ast.Subscript) -> Value:
+def _sliced(frame: Frame, owner: Obj, kind: str, node: ast.AST) -> Value:
     """A list or chain of some modules of another one: all of them, where nobody knows which."""
     made = Obj(frame.site(node), frame.context_of_objects, External(kind))
     if frame.runs_often:
@@ -710,7 +710,7 @@ def _sliced(frame: Frame, owner: Obj, kind: str, node: ast.Subscript) -> Value:
     names = frame.analysis.heap.names(owner, frame.task)
     numbered = [name for name in names if name.startswith("[") and name != containers.REST]
     rest = join(frame.read(owner, containers.REST), _added(frame, owner, names))
-    bounds = containers.bounds(node.slice) if not rest and isinstance(node.slice, ast.Slice) else None
+    bounds = containers.bounds(node) if not rest else None
     if bounds is None:
         _number(frame, made, [], join(rest, containers.contents(frame, owner)) or UNKNOWN)
     else:

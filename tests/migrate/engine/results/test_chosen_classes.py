@@ -67,6 +67,19 @@ MODELS = Registry()
 def build(name):
     return MODELS.table[name]()
 """
+DERIVED = """\
+class Registry(dict):
+    def register(self, kind):
+        self[kind.__name__] = kind
+        return kind
+
+
+MODELS = Registry()
+
+
+def build(name):
+    return MODELS.get(name)()
+"""
 ALL = "one of more classes and functions of the project than were looked at runs in a region"
 INSIDE = "left as it was: under autocast a loss goes backward inside a region (models/part2.py:"
 TABLE = "table = {" + "{each}" + "}"
@@ -118,6 +131,15 @@ def test_where_there_are_more_than_are_looked_at_that_is_told(tmp_path: Path, im
     outcome = written(tmp_path, 200, False, imports, made)
     assert [each.message for each in outcome.findings if each.code == "AMP504"] == [ALL]
     assert "AMP501" in {each.code for each in outcome.findings}
+
+
+@pytest.mark.parametrize(("many", "told"), [(20, INSIDE), (200, ALL)])
+def test_a_registry_that_is_a_dictionary_of_its_own_class(
+    tmp_path: Path, many: int, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.REGISTRY", DERIVED)
+    outcome = written(tmp_path, many, True, *BY_DECORATOR)
+    assert any(each.message.startswith(told) for each in outcome.findings)
 
 
 @pytest.mark.parametrize("imports", ["import models\n\ntable = {entries}", "import models\n\ntable = dict({entries})"])
