@@ -64,14 +64,23 @@ GRADIENT_FUNCTIONS = frozenset(
 
 MEASURING = frozenset(("torch.nn.utils.get_total_norm", "apex.amp.master_params"))  # those that change none
 
-# What gives every process the gradients of all (https://docs.pytorch.org/docs/stable/distributed.html).
-GRADIENT_COLLECTIVES = frozenset(
+# What gives every process the gradients of all, with the scale that is in them: it is linear
+# (https://docs.pytorch.org/docs/stable/distributed.html, https://horovod.readthedocs.io/en/stable/api.html).
+HOROVOD_COLLECTIVES = frozenset(
+    f"horovod.torch.{name}"
+    for name in (
+        "allreduce allreduce_ allreduce_async allreduce_async_ grouped_allreduce grouped_allreduce_ "
+        "grouped_allreduce_async grouped_allreduce_async_ allgather allgather_async broadcast broadcast_ "
+        "broadcast_async broadcast_async_ reducescatter reducescatter_async"
+    ).split()
+)
+GRADIENT_COLLECTIVES = HOROVOD_COLLECTIVES | {
     f"torch.distributed.{name}"
     for name in (
         "all_gather all_gather_into_tensor all_reduce all_reduce_coalesced broadcast reduce reduce_scatter "
         "reduce_scatter_tensor"
     ).split()
-)
+}
 
 # Those that clip to a limit, with their parameters: the second is the limit.
 _CLIP_NORM = ("parameters", "max_norm", "norm_type", "error_if_nonfinite", "foreach")

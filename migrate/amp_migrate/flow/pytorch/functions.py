@@ -58,7 +58,13 @@ from amp_migrate.flow.pytorch import arrays, gradients, modules, ranges, ranks, 
 from amp_migrate.flow.pytorch.operators import facet, operate
 from amp_migrate.tables import operators as table
 from amp_migrate.tables.quantization import CONFIGURATIONS, PREPARATIONS, Preparation
-from amp_migrate.tables.torch_names import DATA_PARALLEL_CALLS, GRAD_SCALER, SCHEDULER_FACTORIES
+from amp_migrate.tables.torch_names import (
+    DATA_PARALLEL_CALLS,
+    GRAD_SCALER,
+    GRADIENT_COLLECTIVES,
+    HOROVOD_COLLECTIVES,
+    SCHEDULER_FACTORIES,
+)
 
 SCALERS = GRAD_SCALER | {"torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"}
 _CLIPS = frozenset(
@@ -84,6 +90,7 @@ _SAME_OBJECT = frozenset(
         "horovod.torch.DistributedOptimizer"
     ).split()
 )
+_HOROVOD_WAITS = "horovod.torch.synchronize"
 _READY = frozenset(("torch.cuda.is_available", "torch.backends.cudnn.is_available", "torch.cuda.is_bf16_supported"))
 _SILENT = (
     "logging.",
@@ -144,11 +151,22 @@ def call(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         return args.get(0, "optimizer") or UNKNOWN
     if modules.is_module_name(name) or (name == modules.SOME_LAYER and not args.positional):
         return modules.make(frame, name, args, node)
+    if name in HOROVOD_COLLECTIVES or name == _HOROVOD_WAITS:
+        return _of_all_processes(frame, name, args, node)
     if name.startswith("torch."):
         return _of_torch(frame, name, args, node)
     if name.startswith("numpy."):
         return _of_numpy(frame, name, args, node)
     return _foreign(frame, name, args, node)
+
+
+def _of_all_processes(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
+    """Horovod makes of a tensor that of all processes: another, or it changes this one; a handle stands for it."""
+    given = args.get(0, "tensors" if "grouped_" in name else "handle" if name == _HOROVOD_WAITS else "tensor")
+    if given is None:
+        return UNKNOWN
+    is_new = not name.endswith("_") and bool(given) and all(isinstance(each, Tensor) for each in given)
+    return operate(frame, "clone", [given], node, args) if is_new else given
 
 
 def operator_name(name: str) -> str:
@@ -191,6 +209,8 @@ def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     cuda = frame.now.context.cuda
     if op in table.SPARSE_PRODUCTS and cuda.may_be_on:
         frame.analysis.event(frame, Act.NO_KERNEL, node, why=op, is_sure=cuda.on == ON)
+    if name in GRADIENT_COLLECTIVES and constant(args.keywords.get("async_op") or const(False)) is False:
+        return NONE_VALUE
     last = name.rpartition(".")[2]
     if last in (
         "manual_seed",
@@ -202,8 +222,6 @@ def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         "init_process_group",
         "save",
         "set_default_dtype",
-        "all_reduce",
-        "broadcast",
     ):
         if last == "save":
             for value in args.positional[:1]:

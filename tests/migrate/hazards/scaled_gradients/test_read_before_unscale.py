@@ -144,6 +144,27 @@ def test_what_any_scale_may_do_is_no_read(clean: Check, line: str) -> None:
     clean(loop("for p in model.parameters():", f"    {line}", *STEP))
 
 
+HOROVOD = "from horovod import torch as hvd\n\n\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "hvd.allreduce_(p.grad.data)",
+        "p.grad = hvd.allreduce(p.grad)",
+        "p.grad.data = hvd.synchronize(hvd.allreduce_async(p.grad))",
+        "hvd.grouped_allreduce_([p.grad])",
+    ],
+)
+def test_what_horovod_adds_up_is_as_good_of_scaled_gradients(clean: Check, line: str) -> None:
+    clean(HOROVOD + loop("for p in model.parameters():", f"    {line}", *STEP, "optimizer.zero_grad()"))
+
+
+def test_size_of_what_horovod_adds_up_is_read(marked: Check) -> None:
+    line = "    print(hvd.allreduce(p.grad).norm().item())  # AMP601"
+    marked(HOROVOD + loop("for p in model.parameters():", line, *STEP))
+
+
 @pytest.mark.parametrize(
     "lines",
     [

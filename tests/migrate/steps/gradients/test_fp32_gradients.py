@@ -750,6 +750,7 @@ def test_optimizer_that_builds_its_step_on_what_hooks_are_given_keeps_a_step(lea
 
 
 REDUCED = """
+  import horovod.torch as hvd
   import torch.distributed as dist
   from torch._utils import _flatten_dense_tensors
   def average(model):
@@ -782,6 +783,7 @@ DELTA
         "      average(model)",
         "      average_flat(model)",
         "      for p in model.parameters():\n          dist.all_reduce(p.grad)",
+        "      for p in model.parameters():\n          hvd.allreduce_(p.grad.data)",
         "      average(model)\n+     scaler.unscale_(optimizer)\n"
         "      nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
         "-     nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
