@@ -419,6 +419,7 @@ def _told_of_native(project: Project, script: ApexScript, native: NativeScript) 
         outcome = "off" if made.enabled == "False" else "on where the others are"
         message = f"amp.initialize never prepares this optimizer, for which Apex raises: its scaler is {outcome}"
         yield Finding.at(made.file.tree, made.home, APEX_LEVEL.code, Kind.NOTE, message)
+    yield from _told_of_limits(native)
     yield from told_of_steps(project, script.files, native.steps, script.initializes)
     yield from _told_of_imports(tuple(file for file in script.files if not _calls(file)))
     for file in script.files:
@@ -431,6 +432,16 @@ def _told_of_native(project: Project, script: ApexScript, native: NativeScript) 
         yield Finding.at(tree, call, APEX_INITIALIZE.code, Kind.MIGRATED, message)
         for note in initialize.notes:
             yield Finding.at(tree, call, APEX_LEVEL.code, Kind.NOTE, note)
+
+
+def _told_of_limits(native: NativeScript) -> Iterator[Finding]:
+    """The limits of a loss scale that go: scripts which name different ones share the steps."""
+    for initialize in native.scaling if any(each.scaler is not None for each in native.steps) else ():
+        names = ("min_loss_scale", "max_loss_scale")
+        for name, own, kept in zip(names, initialize.limits, native.limits, strict=True):
+            if own is not None and kept is None:
+                message = f"{name} is gone: not all that share these steps have it, and GradScaler knows no limits"
+                yield Finding.at(initialize.file.tree, initialize.call, APEX_LEVEL.code, Kind.NOTE, message)
 
 
 def _told_of_plain(file: File, steps: Iterable[Statement]) -> Iterator[Finding]:

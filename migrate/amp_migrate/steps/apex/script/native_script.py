@@ -134,3 +134,15 @@ class NativeScript:
     in_callers: tuple[NativeStart, ...]
     ways: Ways
     left_in_float32: tuple[FileInFloat32, ...]
+
+    @property
+    def scaling(self) -> tuple[Initialize, ...]:
+        """What prepared optimizers, whose losses were scaled."""
+        made = (start.initialize for start in (*self.starts, *self.in_callers))
+        return tuple(each for each in made if each.optimizers is not None)
+
+    @property
+    def limits(self) -> tuple[str | None, str | None]:
+        """The least and the greatest loss scale, as code; None where there is none, or not the same for all."""
+        low, high = ({each.limits[i] for each in self.scaling} for i in range(2))
+        return low.pop() if len(low) == 1 else None, high.pop() if len(high) == 1 else None

@@ -167,10 +167,7 @@ def _scaler_lines(editor: Editor, start: NativeStart) -> list[Code]:
 
 def _write_limits(editor: Editor, script: NativeScript, updates: Iterable[Statement], scaler: str) -> Iterator[Edit]:
     """The edits that keep the scale within the limits that Apex was given: GradScaler knows none."""
-    made = [start.initialize for start in (*script.starts, *script.in_callers)]
-    limits = {initialize.limits for initialize in made if initialize.optimizers is not None}
-    for low, high in limits if len(limits) == 1 else ():
-        for sign, limit in (("<", low), (">", high)):
-            for statement in updates if limit is not None else ():
-                test = f"if {scaler}.get_scale() {sign} {limit}:"
-                yield editor.after(statement, guarded(test, f"{scaler}.update({limit})"))
+    for sign, limit in zip("<>", script.limits, strict=True):
+        for statement in updates if limit is not None else ():
+            test = f"if {scaler}.get_scale() {sign} {limit}:"
+            yield editor.after(statement, guarded(test, f"{scaler}.update({limit})"))

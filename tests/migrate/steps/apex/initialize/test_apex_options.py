@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,6 +82,48 @@ def test_limit_that_cannot_be_seen_is_told(migrate: Check) -> None:
     plan = migrate(SCRIPT.format("max_loss_scale=args.most"))
     assert 'torch.amp.GradScaler("cuda")' in plan.after
     assert [each for each in plan.findings if each.kind is Kind.NOTE and "GradScaler knows no limits" in each.message]
+
+
+def test_limit_that_scripts_sharing_a_step_do_not_share_is_told(rewrites_files: Check) -> None:
+    started = """
+      import torch
+    - from apex import amp
+      from common import train
+
+      def main(loader):
+          model = torch.nn.Linear(2, 2).cuda()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1", {})
+    -     train(model, optimizer, loader)
+    +     scaler = torch.amp.GradScaler("cuda", init_scale=512.0)
+    +     train(model, optimizer, scaler, loader)
+    """
+    step = """
+    - from apex import amp
+    + import torch
+
+    - def train(model, optimizer, loader):
+    + def train(model, optimizer, scaler, loader):
+          for x in loader:
+              optimizer.zero_grad()
+    -         loss = model(x).mean()
+    -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+    -             scaled_loss.backward()
+    -         optimizer.step()
+    +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+    +             loss = model(x).mean()
+    +         scaler.scale(loss).backward()
+    +         scaler.step(optimizer)
+    +         scaler.update()
+    +         if scaler.get_scale() > 512.0:
+    +             scaler.update(512.0)
+    """
+    limits = {"a": "min_loss_scale=128.0, max_loss_scale=512.0", "b": "min_loss_scale=32.0, max_loss_scale=512.0"}
+    scripts = {f"{name}.py": started.format(each) for name, each in limits.items()}
+    found = rewrites_files(scripts | {"common.py": step})
+    told = [(Path(each.path).name, each.message) for each in found if "loss_scale is gone" in each.message]
+    assert [file for file, _ in told] == ["a.py", "b.py"]
+    assert all(message.startswith("min_loss_scale is gone") for _, message in told)
 
 
 def test_function_that_stays_in_float32(rewrites: Check) -> None:
