@@ -17,6 +17,7 @@ from amp_migrate.flow.domain.atoms import (
     UNKNOWN,
     Atom,
     Class,
+    Dtype,
     External,
     FileModule,
     FrameRef,
@@ -1000,7 +1001,10 @@ class Analysis:
 
     def asks_dtype(self, values: list[Value]) -> bool:
         """Whether a comparison is of dtypes."""
-        return any(isinstance(each, External) and each.name in PRECISIONS for value in values for each in value)
+        named = (each for value in values for each in value)
+        return any(
+            isinstance(each, Dtype) or (isinstance(each, External) and each.name in PRECISIONS) for each in named
+        )
 
     def constructs(self, code: Code) -> bool:
         """Whether a function makes objects, by itself or by another of its file."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
+from amp_migrate.flow.domain.dtypes import DTYPES
 from amp_migrate.flow.domain.interned import Numbered, remembered
 from amp_migrate.flow.domain.tensor import (
     A_PIECE,
@@ -15,6 +16,7 @@ from amp_migrate.flow.domain.tensor import (
     Units,
     each_of,
     join_tensors,
+    precisions,
     unknown_as_one,
 )
 from amp_migrate.flow.source import Code, Site
@@ -65,6 +67,18 @@ class Some(Atom):
 
     def __repr__(self) -> str:
         return f"some {self.kind}"
+
+
+class Dtype(Atom):
+    """The dtype of a tensor: what it may be, as bits, and the regions that may have made it low."""
+
+    __slots__ = ("precision", "regions")
+
+    def __init__(self, precision: int, regions: frozenset[Site]) -> None:
+        self.precision, self.regions = precision, regions
+
+    def __repr__(self) -> str:
+        return f"dtype {precisions(self.precision)}"
 
 
 class Tup(Atom):
@@ -410,6 +424,7 @@ def _merged(atoms: frozenset[Atom | Tensor], depth: int = 0) -> Value:
     """One tensor, one tuple of a length, few constants of a kind: a set that cannot grow for ever."""
     found: set[Atom | Tensor] = set()
     tensor: Tensor | None = None
+    dtype: Dtype | None = None
     unknown: dict[tuple[tuple[Any, ...], str], Opaque] = {}
     tuples: list[Tup] = []
     plain: dict[str, list[Const]] = {}
@@ -417,6 +432,8 @@ def _merged(atoms: frozenset[Atom | Tensor], depth: int = 0) -> Value:
     for each in atoms:
         if isinstance(each, Tensor):
             tensor = each if tensor is None else join_tensors(tensor, each)
+        elif isinstance(each, Dtype):
+            dtype = each if dtype is None else Dtype(dtype.precision | each.precision, dtype.regions | each.regions)
         elif isinstance(each, Tup):
             tuples.append(each)
         elif isinstance(each, Const):
@@ -433,8 +450,7 @@ def _merged(atoms: frozenset[Atom | Tensor], depth: int = 0) -> Value:
             unknown[key] = _join_unknown(unknown[key], each) if key in unknown else each
         else:
             found.add(each)
-    if tensor is not None:
-        found.add(tensor)
+    found.update(each for each in (tensor, dtype) if each is not None)
     found.update(unknown.values())
     for kind, constants in plain.items():
         if kind in kinds:
@@ -550,6 +566,11 @@ def _at_some_time(atom: Atom | Tensor) -> Atom | Tensor:
     if not isinstance(atom, Tensor) or atom.reach <= each_of(atom.surely):
         return atom
     return atom.but(reach=atom.reach | {AT_SOME_TIME})
+
+
+def dtype_named(atom: Atom | Tensor) -> int:
+    """The precisions that a dtype may stand for, written out or a tensor's; 0 where something is no dtype."""
+    return DTYPES.get(atom.name, 0) if isinstance(atom, External) else atom.precision if isinstance(atom, Dtype) else 0
 
 
 def are_definitions(value: Value) -> bool:

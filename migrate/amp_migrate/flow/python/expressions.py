@@ -23,6 +23,7 @@ from amp_migrate.flow.domain.atoms import (
     Value,
     const,
     constant,
+    dtype_named,
     join,
     join_all,
     many,
@@ -34,9 +35,9 @@ from amp_migrate.flow.domain.atoms import (
     tup,
     units_of,
 )
-from amp_migrate.flow.domain.dtypes import DTYPE_OF, DTYPES
+from amp_migrate.flow.domain.dtypes import DTYPE_OF
 from amp_migrate.flow.domain.state import meet
-from amp_migrate.flow.domain.tensor import Tensor, Units, multiplied, powered
+from amp_migrate.flow.domain.tensor import OTHER, Tensor, Units, multiplied, powered
 from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
@@ -491,10 +492,12 @@ def _equality(operator: ast.cmpop, left: Value, right: Value) -> Value:
                 return const(bool(_COMPARE[type(operator)](a.value, b.value)))
             except (TypeError, KeyError):
                 return TRUTHS
-        if isinstance(a, External) and isinstance(b, External) and isinstance(operator, (ast.Eq, ast.NotEq)):
-            if a is b and (a.name not in DTYPES or DTYPES[a.name] in DTYPE_OF):  # int64 stands for all integers
+        if isinstance(operator, (ast.Eq, ast.NotEq)):
+            one_is, other_is = dtype_named(a), dtype_named(b)
+            is_same = one_is == other_is and (one_is in DTYPE_OF or (isinstance(a, External) and a is b and not one_is))
+            if is_same:  # int64 stands for all integers
                 return const(isinstance(operator, ast.Eq))
-            if a.name in DTYPES and b.name in DTYPES and DTYPES[a.name] != DTYPES[b.name]:
+            if one_is and other_is and not (one_is & other_is or (one_is | other_is) & OTHER):
                 return const(isinstance(operator, ast.NotEq))
     return TRUTHS
 

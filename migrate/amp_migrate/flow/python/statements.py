@@ -19,6 +19,7 @@ from amp_migrate.flow.domain.atoms import (
     Opaque,
     Part,
     Value,
+    dtype_named,
     join,
     join_all,
     may_be,
@@ -27,7 +28,6 @@ from amp_migrate.flow.domain.atoms import (
     some,
 )
 from amp_migrate.flow.domain.contexts import Context
-from amp_migrate.flow.domain.dtypes import DTYPES
 from amp_migrate.flow.domain.kept_casts import Turn
 from amp_migrate.flow.domain.machine import World, changed, few_ways
 from amp_migrate.flow.domain.state import State, meet
@@ -135,7 +135,7 @@ def _asked_dtype(frame: Frame, test: ast.expr, ending: bool, node: ast.stmt) -> 
     """Note a test with whose outcome the code goes no further, if it surely has it for the dtype of something low."""
     asked = [each for each in ast.walk(test) if isinstance(each, ast.Attribute) and each.attr == "dtype"]
     found = join_all(evaluate(frame, each) for each in asked)
-    is_low = any(isinstance(atom, External) and DTYPES.get(atom.name, 0) & LOW for atom in found)
+    is_low = any(precision and not precision & ~LOW for precision in map(dtype_named, found))
     if is_low and _comes_to(frame, test, ending):
         frame.analysis.event(frame, Act.DTYPE_REFUSED, node, why=ast.unparse(test))
 

@@ -16,6 +16,7 @@ from amp_migrate.flow.domain.atoms import (
     Atom,
     Class,
     Const,
+    Dtype,
     External,
     Func,
     Native,
@@ -212,6 +213,8 @@ class PyTorch:
                 found |= PRECISIONS[str(each.value)]
             elif isinstance(each, External) and each.name in ("builtins.float", "builtins.int", "builtins.bool"):
                 found |= {"builtins.float": F64, "builtins.int": INT, "builtins.bool": BOOL}[each.name]
+            elif isinstance(each, Dtype):
+                found |= each.precision
             elif isinstance(each, Some) and each.kind == "dtype":
                 found |= 128
         return found or None

@@ -12,6 +12,7 @@ from typing import TypeGuard
 from amp_migrate.flow.domain.atoms import (
     UNKNOWN,
     Const,
+    Dtype,
     External,
     Native,
     Obj,
@@ -107,7 +108,9 @@ def _together(frame: Frame, args: Arguments, node: ast.AST) -> frozenset[Site]:
                 if not each.halves:
                     return _NOWHERE
                 found |= each.halves
-            elif isinstance(each, (Opaque, External)) or (isinstance(each, (Const, Some)) and each.kind in _TYPES):
+            elif isinstance(each, (Opaque, External, Dtype)) or (
+                isinstance(each, (Const, Some)) and each.kind in _TYPES
+            ):
                 return _NOWHERE
     return found
 

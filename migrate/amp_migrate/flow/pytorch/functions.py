@@ -354,7 +354,9 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
         precision, place = given[0].precision, given[0].place
     if op in table.NEW or op == "full":
         rank = _rank_of_new(op, args)
-    fresh = made(said if said is not None else precision, rank, place, born=frozenset({frame.site(node)}))
+    regions = tensors.regions_of(args.keywords.get("dtype", NEVER))
+    precision = precision if said is None else said
+    fresh = made(precision, rank, place, regions=regions, born=frozenset({frame.site(node)}))
     if constant(args.keywords.get("requires_grad", NEVER)) is True:
         fresh = fresh.but(flows=FLOWS, leaf=frozenset({tensors.standalone(frame, node)}))
     return one(fresh)

@@ -10,12 +10,12 @@ from amp_migrate.flow.domain.atoms import (
     TRUTHS,
     UNKNOWN,
     Const,
+    Dtype,
     External,
     Native,
     Obj,
     Opaque,
     Part,
-    Some,
     Value,
     const,
     constant,
@@ -31,7 +31,6 @@ from amp_migrate.flow.domain.tensor import (
     DEVICE,
     FLOWS,
     INT,
-    LOW,
     NOTHING,
     OTHER,
     SHAPED,
@@ -44,6 +43,7 @@ from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import arrays, gradients
 from amp_migrate.flow.pytorch.operators import cast, facet, filled, operate
+from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
 
 _SIZES = frozenset(
@@ -80,11 +80,16 @@ def attribute(frame: Frame, tensor: Tensor, name: str, node: ast.AST) -> Value:
 
 
 def dtype_value(tensor: Tensor) -> Value:
-    """The dtype of a tensor as a value: an unknown one where the precision is not certain."""
+    """The dtype of a tensor as a value: what has it is low where the tensor is, and by the same regions."""
     known = DTYPE_OF.get(tensor.precision)
-    if known is not None:
-        return one(External(known))
-    return one(Some("dtype")) if tensor.precision != INT else one(External("torch.int64"))
+    if tensor.precision == INT or (known is not None and not tensor.regions):
+        return one(External(known or "torch.int64"))
+    return one(Dtype(tensor.precision, tensor.regions))
+
+
+def regions_of(dtype: Value) -> frozenset[Site]:
+    """The regions that may have made a dtype low, where it is that of a tensor."""
+    return NOTHING.union(*(each.regions for each in dtype if isinstance(each, Dtype)))
 
 
 def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.AST) -> Value:
@@ -189,11 +194,11 @@ def standalone(frame: Frame, node: ast.AST) -> Part:
 def _to(frame: Frame, tensor: Tensor, args: Arguments) -> Value:
     """`to`, `type` and `type_as`: another precision, another place, or both."""
     pytorch = frame.analysis.pytorch
-    precision, place = tensor.precision, tensor.place
+    precision, place, regions = tensor.precision, tensor.place, tensor.regions
     for value in [*args.positional, *(args.keywords.get(each, NEVER) for each in ("dtype", "device", "other"))]:
         said = pytorch.precision_of(value) if value else None
         if said is not None:
-            precision = said
+            precision, regions = said, regions | regions_of(value)
         where = pytorch.place_of(value) if value else None
         if where is not None:
             place = where
@@ -201,10 +206,11 @@ def _to(frame: Frame, tensor: Tensor, args: Arguments) -> Value:
         if other is not None:
             unknown = not any(isinstance(each, Tensor) for each in value) and other is SOME_TENSOR
             precision = precision | OTHER if unknown else other.precision
+            regions |= other.regions
             place = ANYWHERE if unknown else other.place
     if args.rest or args.others:
         precision |= OTHER
-    moved = tensor if precision == tensor.precision else cast(tensor, precision)
+    moved = tensor if precision == tensor.precision else cast(tensor.but(regions=regions), precision)
     if place != tensor.place:
         pytorch.note_move(tensor.place, place)
         moved = moved.but(
@@ -234,7 +240,7 @@ def like(frame: Frame, tensor: Tensor, args: Arguments, name: str, node: ast.AST
         said if said is not None else tensor.precision,
         rank,
         where if where is not None else tensor.place,
-        regions=NOTHING if said is not None and not said & LOW else tensor.regions,
+        regions=tensor.regions if said is None else regions_of(args.keywords["dtype"]),
     )
     return one(fresh)
 

@@ -87,3 +87,22 @@ def test_the_precision_of_each_way_by_itself() -> None:
     text = text.replace("torch.bmm(x, x.relu().transpose(1, 2))", "x * 2")
     text = text.replace("torch.bmm(grad + grad.transpose(1, 2), x)", "torch.bmm(grad.transpose(1, 2), x)")
     assert "scaler.step(optimizer)" in migrate_text(text, Settings()).after
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "torch.ones_like(x)",
+        "torch.ones(x.shape, device=x.device).type(x.dtype)",
+        "torch.ones(x.shape).to(x.device, x.dtype)",
+        "torch.ones(x.shape).type_as(x)",
+        "torch.ones(x.shape, dtype=x.dtype, device=x.device)",
+        "x.new_ones(x.shape, dtype=x.dtype)",
+    ],
+)
+def test_what_is_made_in_the_dtype_of_a_low_tensor_is_as_low(made: str) -> None:
+    text = TEXT.format(first="", saved="x", ways="").replace("torch.bmm(x, x.relu().transpose(1, 2))", "x.float() * 2")
+    text = text.replace("save_for_backward(x)", f"save_for_backward({made})")
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert MIXED in plan.findings[0].message
