@@ -318,9 +318,9 @@ class PyTorch:
             found = join(found, one(each.but(**kept) if isinstance(each, Tensor) else each))
         return found
 
-    def has_low_weights(self, frame: Frame, owner: Obj) -> bool:
+    def has_low_weights(self, frame: Frame, owner: Atom) -> bool:
         """Whether the parameters of a module were cast to half precision, be it on one way only."""
-        return modules.weights(frame, owner).may_be_low
+        return modules.has_low_weights(frame, owner)
 
     def part_of_array(self, array: Some) -> Value:
         """What is taken from an array by an index, or in a loop."""
@@ -611,6 +611,8 @@ class PyTorch:
         self._ask(owner.path, name)
         asked = self.asked[owner.path]
         self._declared(frame, name, args, node)  # be it a group of a parser's, or a parser of another file
+        if name in modules._HANDS_BACK:
+            modules.cast_weights(frame, [owner], name, args)
         registry = self.registry
         word = owner.name.lower()
         is_scaler = (
@@ -698,7 +700,8 @@ class PyTorch:
             found = tensors.method(frame, owner.tensor or SOME_TENSOR, name, args, node)
             if name not in modules._HANDS_BACK:
                 return found
-            # It may be a module as well as a tensor: what is handed back can be called like it.
+            # It may be a module as well as a tensor: its weights are cast, and what it hands back can be called.
+            modules.cast_weights(frame, [owner], name, args)
             return frozenset(owner.with_tensor(each) if isinstance(each, Tensor) else each for each in found)
         kind = owner.external if isinstance(owner, Obj) else ""
         bases = (

@@ -463,8 +463,13 @@ def _is_scaled_twice(unit: Unit) -> bool:
 
 def _note_low_weights(frame: Frame, reach: Leaves, node: ast.AST) -> None:
     """Note that weights in half precision get a gradient: a scaler raises at it, autocast is for float32 weights."""
-    owners = [leaf.owner for leaf in reach if isinstance(leaf, Part) and isinstance(leaf.owner, Obj)]
-    if any(frame.analysis.pytorch.has_low_weights(frame, owner) for owner in owners):
+    given = frame.analysis.pytorch.registry.optimizers.values()
+    for leaf in reach:
+        if not isinstance(leaf, Part) or not frame.analysis.pytorch.has_low_weights(frame, leaf.owner):
+            continue
+        # What nobody looks into may be no module, unless an optimizer has its weights.
+        if not isinstance(leaf.owner, Obj) and not any(overlap(each, frozenset({leaf})) for each in given):
+            continue
         frame.analysis.event(frame, Act.LOW_LEAF, node, why="a model's weights were cast")
 
 

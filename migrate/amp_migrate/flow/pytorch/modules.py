@@ -78,6 +78,7 @@ _SLICED = frozenset(("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.Par
 _HANDS_BACK = frozenset(
     "to cuda cpu float double half bfloat16 train eval requires_grad_ apply type xpu compile share_memory".split()
 )
+_CHANGES_WEIGHTS = _HANDS_BACK - frozenset("train eval apply compile share_memory".split())
 _PARAMETERS = frozenset("parameters named_parameters".split())
 _BUFFERS = frozenset("buffers named_buffers".split())
 _INSIDE = frozenset("modules named_modules children named_children".split())
@@ -668,25 +669,51 @@ def _parameter(frame: Frame, leaf: Atom) -> Tensor:
 def moved(frame: Frame, owner: Atom, name: str, args: Arguments) -> None:
     """A module is moved to a device, or its weights are cast."""
     pytorch = frame.analysis.pytorch
-    precision = DTYPES.get(table.DTYPE_METHODS.get(name, ""))
     place = {"cuda": DEVICE, "cpu": CPU}.get(name)
     pytorch.places |= place or 0
     if name in ("to", "type"):
         for value in [*args.positional, *args.keywords.values()]:
-            precision = pytorch.precision_of(value) if pytorch.precision_of(value) is not None else precision
             place = pytorch.place_of(value) if pytorch.place_of(value) is not None else place
-    if precision is None and place is None and name != "requires_grad_":
-        return
-    dtypes = frozenset(External(name) for bit, name in DTYPE_OF.items() if bit & (precision or 0)) or some("dtype")
-    for each in inside(frame, owner):
-        if precision is not None:
-            frame.write(each, DTYPE, dtypes, strong=False)
+    within = _with_parts(frame, owner) if name in _CHANGES_WEIGHTS else {}
+    unread = [each for held in within.values() for value in held for each in value if isinstance(each, Opaque)]
+    cast_weights(frame, [*within, *unread], name, args)
+    for each in within:
         if place is not None:
             frame.write(each, PLACE, const(place), strong=False)
         if name == "requires_grad_":
             gradients.note_switched(frame, frozenset({Part(each, "*")}))
-        if name == "requires_grad_" and constant(args.get(0, "") or const(True)) is False:
-            frame.write(each, FROZEN, const(True), strong=False)
+
+
+def cast_weights(frame: Frame, owners: Iterable[Atom], name: str, args: Arguments) -> None:
+    """A method casts the weights of modules, or freezes them; nobody looks into some of these."""
+    pytorch = frame.analysis.pytorch
+    precision = DTYPES.get(table.DTYPE_METHODS.get(name, ""))
+    for value in [*args.positional, *args.keywords.values()] if name in ("to", "type") else ():
+        precision = pytorch.precision_of(value) if pytorch.precision_of(value) is not None else precision
+    dtypes = frozenset(External(name) for bit, name in DTYPE_OF.items() if bit & (precision or 0)) or some("dtype")
+    is_frozen = name == "requires_grad_" and constant(args.get(0, "") or const(True)) is False
+    for each in owners:
+        owner = Opaque(each.path) if isinstance(each, Opaque) else each
+        if isinstance(owner, Opaque) and not owner.path:  # nothing tells it from others
+            continue
+        if precision is not None:
+            frame.write(owner, DTYPE, dtypes, strong=False)
+        if is_frozen:
+            frame.write(owner, FROZEN, const(True), strong=False)
+
+
+def has_low_weights(frame: Frame, owner: Atom) -> bool:
+    """Whether the parameters of a module were cast to half precision, be it on one way only.
+
+    What nobody looks into is cast with what it is a part of.
+    """
+    if isinstance(owner, Obj):
+        return weights(frame, owner).may_be_low
+    path = owner.path if isinstance(owner, Opaque) else ()
+    known = [Opaque(path[:end]) for end in range(1, len(path) + 1)]
+    precision_of = frame.analysis.pytorch.precision_of
+    is_cast = any((precision_of(frame.read(each, DTYPE)) or 0) & LOW for each in known)
+    return is_cast and not any(frame.read(each, FROZEN) for each in known)
 
 
 def get_item(frame: Frame, owner: Obj, index: Value, node: ast.AST) -> Value:

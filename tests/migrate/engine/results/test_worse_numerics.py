@@ -1583,6 +1583,57 @@ def test_weights_that_another_file_casts_leave_the_step(tmp_path: Path, cast: st
     assert left.hint.startswith("drop the cast")
 
 
+UNREAD = """\
+import torch
+from diffusers import AutoModel
+from peft import get_peft_model
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.generator = {made}
+
+    def compute_loss(self, x, y):
+        return nn.functional.mse_loss(self.generator(x), y)
+
+
+model = Model()
+{cast}
+optimizer = torch.optim.AdamW({trained})
+for x, y in loader:
+    loss = model.compute_loss(x, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+LOADED, ADAPTED = "AutoModel.from_pretrained(name)", "get_peft_model(AutoModel.from_pretrained(name))"
+PART_CAST = 'model.generator.to(device="cuda", dtype=torch.bfloat16)'
+OF_MODEL = "filter(lambda p: p.requires_grad, model.parameters())"
+
+
+@pytest.mark.parametrize(
+    ("made", "cast", "trained", "is_low"),
+    [
+        (LOADED, PART_CAST, "model.generator.parameters()", True),
+        (ADAPTED, PART_CAST, OF_MODEL, True),
+        (f"nn.Sequential({LOADED})", PART_CAST, OF_MODEL, True),
+        (LOADED, f"model.generator = {PART_CAST}", "model.parameters()", True),
+        (LOADED, PART_CAST.replace("bfloat16", "float32"), "model.parameters()", False),
+        (LOADED, f"{PART_CAST}\nmodel.generator.requires_grad_(False)", "model.parameters()", False),
+        (f"nn.Sequential({LOADED}, nn.Linear(8, 8))", 'loader = loader.to("cuda", torch.bfloat16)', OF_MODEL, False),
+    ],
+)
+def test_a_part_that_nobody_has_read_is_cast_before_it_is_trained(
+    made: str, cast: str, trained: str, is_low: bool
+) -> None:
+    text = UNREAD.format(made=made, cast=cast, trained=trained)
+    plan = migrate_text(text, Settings())
+    assert (plan.after == text) is is_low
+    assert any("in half precision already" in each.message for each in plan.findings) is is_low
+
+
 PARTS = """\
 import torch
 from torch import nn
