@@ -289,18 +289,6 @@ class _Order(Walk[Between]):
         if isinstance(func, ast.Attribute) and func.attr == "zero_grad" and not callees:
             key = _key(func.value, self._names)
             return frozenset(replace(state, cleared=state.cleared | {key}) for state in states)
-        if isinstance(func, ast.Attribute) and func.attr == "step" and not takes_scaler:
-            key = _key(func.value, self._names)
-            is_its = key in self._code.stepped
-            found = {
-                "that may be infinite" if key in state.unscaled else "that are scaled"
-                for state in states
-                if state.scaled
-                and key not in state.cleared
-                and (is_its or key in state.unscaled or (key in self._code.optimizers and not state.is_latest_plain))
-            }
-            for which in sorted(found):  # each, in whatever order the ways come: the original may have one of them
-                self._note(f"an optimizer steps past its scaler, on gradients {which}", call)
         is_scaled = any(state.scaled and not state.read_safely for state in states)
         is_scaled |= bool(self._scaled_by_apex) and any(state.is_latest_plain for state in states)
         if _name_of(call) in _READERS and is_scaled and not self._is_by_scale(call, scope):
@@ -312,6 +300,23 @@ class _Order(Walk[Between]):
                 ended |= self._run(function, call, skipped, states)
             else:
                 ended |= states
+        if (
+            isinstance(func, ast.Attribute)
+            and func.attr == "step"
+            and not takes_scaler
+            and not _stepped(ended) - _stepped(states)
+        ):
+            key = _key(func.value, self._names)
+            is_its = key in self._code.stepped
+            found = {
+                "that may be infinite" if key in state.unscaled else "that are scaled"
+                for state in states
+                if state.scaled
+                and key not in state.cleared
+                and (is_its or key in state.unscaled or (key in self._code.optimizers and not state.is_latest_plain))
+            }
+            for which in sorted(found):  # each, in whatever order the ways come: the original may have one of them
+                self._note(f"an optimizer steps past its scaler, on gradients {which}", call)
         return ended or states
 
     def _is_made(self, call: ast.Call, scope: Scope) -> bool:
@@ -388,6 +393,11 @@ class _Order(Walk[Between]):
 def _in_words(state: Between) -> str:
     """A state as the same text in every run: the order of a set is another in each."""
     return repr([sorted(each) if isinstance(each, frozenset) else each for each in vars(state).values()])
+
+
+def _stepped(states: Iterable[Between]) -> frozenset[str]:
+    """The optimizers that a scaler has stepped, on any way."""
+    return frozenset(each for state in states for each in state.stepped)
 
 
 def _root(node: ast.expr) -> str:

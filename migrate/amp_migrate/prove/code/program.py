@@ -11,7 +11,7 @@ from functools import cache, cached_property, partial
 from amp_migrate.prove.code.file import File
 from amp_migrate.prove.code.installed import PACKAGES, Fold, Installed, may_choose
 from amp_migrate.prove.code.public_names import public
-from amp_migrate.prove.code.scopes import DEFINITIONS, Definition, Scope, Scopes, full_module
+from amp_migrate.prove.code.scopes import DEFINITIONS, Definition, Scopes, full_module, parameters, place_of
 from amp_migrate.prove.code.values import Values
 
 _HOPS = 8  # files that hand a name on
@@ -89,6 +89,7 @@ class Program:
         asks_for_living: whether a choice asks the shim for something that Apex itself still has.
         decides: whether what is installed has decided something, in these files or in those compared with them.
         switches: what decides whether the regions and scalers of each file are on, filled when it is erased.
+        shared: the parameters that the program that it is compared with has as well.
     """
 
     texts: Mapping[str, str]
@@ -99,6 +100,7 @@ class Program:
     asks_for_living: bool = False
     decides: bool = False
     switches: dict[str, list[str]] = field(default_factory=dict)
+    shared: set[tuple[str, str, str]] = field(default_factory=set)
     _loaded: dict[tuple[str, str], File | None] = field(default_factory=dict)
 
     @cached_property
@@ -127,7 +129,7 @@ class Program:
                 self.asks_for_living |= fold.asks_for_living
                 file.decides = True
             file.choices = tuple(fold.choices)
-            file.needs = set(map(_label, fold.needs))
+            file.needs = set(map(place_of, fold.needs))
             file.scopes = Scopes(tree, name, text)
             # What is there everywhere, and only branches import that are not taken, code says that never runs here.
             for word, fulls in scopes.module.imports.items():
@@ -136,7 +138,7 @@ class Program:
                     file.scopes.module.imports[word] = fulls
         for node, scope in file.scopes.statements:
             if isinstance(node, (ast.Import, ast.ImportFrom)) and self._is_missing(node):
-                file.needs.add(_label(scope))
+                file.needs.add(place_of(scope))
         return file
 
     def _is_missing(self, node: ast.Import | ast.ImportFrom) -> bool:
@@ -193,15 +195,29 @@ class Program:
     @cached_property
     def values(self) -> Values:
         """What may have to do with precision."""
-        return Values(self.files, follows_constants=self.decides)
+        return Values(self.files, follows_constants=self.decides, shared=self.shared)
 
     def beside(self, other: Program) -> None:
-        """Look at both in the same way from now on: constants matter where something is decided in either."""
+        """Look at both in the same way from now on.
+
+        Constants matter where something is decided in either; what both have is there for more than precision.
+        """
         decides = any(file.decides for each in (self, other) for file in each.files.values())
+        shared = self.parameters & other.parameters
         for each in (self, other):
-            if each.decides is not decides:
-                each.decides = decides
+            if each.decides is not decides or each.shared != shared:
+                each.decides, each.shared = decides, shared
                 each.__dict__.pop("values", None)
+
+    @cached_property
+    def parameters(self) -> set[tuple[str, str, str]]:
+        """The parameters of every function, each with its file and the place of the function there."""
+        functions = (
+            (file.scopes.inside(node, scope), node)
+            for file in self.files.values()
+            for node, scope in file.scopes.functions
+        )
+        return {(inner.file, place_of(inner), each.arg) for inner, node in functions for each in parameters(node.args)}
 
     @cached_property
     def signatures(self) -> set[tuple[str, str, str]]:
@@ -235,9 +251,3 @@ def split(full: str) -> tuple[str, str]:
     """The module of a full name, and what is named in it: `.` for what is beside the file."""
     module, _, name = full.rpartition(".")
     return (module, name) if module.strip(".") else (full.removesuffix(name), name)
-
-
-def _label(scope: Scope) -> str:
-    """A function by its place in the file; empty for the module."""
-    around = "" if scope.parent is None else _label(scope.parent)
-    return f"{around}.{getattr(scope.node, 'name', '')}" if scope.parent is not None else ""

@@ -72,6 +72,11 @@ class Scope:
         return None
 
 
+def place_of(scope: Scope) -> str:
+    """A function by its place in the file; empty for the module."""
+    return "" if scope.parent is None else f"{place_of(scope.parent)}.{getattr(scope.node, 'name', '')}"
+
+
 def imported_name(node: ast.expr, scope: Scope) -> str:
     """The full name of what an expression names, by the imports of its scope; empty where it is no import's.
 

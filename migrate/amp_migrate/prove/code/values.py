@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, TypeAlias
 
 from amp_migrate.prove.code.arguments import arguments, bound, defaults, is_of_class, is_static, takes
@@ -47,6 +47,7 @@ from amp_migrate.prove.code.public_names import (
     WRAPPERS,
     public,
 )
+from amp_migrate.prove.code.receivers import Receivers
 from amp_migrate.prove.code.scopes import (
     DEFINITIONS,
     FUNCTIONS,
@@ -56,6 +57,7 @@ from amp_migrate.prove.code.scopes import (
     heads,
     member,
     parameters,
+    place_of,
 )
 
 # Where a value is: a name in a scope, an attribute of a class (None: of any), what a function returns.
@@ -80,16 +82,24 @@ class Values:
     """
 
     def __init__(
-        self, files: Mapping[str, File], *, follows_constants: bool = False, follows_optimizers: bool = False
+        self,
+        files: Mapping[str, File],
+        *,
+        follows_constants: bool = False,
+        follows_optimizers: bool = False,
+        shared: Set[tuple[str, str, str]] = frozenset(),
     ) -> None:
         """
         Args:
             follows_constants: whether True and False are values of interest: where what is installed decides something.
             follows_optimizers: whether the calls that optimizers are made in are values of interest, too.
+            shared: the parameters, each with its file and the place of its function, that are no scalers unless they
+                are given one.
         """
         self.files = files
         self.words: set[str] = set()
         self._follows_optimizers = follows_optimizers
+        self._shared = shared
         self._classes: dict[ast.ClassDef, Scope] = {}
         self._methods: dict[tuple[ast.ClassDef, str], Definition] = {}
         self._named: dict[str, list[tuple[Definition, Scope]]] = {}
@@ -103,6 +113,7 @@ class Values:
         self._importing: set[Atom] = set()
         self._decorating: set[ast.AST] = set()
         self._imported: dict[tuple[Scope, str], Value] = {}
+        self._receivers = Receivers(self)
         self._asked: list[Place] = []  # the parameters that are used as scalers
         for file in files.values():
             self._index(file)
@@ -312,7 +323,9 @@ class Values:
         """A parameter that is handed on where a scaler goes is one as well: nobody else may say so."""
         at = scope.find(name)
         function = None if at is None else self._function.get(at)
-        if at is not None and function is not None and name in {each.arg for each in parameters(function.args)}:
+        if at is None or function is None or (at.file, place_of(at), name) in self._shared:
+            return
+        if name in {each.arg for each in parameters(function.args)}:
             self._add((at, name), {SCALER})
 
     def _entered(self, node: ast.expr, scope: Scope) -> Value:
@@ -662,6 +675,16 @@ class Values:
         """All that a name may be."""
         return self._of_name(name, scope)
 
+    def place(self, node: ast.expr, scope: Scope) -> Place:
+        """Where the value of a name or of an attribute is; of None where that may be any object's."""
+        if isinstance(node, ast.Name):
+            return scope.find(node.id), node.id
+        return (self._owner(node.value, scope), node.attr) if isinstance(node, ast.Attribute) else (None, "")
+
+    def mentioning(self, word: str) -> Iterator[tuple[ast.stmt, Scope]]:
+        """The statements that say a word, each with its scope."""
+        return (self._statements[each] for each in sorted(self._by_word.get(word, ())))
+
     def called(self, call: ast.Call, scope: Scope) -> Iterator[tuple[Function, int, bool]]:
         """The functions of the files that a call may run, each with the parameters that it fills by itself (a number).
 
@@ -690,7 +713,10 @@ class Values:
             if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Name) and owner.func.id == "super":
                 yield from self._inherited(func.attr, scope)
                 return
-            for function, around in self._named.get(func.attr, ()):
+            made = self._receivers.made_by(owner, scope) if func.attr in self._named else None
+            own = [self.method(each, func.attr) for each in made or ()]
+            yield from ((each, 0 if is_static(each) else 1, True) for each in own if each is not None)
+            for function, around in self._named.get(func.attr, ()) if made is None else ():
                 skipped = 0 if is_static(function) else 1
                 # What a decorator leaves of a function may take anything.
                 may_be = not all(map(_keeps_function, function.decorator_list)) or takes(function, call, skipped)

@@ -221,3 +221,102 @@ def test_attribute_that_is_kept_at_a_function_hands_it_on_to_nobody(rewrites: Ch
         +     train(model, optimizer, scaler, x)
         """
     )
+
+
+def test_step_of_a_schedule_is_handed_no_scaler(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Optimizer:
+              def __init__(self, model):
+                  self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                  self.schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(self.optimizer)
+
+        -     def step(self):
+        -         self.optimizer.step()
+        +     def step(self, scaler):
+        +         scaler.step(self.optimizer)
+
+              def decay(self, loss=None):
+                  self.schedule.step(loss)
+
+          class Trainer:
+              def __init__(self, model):
+                  self.model = model
+                  self.optimizer = Optimizer(model)
+        +         self.scaler = torch.amp.GradScaler("cuda")
+
+              def train(self, loader):
+                  for x, y in loader:
+                      self.model.zero_grad()
+        -             loss = nn.functional.mse_loss(self.model(x), y)
+        -             loss.backward()
+        -             self.optimizer.step()
+        +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +                 loss = nn.functional.mse_loss(self.model(x), y)
+        +             self.scaler.scale(loss).backward()
+        +             self.optimizer.step(self.scaler)
+        +             self.scaler.update()
+
+              def decay(self, loss=None):
+                  self.optimizer.decay(loss)
+
+          def main(loader):
+              Trainer(nn.Linear(2, 2).cuda()).train(loader)
+        """
+    )
+
+
+def test_wrapper_of_a_script_steps_by_its_scaler(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Optimizer:
+              def __init__(self, parameters):
+                  self.optimizer = torch.optim.SGD(parameters, lr=0.1)
+
+              def step(self):
+        -         self.optimizer.step()
+        +         scaler.step(self.optimizer)
+
+          model = nn.Linear(2, 2).cuda()
+          optimizer = Optimizer(model.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+
+          for x, y in loader:
+              model.zero_grad()
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+              optimizer.step()
+        +     scaler.update()
+        """
+    )
+
+
+def test_parameter_goes_with_the_scaler_that_it_is_handed_on_as(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Worker:
+              def __init__(self, model):
+                  self.model = model
+
+        -     def fit_batch(self, optimizer, x, y):
+        +     def fit_batch(self, optimizer, scaler, x, y):
+        ~         loss = nn.functional.mse_loss(self.model(x), y)
+        ~         STEP
+
+        - def fit(worker, optimizer, loader):
+        + def fit(worker, optimizer, scaler, loader):
+              for x, y in loader:
+        -         worker.fit_batch(optimizer, x, y)
+        +         worker.fit_batch(optimizer, scaler, x, y)
+
+          def main(x, y):
+              MODEL
+        +     scaler = torch.amp.GradScaler("cuda")
+              worker = Worker(model)
+        -     worker.fit_batch(optimizer, x, y)
+        +     worker.fit_batch(optimizer, scaler, x, y)
+        """
+    )

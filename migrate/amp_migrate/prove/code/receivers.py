@@ -1,0 +1,80 @@
+"""What made the object that a method is called on, where every statement that gives it its value shows that."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from amp_migrate.prove.code.public_names import OPTIMIZERS
+from amp_migrate.prove.code.scopes import DEFINITIONS, Scope, heads, last_word, parameters
+
+if TYPE_CHECKING:
+    from amp_migrate.prove.code.values import Values
+
+
+class Receivers:
+    """Knows the classes of objects in some files."""
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self._known: dict[tuple[Any, str], list[ast.ClassDef] | None] = {}
+
+    def made_by(self, node: ast.expr, scope: Scope) -> list[ast.ClassDef] | None:
+        """The classes of the files that an object may be of: none for an optimizer or a schedule of PyTorch's.
+
+        None where it may be of any.
+        """
+        owner, name = place = self._values.place(node, scope)
+        if owner is None:
+            return None
+        if place not in self._known:
+            self._known[place] = None if isinstance(owner, Scope) and _is_given(name, owner) else self._made_at(place)
+        return self._known[place]
+
+    def _made_at(self, place: tuple[Any, str]) -> list[ast.ClassDef] | None:
+        found: list[ast.ClassDef] = []
+        given = list(self._given(place))
+        for value, scope in given:
+            made = None if value is None else self._made_in(value, scope)
+            if made is None:
+                return None
+            found += made
+        return found if given else None
+
+    def _given(self, place: tuple[Any, str]) -> Iterator[tuple[ast.expr | None, Scope]]:
+        """The values that a place is given; None for one that no assignment spells out."""
+        owner, name = place
+        is_of_object = isinstance(owner, ast.ClassDef)
+        places = {place, (None, name)} if is_of_object else {place}  # `trainer.optimizer = ...` may be of this object
+        for statement, scope in self._values.mentioning(name):
+            in_class = is_of_object and isinstance(scope.node, ast.ClassDef)
+            for each in (each for head in heads(statement) for each in ast.walk(head)):
+                if not isinstance(each, (ast.Name, ast.Attribute)) or isinstance(each.ctx, ast.Load):
+                    continue
+                if self._values.place(each, scope) in places or (in_class and last_word(each) == name):
+                    is_plain = isinstance(statement, ast.Assign) and each in statement.targets
+                    yield (statement.value if isinstance(statement, ast.Assign) and is_plain else None), scope
+
+    def _made_in(self, node: ast.expr, scope: Scope) -> list[ast.ClassDef] | None:
+        """The classes of the files whose objects an expression gives, as in `made_by`."""
+        if isinstance(node, ast.IfExp):
+            both = [self._made_in(each, scope) for each in (node.body, node.orelse)]
+            return None if None in both else [each for made in both for each in made or ()]
+        if isinstance(node, ast.Constant) and node.value is None:
+            return []
+        found: list[ast.ClassDef] = []
+        of = self._values.of(node.func, scope) if isinstance(node, ast.Call) else ()
+        for each in of:
+            if isinstance(each, tuple) and each[0] == "class":
+                found.append(each[1])
+            elif not (isinstance(each, tuple) and each[0] == "name" and each[1].startswith(OPTIMIZERS)):
+                return None
+        return found if of else None
+
+
+def _is_given(name: str, scope: Scope) -> bool:
+    """Whether more than assignments give a name its value: a call, an import, a definition."""
+    node = scope.node
+    is_parameter = isinstance(node, DEFINITIONS) and name in {each.arg for each in parameters(node.args)}
+    return is_parameter or name in scope.imports or name in scope.definitions
