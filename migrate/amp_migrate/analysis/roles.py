@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from amp_migrate.analysis.arguments.argument_binding import passed
 from amp_migrate.analysis.arguments.passing import passed_values
 from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings, object_path
@@ -26,7 +27,7 @@ from amp_migrate.analysis.values.replicas import Replicas
 from amp_migrate.analysis.values.sparse import SparseModules
 from amp_migrate.tables import torch_names as table
 from amp_migrate.tables.apex_names import AMP
-from amp_migrate.trees.nodes import find, subscript_key, walk, written_string
+from amp_migrate.trees.nodes import block_of, find, nested_statements, subscript_key, walk, written_string
 
 _MODULE_NAME = re.compile(r"(^|[._])(model|net|network|ddp_model)_?\d*$", re.IGNORECASE)
 # How the name of a function begins that does something with a module.
@@ -149,7 +150,34 @@ class Roles:
                 return True  # `build(args).eval()`: nothing else is told so, and handed on
             return depth < MAX_HOPS and self.is_module(file, call.func.value, depth + 1)
         found = self.project.definition(file, call.func)
-        return found is not None and isinstance(found[1], cst.ClassDef) and self.is_module_class(found[0], found[1])
+        if found is not None and isinstance(found[1], cst.ClassDef):
+            return self.is_module_class(found[0], found[1])
+        function = self.project.called(file, call) if depth < MAX_HOPS else None
+        return function is not None and self._hands_back_module(file, call, function, depth + 1)
+
+    def _hands_back_module(self, file: File, call: cst.Call, function: FunctionRef, depth: int) -> bool:
+        """Whether a function hands back a module: one that it gets at by itself, or one that the call gives it."""
+        for each in nested_statements(block_of(function.node)):
+            value = each.value if isinstance(each, cst.Return) else None
+            while isinstance(value, cst.Attribute) and value.attr.value == "module":
+                value = value.value
+            if value is None:
+                continue
+            value = handed_back(value)
+            bindings = self.bindings(function.file, value) if isinstance(value, cst.Name) else []
+            if not (isinstance(value, cst.Name) and any(isinstance(one.node, cst.Param) for one in bindings)):
+                if self.is_module(function.file, value, depth):
+                    return True
+                continue
+            # What one call is given says nothing of another: `to_device(model)`, `to_device(batch)`.
+            given = passed(function.node, call, value.value, bound=function.is_bound)
+            argument = None if given is None or given.argument is None else given.argument.value
+            made = [one.value for one in bindings if one.value is not None and not isinstance(one.node, cst.Param)]
+            if (argument is not None and self.is_module(file, argument, depth)) or any(
+                self.is_module(function.file, one, depth) for one in made
+            ):
+                return True
+        return False
 
     def is_module_class(self, file: File, node: cst.ClassDef) -> bool:
         """Whether a class derives from `nn.Module`, across files."""

@@ -50,6 +50,9 @@ def last_call(made: tuple[Project, dict[str, File]]) -> tuple[Roles, File, cst.C
         "m = nn.Linear(2, 2)\nfor net in [m]:\n    net(x)",
         "class T:\n    def f(self, g):\n        g.parameters()\n        self.g = g\n        self.g(x)",
         "m = nn.Linear(2, 2)\ndef run(x):\n    return m(x)\nrun(x)",
+        "def make():\n    return nn.Linear(2, 2)\nm = make()\nm(x)",
+        "def bare(m=None):\n    if m is None:\n        m = n\n    return m.module\nn = nn.Linear(2, 2)\nbare()(x)",
+        "def move(each):\n    return each.cuda()\nm = move(nn.Linear(2, 2))\nm(x)",
     ],
 )
 def test_call_runs_a_forward(project: Make, text: str) -> None:
@@ -73,6 +76,7 @@ def test_call_runs_a_forward(project: Make, text: str) -> None:
         "m = nn.Linear(2, 2)\nm.load_weights(x)",
         "m = nn.Linear(2, 2)\nm.parameters()",
         "f = open(x)\ng = f\ng(x)",
+        "def move(each):\n    return each.cuda()\nm = move(nn.Linear(2, 2))\nf = move(x)\nf.encode(y)",
         "f = F.relu\ngates = {'a': f}\ngates['a'](x)",
         "criterion = nn.MSELoss()\ncriterion(x, y)",
         "F.relu(x)",

@@ -26,6 +26,7 @@ from amp_migrate.flow.python.classes import lineage
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.implications import implied
 from amp_migrate.tables.operators import LAYERS
+from amp_migrate.tables.torch_names import MODULE_WRAPPERS
 
 
 def assume(frame: Frame, test: ast.expr, truth: bool) -> None:
@@ -195,15 +196,18 @@ def _is_of(frame: Frame, atom: object, kind: object) -> bool | None:
             order = lineage(frame, atom.made_of)
             if kind in order:
                 return True
-            return (
-                None
-                if any(isinstance(each, (Opaque, External)) and each is not kind for each in order) and name
-                else False
-            )
+            others = [each for each in order if isinstance(each, (Opaque, External))]
+            return None if name and not all(_is_apart(getattr(each, "name", ""), name) for each in others) else False
         if atom.made_of is kind:
             return True
-        return False if _is_plain_layer(atom.external) and _is_plain_layer(name) else None
+        return False if _is_apart(atom.external, name) else None
     return None
+
+
+def _is_apart(name: str, other: str) -> bool:
+    """Whether a class of PyTorch's inherits from no other of its layers and wrappers that is asked for."""
+    is_known = name == "torch.nn.Module" or _is_plain_layer(name)
+    return is_known and name != other and (other in MODULE_WRAPPERS or _is_plain_layer(other))
 
 
 def _is_plain_layer(name: str) -> bool:

@@ -1007,3 +1007,62 @@ def test_backward_in_a_helper_whose_result_is_returned(rewrites: Check) -> None:
                       self.optimizer.zero_grad()
         """
     )
+
+
+@pytest.mark.parametrize("made", ["nn.Linear(2, 2)", "Net()"])
+def test_model_is_what_a_method_hands_back(rewrites: Check, made: str) -> None:
+    rewrites(
+        """
+          class Net(nn.Module):
+              def __init__(self):
+                  super().__init__()
+                  self.fc = nn.Linear(2, 2)
+
+              def forward(self, x):
+                  return self.fc(x)
+
+          class Trainer:
+              def __init__(self):
+                  self.model = MADE
+                  self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        +         self.scaler = torch.amp.GradScaler("cuda")
+
+              def bare(self, model=None):
+                  if model is None:
+                      model = self.model
+                  if isinstance(model, nn.DataParallel):
+                      return model.module
+                  else:
+                      return model
+
+              def fit(self, loader):
+                  for x, y in loader:
+                      self.fit_batch(x, y)
+
+              def fit_batch(self, x, y):
+        -         loss = nn.functional.mse_loss(self.model(x), y)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(self.model(x), y)
+                  self.optimizer.zero_grad()
+        -         loss.backward()
+        -         self.optimizer.step()
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+
+          class Bare(Trainer):
+              def fit_batch(self, x, y):
+        -         loss = nn.functional.mse_loss(self.bare()(x), y)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             loss = nn.functional.mse_loss(self.bare()(x), y)
+                  self.optimizer.zero_grad()
+        -         loss.backward()
+        -         self.optimizer.step()
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+
+          Trainer().fit(loader)
+          Bare().fit(loader)
+        """.replace("MADE", made)
+    )
