@@ -1,8 +1,9 @@
 """What LibCST drops from a file, put back into the migrated text.
 
-LibCST gives back a file byte for byte but for three things: a form feed in front of a statement, a last line that
-ends in a bare carriage return, and comments behind the last statement that are indented otherwise than this is. They
-are kept here by comparing lines instead of trees. What else it drops, such as a backslash alone on a line, is not
+LibCST gives back a file byte for byte but for four things: a form feed in front of a statement, a line that is indented
+by other blanks than those before it in its block (seven and a tab for eight), a last line that ends in a bare carriage
+return, and comments behind the last statement that are indented otherwise than this is. They are kept here by comparing
+lines instead of trees. What else it drops, such as a backslash alone on a line, is not
 guessed at.
 """
 
@@ -15,6 +16,7 @@ from itertools import zip_longest
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 _COMMENT = re.compile(r"[ \t\f]*(?:#|[\r\n]*\Z)")
 _INDENTED_ANEW = re.compile(r"^[ \t\f]*\f")
+_INDENT = re.compile(r"^[ \t]+")
 
 
 class LayoutError(Exception):
@@ -38,8 +40,8 @@ def restore(original: str, printed: str, after: str) -> str:
         after: what LibCST prints for the edited tree.
 
     Raises:
-        LayoutError: `original` and `printed` differ in more than form feeds, the last line's end and the comments at
-            the end.
+        LayoutError: `original` and `printed` differ in more than form feeds, tabs in indents, the last line's end and
+            the comments at the end.
     """
     if original == printed:
         return after
@@ -65,5 +67,6 @@ def _comments(lines: list[str]) -> list[str]:
 
 
 def _bare(line: str) -> str:
-    # A form feed before a statement begins its indentation anew.
-    return _INDENTED_ANEW.sub("", line).replace("\f", "").rstrip("\r\n")
+    # A form feed before a statement begins its indentation anew, and a tab goes on to the next eighth column.
+    anew = _INDENTED_ANEW.sub("", line).replace("\f", "")
+    return _INDENT.sub(lambda indent: indent[0].expandtabs(8), anew).rstrip("\r\n")

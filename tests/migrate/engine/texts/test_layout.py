@@ -1,4 +1,4 @@
-"""Form feeds, bare carriage returns and the last comments survive, although LibCST drops some."""
+"""Form feeds, tabs behind blanks, bare carriage returns and the last comments survive, although LibCST drops some."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from amp_migrate.settings import Settings
         ("old = 1\ra = 2\r", "new = 1\ra = 2\r"),
         ("if a:\n    old = 2\n    \x0c    b = 3\n", "if a:\n    new = 2\n    \x0c    b = 3\n"),
         ("if a:\n    old = 2\n  \x0c \x0cb = 3\n", "if a:\n    new = 2\n  \x0c \x0cb = 3\n"),
+        ("if a:\n        old = 2\n       \tb = 3\n", "if a:\n        new = 2\n       \tb = 3\n"),
         ("a = 1\r\n\x0cb = 2\r\nold = 3\r\n", "a = 1\r\n\x0cb = 2\r\nnew = 3\r\n"),
         ("if a:\n    old = 2\n\n\t\t# b\n\n\t# c\n\n", "if a:\n    new = 2\n\n\t\t# b\n\n\t# c\n\n"),
         ("if a:\n    old = 2\n    # b\n\n\t\t# c", "if a:\n    new = 2\n    # b\n\n\t\t# c"),
