@@ -163,7 +163,15 @@ class ApexImports:
         if self.file.names.is_overwritten(local, node):
             return True
         is_package = self.file.name.rpartition("/")[2] == "__init__.py"
-        return not (is_package or local in self.file.uses or is_exported(self.project, self.file, local))
+        return not (is_package or self._is_named(node, local) or is_exported(self.project, self.file, local))
+
+    def _is_named(self, node: ImportStatement, local: str) -> bool:
+        """Whether something may take what an import brings here: by its name, or as an attribute of its class."""
+        home = self.file.scopes.of(node).find(local)
+        return any(
+            self.file.scopes.of(use).find(local) is home if isinstance(use, cst.Name) else bool(home and home.is_class)
+            for use in self.file.uses.get(local, ())
+        )
 
     def _fate_of_unused(self, node: ImportStatement, full: str) -> Fate:
         """What becomes of an import whose name nothing uses: it goes, unless it is there to see whether Apex is."""
@@ -177,7 +185,7 @@ class ApexImports:
         """Whether a `try` imports something else of Apex that is used, and so sees by that whether Apex is there."""
         for node in statements(block_of(guard)):
             if isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
-                is_used = any(local_name(alias) in self.file.uses for alias in node.names)
+                is_used = any(self._is_named(node, local_name(alias)) for alias in node.names)
                 if is_used and is_in(import_source(node), _ROOTS):
                     return True
         return False

@@ -294,6 +294,8 @@ def test_float32_training_beside_an_import_that_nothing_uses_moves_at_once(rewri
     )
 
 
+OTHERS = "import torch\nmodel = torch.nn.parallel.Reducer(net)\n"
+OWN = "def reduced(Reducer):\n    return Reducer(1)\n"
 LARC = "from apex.parallel import LARC, convert_syncbn_model\nuse(LARC)\n"
 
 
@@ -302,6 +304,8 @@ LARC = "from apex.parallel import LARC, convert_syncbn_model\nuse(LARC)\n"
     [
         ("from apex import optimizers\nx = 1\n", "x = 1\n"),
         (LARC, "from amp_shim.parallel import LARC\nuse(LARC)\n"),
+        (f"from apex.parallel import Reducer\n{OTHERS}", OTHERS),
+        (f"from apex.parallel import Reducer\n{OWN}", OWN),
     ],
 )
 def test_what_nothing_uses_goes(text: str, after: str) -> None:
@@ -315,6 +319,7 @@ def test_what_nothing_uses_goes(text: str, after: str) -> None:
     [
         "try:\n    from apex import optimizers\nexcept ImportError:\n    use_fused = False\n",
         "from apex import optimizers\n\n__all__ = ['optimizers']\n",
+        "class Trainer:\n    from apex import optimizers\n\n    def make(self):\n        self.optimizers\n",
     ],
 )
 def test_what_is_there_to_be_asked_for_or_handed_on_does_not_go(text: str) -> None:
