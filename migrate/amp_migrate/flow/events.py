@@ -98,7 +98,8 @@ class Event:
         seen_by: the states of scalers and gradients that it is reached in, each with what tests have come to and with
             the optimizers and scalers that it is about then, by what was interpreted when it was: an earlier time that
             knew less says nothing.
-        sure_in: by what was interpreted, whether it happens there on every way on which it is reached.
+        sure_in: by what was interpreted, whether it happens there on every way on which it is reached; of gradients
+            that are taken, whether they go on from no other gradient.
         context: what is switched on, over all ways.
     """
 

@@ -240,10 +240,10 @@ class Questions:
                 yield Fault(event.site, STUCK)
             elif self.is_scaled_in_vain(event):
                 yield Fault(event.site, "a loss is scaled, and nothing is computed in half precision")
-            elif event.act is Act.OWN_GRADIENT and event.units == PURE and self._is_halved(event) is not False:
+            elif event.act is Act.OWN_GRADIENT and event.units == PURE and self.is_halved(event) is not False:
                 halved = {bool(each.tags & (HALVED | PERHAPS_HALVED)) for each in tensors_in(event.subject)}
                 if True in halved:
-                    yield Fault(event.site, UNSCALED_LOSS, False not in halved and self._is_halved(event) is True)
+                    yield Fault(event.site, UNSCALED_LOSS, False not in halved and self.is_halved(event) is True)
             if event.act is not Act.REPLACED or self._goes_by_overflow(event):
                 yield from self._wrong_states(event)
 
@@ -297,7 +297,12 @@ class Questions:
         """The calls that update a scale."""
         return frozenset(each.node for each in self.events(Act.UPDATE))
 
-    def _is_halved(self, event: Event) -> bool | None:
+    @cached_property
+    def _foreign(self) -> frozenset[Site]:
+        """Where code that is not read gets what is low for certain."""
+        return frozenset(each.site for each in self.events(Act.FOREIGN) if any(each.sure_in.values()))
+
+    def is_halved(self, event: Event) -> bool | None:
         """Whether gradients that are taken come through float16, as those of leaves that nobody knows.
 
         None where what comes through it is unknown, and the leaves are seen to be reached without it.
@@ -305,11 +310,6 @@ class Questions:
         halved = overlap(event.leaves, frozenset(self.analysis.pytorch.halved)) if event.leaves else True
         reached = (leaf for each in tensors_in(event.subject) for leaf in each.reach | each.leaf)
         return True if halved is None and not event.leaves <= set(reached) else halved
-
-    @cached_property
-    def _foreign(self) -> frozenset[Site]:
-        """Where code that is not read gets what is low for certain."""
-        return frozenset(each.site for each in self.events(Act.FOREIGN) if any(each.sure_in.values()))
 
     def is_scaled_in_vain(self, event: Event) -> bool:
         """Whether a loss goes backward scaled, in a program that computes nothing in half precision."""

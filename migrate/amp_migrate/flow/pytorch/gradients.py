@@ -1322,7 +1322,12 @@ def gradient_of(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     if leaves and _are_apart(outputs, leaves):  # with `allow_unused`; else it raises
         return one(Tup((), NONE_VALUE))
     why = "create_graph" if create else ""
-    event = frame.analysis.event(frame, Act.OWN_GRADIENT, node, subject=outputs, leaves=leaves, why=why)
+    given = all_in(frame, args.get(2, "grad_outputs") or NONE_VALUE)
+    is_first = units_of(given) == PURE and not any(isinstance(each, Opaque) for each in given)
+    is_first = is_first and not frame.now.context.in_gradient
+    event = frame.analysis.event(
+        frame, Act.OWN_GRADIENT, node, subject=outputs, leaves=leaves, why=why, is_sure=is_first
+    )
     event.units = event.units | units
     normalized = [each for each in tensors_in(outputs) if _is_normalized_behind(frame, each, held)]
     if create and normalized:

@@ -1,4 +1,4 @@
-"""A loss is computed in float16, and its backward pass is not scaled."""
+"""A loss is computed in float16, and its backward pass, or the gradients that are taken of it, are not scaled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import libcst as cst
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow.domain.atoms import tensors_in
-from amp_migrate.flow.domain.tensor import F16, HALVED, LOW, PERHAPS_HALVED, PURE
+from amp_migrate.flow.domain.tensor import F16, HALVED, LOW, PERHAPS_HALVED, PURE, Tensor
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.autocast_regions import FLOAT16, AutocastRegion
 from amp_migrate.hazards.seen.hazard import Hazard
@@ -56,7 +56,8 @@ RULE = Rule(
     why=(
         "Gradients of a float16 forward are float16 on their way: what is smaller than 6e-8 is zero. A scaler "
         "multiplies the loss so that they are not; bfloat16 does not need one. One that is enabled for bfloat16 alone "
-        "is off where it is needed."
+        "is off where it is needed. What `torch.autograd.grad` takes of a loss that is not scaled is lost alike, "
+        "though a scaler scales the loss beside it."
     ),
     sources=(f"{AMP}#gradient-scaling",),
     safety=Safety.MANUAL,
@@ -71,9 +72,37 @@ _FLOAT16 = frozenset({"float16", "fp16", "half", *FLOAT16})
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every plain backward through float16 that an optimizer steps on, and every scaler that is off in float16."""
+    """Every plain backward through float16 that an optimizer steps on, and every scaler that is off in float16.
+
+    And all gradients that are taken of a plain loss where a scaler scales another.
+    """
     yield from _off_in_float16(script)
     yield from _unscaled(script)
+    yield from _taken(script)
+
+
+def _taken(script: Script) -> Iterator[Hazard]:
+    """Every `torch.autograd.grad()` through float16 of a plain loss, in a file with a scaler or in what it calls there.
+
+    With `create_graph=True` it may be of a penalty, whose gradients are scaled with the loss that it is a part of.
+    """
+    flowing, questions = script.flowing, script.flowing.questions
+    steps = questions.events(Act.SCALER_STEP)
+    own = [each for each in steps if flowing.interpreted.node_at(script.file, each.site) is not None]
+    for event in questions.events(Act.OWN_GRADIENT) if steps else ():
+        place = flowing.interpreted.place(event.site)
+        if place is None or event.why or event.units != PURE or not all(event.sure_in.values()):
+            continue
+        is_halved = all(isinstance(each, Tensor) and each.tags & HALVED for each in event.subject)
+        is_beside = place[0] is script.file or any(True for each in own for _ in flowing.chains.to(event, each.code))
+        if event.subject and is_halved and questions.is_halved(event) is True and is_beside:
+            file, node = place
+            yield Hazard(
+                node,
+                f"{file.tree.quote(node)} takes gradients of a float16 loss that is not scaled",
+                "multiply the loss by the scaler's get_scale() and divide by it, or compute it in float32 or bfloat16",
+                file=file,
+            )
 
 
 def _unscaled(script: Script) -> Iterator[Hazard]:

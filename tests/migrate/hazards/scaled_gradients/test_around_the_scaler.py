@@ -319,6 +319,82 @@ def test_a_scaler_that_is_on_in_float16_is_right(clean: Check, enabled: str) -> 
     clean(ENABLED.format(enabled=enabled, told=""))
 
 
+ATTACK = """
+    def train(model, optimizer, scaler, loader, use_amp, second_order, factor):
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.{dtype}, enabled=use_amp):
+                x_adv = (x + 0.001 * torch.randn_like(x)).requires_grad_()
+                kl = F.mse_loss(model(x_adv), y)
+                (grad,) = {taken}
+                loss = F.mse_loss(model((x_adv + 0.003 * grad.sign()).detach()), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        "torch.autograd.grad(kl, [x_adv])",
+        "torch.autograd.grad(outputs=kl, inputs=x_adv, retain_graph=True)",
+        "torch.autograd.grad(kl.float(), x_adv, torch.ones_like(kl))",
+    ],
+)
+def test_gradients_that_are_taken_of_an_unscaled_loss_beside_a_scaler_are_told(marked: Check, taken: str) -> None:
+    (found,) = marked(ATTACK.format(dtype="float16", taken=f"{taken}  # AMP629"))
+    assert "takes gradients of a float16 loss that is not scaled" in found.message
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        "torch.autograd.grad(kl * scaler.get_scale(), [x_adv])",  # scaled
+        "torch.autograd.grad(kl, [x_adv], create_graph=True)",  # for a penalty
+        "torch.autograd.grad(kl, [x_adv], create_graph=second_order)",
+        "torch.autograd.grad(kl, [x_adv], factor)",  # of a scale that nobody sees
+        "torch.autograd.grad(x_adv.square().sum(), [x_adv])",  # in float32
+        "torch.autograd.grad(factor(kl), [x_adv])",
+    ],
+)
+def test_gradients_that_are_scaled_or_float32_or_a_penalty_are_right(clean: Check, taken: str) -> None:
+    clean(ATTACK.format(dtype="float16", taken=taken))
+
+
+def test_gradients_through_bfloat16_need_no_scale(clean: Check) -> None:
+    clean(ATTACK.format(dtype="bfloat16", taken="torch.autograd.grad(kl, [x_adv])"), dtype="bf16")
+
+
+def test_gradients_that_a_function_of_another_file_takes_in_the_region_are_told_there(marked_files: Check) -> None:
+    marked_files(
+        train="""
+        import torch
+        from attacks import attacked
+
+        def train(model, loader):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            scaler = torch.amp.GradScaler("cuda")
+            for x, y in loader:
+                optimizer.zero_grad()
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = torch.nn.functional.cross_entropy(model(attacked(model, x, y)), y)
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+        """,
+        attacks="""
+        import torch
+        from torch.nn import functional as F
+
+        def attacked(model, x, y):
+            x = x.detach().requires_grad_()
+            (grad,) = torch.autograd.grad(F.cross_entropy(model(x), y), [x])  # AMP629
+            return (x + 0.003 * grad.sign()).detach()
+        """,
+    )
+
+
 def test_gradients_through_float16_are_followed_into_methods_and_out_of_the_region(marked: Check) -> None:
     marked(
         """
