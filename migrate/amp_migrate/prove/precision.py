@@ -245,16 +245,15 @@ class Original:
 
     Args:
         scripts: the script, and what is run beside it: see `harms`.
-        has_amp: whether there is autocast or a scaler in it, so that something may be wrong with it already.
+        with_amp: the files with autocast or a scaler in them, so that something may be wrong with them already.
     """
 
-    def __init__(self, files: Files, *scripts: str, has_amp: bool) -> None:
-        self._files, self._scripts, self._has_amp = files, scripts, has_amp
+    def __init__(self, files: Files, *scripts: str, with_amp: Collection[str]) -> None:
+        self._files, self._scripts, self._with_amp = files, scripts, frozenset(with_amp)
 
-    @property
-    def faults(self) -> Counter[Key]:
-        """What is wrong with its precision."""
-        return self._answers[0].copy() if self._has_amp else Counter()
+    def faults(self, read: Iterable[str]) -> Counter[Key]:
+        """What is wrong with its precision, if one of the files is read that something may be wrong with."""
+        return Counter() if self._with_amp.isdisjoint(read) else self._answers[0].copy()
 
     @property
     def is_on_cpu(self) -> bool:
@@ -281,8 +280,8 @@ def harms(
         torch: the oldest PyTorch that is written for.
         measured: by file, the lines of the result whose values left float16's range in float32, each with why.
     """
-    found, at = _harms(after, scripts, torch, measured or {})
-    new = list(_new(found, before.faults)) if any(harm for _, harm in found) else []
+    found, at, read = _harms(after, scripts, torch, measured or {})
+    new = list(_new(found, before.faults(read))) if any(harm for _, harm in found) else []
     if at is not None and before.is_on_cpu:
         new.insert(0, Harm(at, "everything is on the CPU", is_sure=True, trouble=Trouble.ON_CPU))
     return new
@@ -290,10 +289,10 @@ def harms(
 
 def _harms(
     after: Files, scripts: Sequence[str], torch: Version, measured: Measured
-) -> tuple[list[tuple[Key, Harm | None]], Site | None]:
+) -> tuple[list[tuple[Key, Harm | None]], Site | None, frozenset[str]]:
     """What is wrong with a result, each with the harm that it does, if any; the analysis is let go behind it.
 
-    Beside it, where a loss goes backward if no device is named anywhere.
+    Beside it, where a loss goes backward if no device is named anywhere, and the files that were read.
     """
     found: list[tuple[Key, Harm | None]] = []
     script, questions = scripts[0], _read(after, scripts)
@@ -333,7 +332,7 @@ def _harms(
         also = "" if kernels is None else f", and the kernels that {kernels.file} compiles may take one type alone"
         harm = Harm(_at(questions), _unseen(analysis) + also, kernels is not None, Trouble.UNSEEN)
         found.append(((script, NOT_LOOKED_AT, True, ""), harm))
-        return found, at
+        return found, at, frozenset(analysis.modules)
     for file in analysis.unparsed:
         what = NOT_PARSED.format(file)
         found.append(((script, what, True, ""), Harm(_at(questions), what, False, Trouble.UNSEEN)))
@@ -345,7 +344,7 @@ def _harms(
         ((script, Act.GIVEN.value, False, ""), Harm(each.site, Act.GIVEN.value, False, Trouble.GIVEN, is_told=False))
         for each in questions.events(Act.GIVEN)[:1]
     ]
-    return found, at
+    return found, at, frozenset(analysis.modules)
 
 
 def _first_of_large(faults: Collection[Fault]) -> Iterator[Fault]:

@@ -134,23 +134,27 @@ class Examined:
     def __init__(self, workspace: Workspace, torch: Version) -> None:
         self._workspace, self._torch = workspace, torch
         self._before: dict[tuple[str, ...], Original] = {}
-        self._after: dict[tuple[str, ...], tuple[dict[str, str | None], list[Harm]]] = {}
+        self._after: defaultdict[tuple[str, ...], list[tuple[dict[str, str | None], list[Harm]]]] = defaultdict(list)
 
-    def harms(self, *scripts: str, after: Workspace, measured: Measured, has_amp: bool) -> list[Harm]:
+    def harms(self, *scripts: str, after: Workspace, measured: Measured, with_amp: Collection[str]) -> list[Harm]:
         """What is wrong with the result of a script, and was not with the original.
+
+        A later plan may come back to what an earlier one had: other scripts are what it is made for.
 
         Args:
             scripts: the script; behind it, files of which it makes what their functions get, called or not.
             measured: lines of the result.
+            with_amp: the files with autocast or a scaler in them already.
         """
         files = FlowFiles(after)
-        if scripts in self._after and files.is_like(self._after[scripts][0]):
-            return self._after[scripts][1]
+        for texts, known in self._after[scripts]:
+            if files.is_like(texts):
+                return known
         if scripts not in self._before:
-            self._before[scripts] = Original(FlowFiles(self._workspace), *scripts, has_amp=has_amp)
+            self._before[scripts] = Original(FlowFiles(self._workspace), *scripts, with_amp=with_amp)
         files = FlowFiles(after)
         found = harms(self._before[scripts], files, scripts, self._torch, measured)
-        self._after[scripts] = files.texts, found
+        self._after[scripts].append((files.texts, found))
         return found
 
 
@@ -164,8 +168,8 @@ def worse_numerics(
     if not stepping:
         return WorseNumerics({}, (), frozenset())
     after = workspace.with_texts(each.source.with_text(each.after) for each in changed.values())
-    has_amp = any(word in each.source.text for each in changed.values() for word in _AMP)
-    look = partial(examined.harms, after=after, measured=_measured(workspace, changed, settings), has_amp=has_amp)
+    with_amp = {name for name, each in changed.items() if any(word in each.source.text for word in _AMP)}
+    look = partial(examined.harms, after=after, measured=_measured(workspace, changed, settings), with_amp=with_amp)
     left: dict[Path, Finding] = {}
     told: dict[Finding, None] = {}
     uncached: set[str] = set()

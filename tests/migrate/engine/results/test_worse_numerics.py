@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -1709,11 +1710,11 @@ def test_what_was_wrong_before_is_asked_only_where_something_is(
 ) -> None:
     asked: list[str] = []
 
-    def faults(original: precision.Original) -> Counter[precision.Key]:
+    def faults(original: precision.Original, read: Iterable[str]) -> Counter[precision.Key]:
         asked.append("train.py")
         return Counter()
 
-    monkeypatch.setattr(precision.Original, "faults", property(faults))
+    monkeypatch.setattr(precision.Original, "faults", faults)
     (tmp_path / "shown.py").write_text(SHOWN)
     (tmp_path / "train.py").write_text(f"{HEAD}    out = model(x)\n    loss = {loss}\n{STEP}")
     _, train = migrate([tmp_path], Settings()).changed
