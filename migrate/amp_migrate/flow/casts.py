@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -118,7 +118,7 @@ class Casts:
             statement = self._statements.get(node)
             sums = {ast.unparse(each) for each in statement.targets} if isinstance(statement, ast.Assign) else set()
             operands = [each for each in operands if ast.unparse(each) not in sums]
-        casts = (self._outward(each, code, event) for each in operands)
+        casts = (self._outward(each, code, event) for each in operands if not _follows(each, operands))
         yield from dict.fromkeys(cast for of_one in casts for cast in of_one)
 
     def _filled(self, event: Event) -> Iterator[FloatCast]:
@@ -507,6 +507,17 @@ class Casts:
                     found[node] = around
                 stack += [(each, around) for each in ast.iter_child_nodes(node)]
         return found
+
+
+def _follows(node: ast.expr, others: Sequence[ast.expr]) -> bool:
+    """Whether something gets the dtype of another operand, and is float32 as soon as that is: `y.to(x.dtype)`."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return False
+    if node.func.attr not in ("to", "type", "type_as"):
+        return False
+    given = [*node.args, *(each.value for each in node.keywords)]
+    texts = {ast.unparse(each) for each in others if each is not node}
+    return any(ast.unparse(each).removesuffix(".dtype") in texts for each in given)
 
 
 def _walk(node: ast.AST, without: Collection[ast.AST]) -> Iterator[ast.AST]:
