@@ -105,7 +105,9 @@ class _Placer:
 
     def _close(self, span: _Span | None) -> None:
         if span is not None:
-            self.regions.append(Region(span.first, span.last))
+            whole = Region(span.first, span.last)
+            inside = set(self.finder.members(whole))  # where one begins, below a branch, it is in a region already
+            self.regions = [*(each for each in self.regions if each.first not in inside), whole]
 
     def _shares(self, statement: Statement, behind: Iterable[Statement]) -> bool:
         """Whether a `with torch.no_grad():` is to be in one region with what stands behind it.

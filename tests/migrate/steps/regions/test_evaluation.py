@@ -633,3 +633,33 @@ def test_so_has_a_helper_of_another_file_in_an_evaluation_of_a_third(tmp_path: P
     assert plan is not None
     assert f"{region}                print(loss_of" in plan.after
     assert outcome.plan_of(tmp_path / "losses.py") is None
+
+
+def test_forward_in_a_branch_of_what_has_a_region_gets_none_of_its_own(rewrites: Check) -> None:
+    rewrites(
+        """
+          MODEL
+        + scaler = torch.amp.GradScaler("cuda")
+          extra = nn.Linear(2, 2)
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     STEP
+
+          @torch.no_grad()
+          def evaluate(loader, use_extra):
+              for x, y in loader:
+        -         found = model(x)
+        -         more = None
+        -         if use_extra:
+        -             more = extra(x)
+        -         found = found if more is None else found + more
+        -         print(model(found))
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             found = model(x)
+        +             more = None
+        +             if use_extra:
+        +                 more = extra(x)
+        +             found = found if more is None else found + more
+        +             print(model(found))
+        """
+    )
