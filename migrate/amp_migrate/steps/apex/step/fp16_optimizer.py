@@ -153,8 +153,23 @@ def wrapper_attributes(file: File, roles: Roles) -> Iterator[tuple[cst.BaseExpre
     for name in {path.rpartition(".")[2] for path in wrapped if path is not None}:
         for node in file.uses.get(name, ()):
             parent = file.tree.parents[node]
-            if isinstance(parent, cst.Attribute) and parent.value is node and is_optimizer(file, node):
-                yield node, parent
+            is_asked = isinstance(parent, cst.Attribute) and parent.value is node and is_optimizer(file, node)
+            if is_asked and not _is_own_object(file, roles, node):
+                yield node, cst.ensure_type(parent, cst.Attribute)
+
+
+def _is_own_object(file: File, roles: Roles, node: cst.BaseExpression) -> bool:
+    """Whether a name stands for an object of a class of the project's, wherever it gets its value."""
+    made = [each.value for each in roles.bindings(file, node)]
+    return bool(made) and all(isinstance(each, cst.Call) and _makes_own_object(file, roles, each) for each in made)
+
+
+def _makes_own_object(file: File, roles: Roles, call: cst.Call) -> bool:
+    function = roles.project.called(file, call)
+    if function is None or function.name != "__init__" or function.owner is None:
+        return False
+    lineage = roles.project.lineage(function.file, function.owner)
+    return not any(where.names.full(base.value) in WRAPPERS for where, owner in lineage for base in owner.bases)
 
 
 def wrapped_receivers(file: File) -> Iterator[cst.BaseExpression]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -400,6 +401,20 @@ def test_what_only_the_wrapper_has_leaves_all_that_apex_has_with_it(asked: str, 
     text = LATER_BEFORE.replace("loader):\n", f"loader):\n{wrapped}")
     assert wrapped in text
     assert leaves(f"{text}\n            optimizer.{asked}\n", "FP16_Optimizer's").hint == AN_OLD_APEX
+
+
+def test_what_an_object_of_a_class_in_sight_has_is_not_the_wrapper_s(migrate: Check) -> None:
+    holder = """
+class Holder:
+    def __init__(self, model):
+        self.model = model
+
+def hold(model):
+    optimizer = Holder(model)
+    optimizer._mode = "late"
+    return optimizer
+"""
+    assert "scaler.step(optimizer)" in migrate(f"{dedent(LATER_BEFORE)}\n{holder}").after
 
 
 def test_gradients_that_are_copied_later(rewrites: Check) -> None:
