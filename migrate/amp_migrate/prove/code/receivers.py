@@ -34,7 +34,7 @@ class Receivers:
 
     def _made_at(self, place: tuple[Any, str]) -> list[ast.ClassDef] | None:
         found: list[ast.ClassDef] = []
-        given = list(self._given(place))
+        given = [each for each in self._given(place) if not _is_none(each[0])]  # which somebody else fills
         for value, scope in given:
             made = None if value is None else self._made_in(value, scope)
             if made is None:
@@ -61,7 +61,7 @@ class Receivers:
         if isinstance(node, ast.IfExp):
             both = [self._made_in(each, scope) for each in (node.body, node.orelse)]
             return None if None in both else [each for made in both for each in made or ()]
-        if isinstance(node, ast.Constant) and node.value is None:
+        if _is_none(node):
             return []
         found: list[ast.ClassDef] = []
         of = self._values.of(node.func, scope) if isinstance(node, ast.Call) else ()
@@ -71,6 +71,10 @@ class Receivers:
             elif not (isinstance(each, tuple) and each[0] == "name" and each[1].startswith(OPTIMIZERS)):
                 return None
         return found if of else None
+
+
+def _is_none(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _is_given(name: str, scope: Scope) -> bool:
