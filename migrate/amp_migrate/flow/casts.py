@@ -248,7 +248,8 @@ class Casts:
             return None
         if isinstance(statement, ast.Assign) and any(isinstance(each, ast.Subscript) for each in statement.targets):
             return None
-        if isinstance(statement, ast.AugAssign) and self._may_be_low(statement.target):
+        # A sum that may be low is no larger for what is float32 in it; a refused loss need only be computed.
+        if isinstance(statement, ast.AugAssign) and loss is None and self._may_be_low(statement.target):
             return None
         given = [] if loss is None else list(self._operands(loss))
         before = [] if loss is None else [*self._computed_before(statement.value, loss)]

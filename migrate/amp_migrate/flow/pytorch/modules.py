@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 
 from amp_migrate.flow.domain.atoms import (
     NEVER,
@@ -396,13 +397,12 @@ def _one_after_another(frame: Frame, owner: Obj, args: Arguments, node: ast.AST)
     rest = join(frame.read(owner, containers.REST), _added(frame, owner, names))
     if rest:
         given, value = _in_any_order(frame, rest, value, node)
-        # Each of them has run at some time: of one that makes all it is given low, only the others may come behind.
-        for each in rest if len(rest) > 1 else ():
-            low = frame.analysis.call(frame, one(each), Arguments([value]), node)
-            frame.is_dead = False
-            if low and all(isinstance(made, Tensor) and made.is_low for made in low):
-                _, given = _in_any_order(frame, rest, low, node)
-                break
+        # Each of them has run at some time: behind those that leave the least open, only the others may come.
+        each_gives = [_run_some(frame, one(each), value, node) for each in rest if len(rest) > 1]
+        least = min(map(_openness, each_gives), default=_openness(value))
+        if least[0] < _openness(value)[0]:
+            behind = join_all(each for each in each_gives if _openness(each) == least)
+            _, given = _in_any_order(frame, rest, behind, node)
         return frozenset(_through_all(frame, each, rest) if isinstance(each, Tensor) else each for each in given)
     return value
 
@@ -411,12 +411,23 @@ def _in_any_order(frame: Frame, modules: Value, value: Value, node: ast.AST) -> 
     """What modules give that come one after the other, and what each of them may be given or give."""
     for _ in range(6):
         before = value
-        given = frame.analysis.call(frame, modules, Arguments([value]), node)
-        frame.is_dead = False
+        given = _run_some(frame, modules, value, node)
         value = join(value, given)
         if value == before:
             break
     return given, value
+
+
+def _run_some(frame: Frame, modules: Value, value: Value, node: ast.AST) -> Value:
+    given = frame.analysis.call(frame, modules, Arguments([value]), node)
+    frame.is_dead = False
+    return given
+
+
+def _openness(value: Value) -> tuple[int, int]:
+    """How many precisions a value may have, the lowest first; every one where it is no tensor, or not known."""
+    found = reduce(or_, (each.precision if isinstance(each, Tensor) else OTHER for each in value), 0)
+    return found.bit_count() if found and not found & OTHER else OTHER.bit_length(), found
 
 
 def _through_all(frame: Frame, result: Tensor, modules: Value) -> Tensor:

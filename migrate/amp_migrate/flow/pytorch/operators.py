@@ -234,9 +234,12 @@ def _natural(kind: str, tensors: list[Tensor], numbers: int) -> int:
     if kind == table.COUNTED:
         return first & ~BOOL | (INT if first & BOOL else 0)
     if kind == table.AGREEING:
-        both = tensors[0].precision
-        for each in tensors[1:]:
-            both = both & each.precision or both
+        both = OTHER
+        for each in tensors:  # one that nobody knows has what the others have, or PyTorch raises
+            if both & OTHER:
+                both = each.precision
+            elif not each.precision & OTHER:
+                both = both & each.precision or both
         return both
     found = combined([(each.precision, each.rank) for each in tensors])
     if kind == table.FLOATED and found & (INT | BOOL):

@@ -767,3 +767,78 @@ def test_an_inverse_that_nothing_multiplies_needs_nothing() -> None:
     text = grams("s = torch.linalg.inv(x.float().flatten(2)[:, :8, :8])\nreturn s * 2 + s.mean()")
     assert OFF not in migrate_text(text, Settings()).after
     assert not said(text, Settings())
+
+
+GAN = """\
+import torch
+from torch import nn
+from apex import amp
+
+
+class GANLoss(nn.Module):
+    def __init__(self, use_lsgan):
+        super().__init__()
+        self.loss = nn.MSELoss() if use_lsgan else nn.BCELoss()
+
+    def forward(self, pred, real):
+        return self.loss(pred, torch.full_like(pred, real))
+
+
+class Model(nn.Module):
+    def __init__(self, opt):
+        super().__init__()
+        layers = [LAYERS]
+        if opt.no_lsgan:
+            layers.append(nn.Sigmoid())
+        self.net = nn.Sequential(*layers)
+        self.criterion = GANLoss(not opt.no_lsgan)
+
+    def forward(self, x):
+        return self.criterion(self.net(x), 1.0)
+
+
+def main(opt, loader):
+    model = Model(opt).cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    if opt.fp16:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    for x in loader:
+        loss = model(x.cuda())
+        optimizer.zero_grad()
+        if opt.fp16:
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("layers", "is_kept"),
+    [
+        ("nn.Linear(3, 1)", True),
+        ("nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 1)", True),
+        ("nn.ReLU()", False),  # x may be float64, which `.float()` would round
+    ],
+)
+def test_a_refused_loss_in_a_region_that_an_option_switches_on(layers: str, is_kept: bool) -> None:
+    plan = migrate_text(GAN.replace("LAYERS", layers), Settings())
+    kept = f"        {OFF}\n            return self.loss(pred.float(), torch.full_like(pred.float(), real))\n"
+    assert (kept in plan.after) is is_kept
+    assert ("scaler.step(optimizer)" in plan.after) is is_kept
+    assert migrate_text(plan.after, Settings()).after == plan.after
+
+
+def test_a_refused_loss_that_is_added_to_what_may_be_low() -> None:
+    summed = "loss = 0\n        for each in pred:\n            loss += self.loss(each, real)\n        return loss\n"
+    text = GAN.replace("LAYERS", "nn.Linear(3, 1)").replace(
+        "return self.loss(pred, torch.full_like(pred, real))\n", summed
+    )
+    kept = "self.seen.append(self.net(x))\n        return self.criterion(self.seen, torch.ones(1).cuda())"
+    text = text.replace("return self.criterion(self.net(x), 1.0)", kept)
+    text = text.replace("        self.criterion =", "        self.seen = []\n        self.criterion =")
+    text += text[text.index("    for x in loader") :]  # what one region has made low is there in the other
+    after = migrate_text(text, Settings()).after
+    assert f"            {OFF}\n                loss += self.loss(each.float(), real)\n        return loss\n" in after
+    assert after.count("scaler.step(optimizer)") == 2
