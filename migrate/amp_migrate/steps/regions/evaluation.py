@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import libcst as cst
 
@@ -32,6 +33,7 @@ def evaluation_regions(
     among: Collection[cst.FunctionDef] | None = None,
     *,
     of_prepared: bool = False,
+    in_float32: Callable[[File, Statement], bool] = lambda *_: False,
 ) -> Placement:
     """The regions of forwards that run without gradients, in a file whose training steps have moved.
 
@@ -42,6 +44,7 @@ def evaluation_regions(
         moved: the steps that have moved, of whichever files.
         among: the functions to look at; None for the whole file.
         of_prepared: whether only what Apex prepared computed in low precision, and not all of the process.
+        in_float32: whether a statement computed in float32, whatever it runs.
     """
     finder = RegionFinder(file, roles, of_prepared=of_prepared)
     regions: list[Region] = []
@@ -64,7 +67,8 @@ def evaluation_regions(
         def runs_quietly(statement: Statement, whole: bool = whole) -> bool:
             return whole or is_quiet(file, statement)
 
-        placed = place_quiet_regions(finder, body, () if step is None else step.regions, runs_quietly, helpers)
+        taken = () if step is None else step.regions
+        placed = place_quiet_regions(finder, body, taken, runs_quietly, helpers, partial(in_float32, file))
         regions.extend(placed.regions)
         islands.extend(placed.islands)
     return Placement(tuple(regions), tuple(islands))

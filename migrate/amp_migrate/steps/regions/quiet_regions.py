@@ -21,6 +21,7 @@ def place_quiet_regions(
     taken: Iterable[Region],
     is_quiet: Callable[[Statement], bool],
     helpers: Collection[cst.FunctionDef] = (),
+    in_float32: Callable[[Statement], bool] = lambda _: False,
 ) -> Placement:
     """The regions of a body's forwards that run without gradients.
 
@@ -28,8 +29,10 @@ def place_quiet_regions(
         taken: the regions that exist already.
         is_quiet: whether a statement runs without gradients.
         helpers: the functions that compute in the regions of those who call them.
+        in_float32: whether a statement is to stay outside of regions.
     """
-    placer = _Placer(finder, {each for region in taken for each in finder.members(region)}, is_quiet, helpers)
+    covered = {each for region in taken for each in finder.members(region)}
+    placer = _Placer(finder, covered, is_quiet, helpers, in_float32)
     placer.walk(body)
     return Placement(tuple(placer.regions), tuple(placer.islands))
 
@@ -50,11 +53,13 @@ class _Placer:
         covered: set[Statement],
         is_quiet: Callable[[Statement], bool],
         helpers: Collection[cst.FunctionDef],
+        in_float32: Callable[[Statement], bool],
     ) -> None:
         self.finder = finder
         self.covered = covered
         self.is_quiet = is_quiet
         self.helpers = helpers
+        self.in_float32 = in_float32
         self.regions: list[Region] = []
         self.islands: list[Island] = []
 
@@ -82,7 +87,7 @@ class _Placer:
                 if follows:
                     self.islands.append(self.finder.island(statement, computed))
                 continue
-            is_forward = shares or self._is_forward(statement)
+            is_forward = (shares or self._is_forward(statement)) and not self.in_float32(statement)
             if not is_forward and not chooses and not (follows and self.finder.computes_loss(statement)):
                 continue
             written = frozenset().union(*map(self.finder.effects.writes, own_statements(statement)))

@@ -21,7 +21,7 @@ from amp_migrate.analysis.imported import loaded_by
 from amp_migrate.analysis.project import Project
 from amp_migrate.steps.apex.initialize.branches import branches_of, place_of
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
-from amp_migrate.trees.nodes import LOOP_TYPES, Block, Statement, blocks, statements
+from amp_migrate.trees.nodes import LOOP_TYPES, Block, Statement, blocks, find, statements
 from amp_migrate.trees.tree import Tree
 
 # A place, and what leads there: it stands in the function that the next one calls.
@@ -57,6 +57,7 @@ class Way:
         doubtful: what may have been.
         is_apart: whether all that initializes stands in other branches than this way.
         may_be_plain: the same, or in branches before it that need not be taken.
+        is_early: whether all that initializes on it does so later, and the place is not come to again.
     """
 
     before: tuple[Initialize, ...]
@@ -64,6 +65,7 @@ class Way:
     doubtful: tuple[Initialize, ...]
     is_apart: bool
     may_be_plain: bool
+    is_early: bool
 
 
 class _Scripts:
@@ -91,6 +93,16 @@ def ways_to(project: Project, initializes: Sequence[Initialize], file: File, at:
     known = [(each, _ways(project, each.file, _standing(each), ())) for each in initializes]
     scripts = _Scripts(project)
     return [_way(scripts, frames, known) for frames in ways]
+
+
+def runs_early(project: Project, initializes: Sequence[Initialize], file: File, at: cst.CSTNode) -> bool:
+    """Whether a place runs in float32 on every way to it, for what initializes comes later.
+
+    Weights that a wrapper of optimizers finds in float16 have been so before.
+    """
+    is_by_call = not any(each.what == "FP16_Optimizer" for each in initializes)
+    ways = ways_to(project, initializes, file, at) if is_by_call else None
+    return bool(ways) and all(each.is_early for each in ways or ())
 
 
 def _standing(initialize: Initialize) -> Statement:
@@ -148,7 +160,18 @@ def _way(scripts: _Scripts, frames: _Frames, known: Sequence[tuple[Initialize, l
         chosen = {}
     may_be_plain = not before and not doubtful and orders <= {_Order.APART}
     is_apart = may_be_plain and not chosen and _Order.APART in orders
-    return Way(tuple(before), tuple(asked), (*doubtful, *chosen), is_apart, may_be_plain and (is_apart or bool(chosen)))
+    may_be_plain = may_be_plain and (is_apart or bool(chosen))
+    is_early = _Order.AFTER in orders and not (before or doubtful or chosen) and not any(map(_is_lazy, frames))
+    return Way(tuple(before), tuple(asked), (*doubtful, *chosen), is_apart, may_be_plain, is_early)
+
+
+def _is_lazy(frame: tuple[File, cst.CSTNode]) -> bool:
+    """Whether a place may run later than what it is made by: in a generator, a coroutine or a lambda."""
+    tree, at = frame[0].tree, frame[1]
+    function = tree.function(at)
+    if function is not None and (function.asynchronous or any(True for _ in find(function.body, cst.Yield))):
+        return True
+    return any(isinstance(each, (cst.GeneratorExp, cst.Lambda)) for each in tree.ancestors(at))
 
 
 def _is_every_branch(chosen: Mapping[Initialize, Sequence[_Branch]]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 from typing import TypeVar
 
 import libcst as cst
@@ -18,7 +19,7 @@ from amp_migrate.settings import Dtype
 from amp_migrate.steps.apex.initialize.in_helper import is_chosen, seen_below, seen_from
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize, casts_prepared_alone
 from amp_migrate.steps.apex.initialize.own_parameter import asked_of_parameter
-from amp_migrate.steps.apex.initialize.reached import ways_to
+from amp_migrate.steps.apex.initialize.reached import runs_early, ways_to
 from amp_migrate.steps.apex.initialize.switch import VARIABLE, in_words_of, is_off, is_short, is_visible, switch_code
 from amp_migrate.steps.apex.script.native_script import (
     FileInFloat32,
@@ -219,7 +220,8 @@ class NativeDecider:
     ) -> Placement:
         of_prepared = casts_prepared_alone(self._initializes)
         moved = [each.step for each in steps]
-        return evaluation_regions(file, self._roles, moved, among, of_prepared=of_prepared)
+        early = partial(runs_early, self._project, self._initializes)
+        return evaluation_regions(file, self._roles, moved, among, of_prepared=of_prepared, in_float32=early)
 
     def _evaluating(
         self,

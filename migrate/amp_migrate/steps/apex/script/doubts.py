@@ -17,6 +17,7 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.initialize.init_calls import read_inits
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize, casts_prepared_alone
+from amp_migrate.steps.apex.initialize.reached import runs_early
 from amp_migrate.steps.apex.script.script_group import ApexScript, uses_apex_amp
 from amp_migrate.steps.apex.uses.amp_tests import amp_tests
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name, keepings, wrapper_calls
@@ -55,7 +56,11 @@ def without_initialize(script: ApexScript) -> Iterable[Refusal]:
 
 def without_forwards(script: ApexScript, roles: Roles) -> Iterable[Refusal]:
     """Models that Apex prepares for inference, and no forward that a region could stand around."""
-    regions = partial(evaluation_regions, roles=roles, moved=[], of_prepared=casts_prepared_alone(script.initializes))
+    of_prepared, early = (
+        casts_prepared_alone(script.initializes),
+        partial(runs_early, roles.project, script.initializes),
+    )
+    regions = partial(evaluation_regions, roles=roles, moved=[], of_prepared=of_prepared, in_float32=early)
     elsewhere = (regions(file, among=functions) for file, functions in script.evaluated.items())
     if not any(each.regions for each in (*map(regions, script.files), *elsewhere)):
         for each in (one for one in script.initializes if one.what != "amp.init"):  # which tells of them itself

@@ -13,6 +13,7 @@ from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.apex.initialize.init_calls import read_inits
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize, read_initializes
+from amp_migrate.steps.apex.initialize.reached import runs_early
 from amp_migrate.steps.apex.script.doubts import (
     asked_elsewhere,
     leftovers,
@@ -96,7 +97,11 @@ class ScriptReader:
             for file, functions in evaluated_elsewhere(self._project, files).items()
             if not _trains(file)
         }
-        by_others = tuple(evaluated_by_others(self._roles, files, evaluated))
+        by_others = tuple(
+            (file, call)
+            for file, call in evaluated_by_others(self._roles, files, evaluated)
+            if not runs_early(self._project, initializes, file, call)
+        )
         script = ApexScript(files, tuple(initializes), steps, splits, (), evaluated, by_others)
         if not script.all_steps and not any(without_forwards(script, self._roles)):
             of_models = (

@@ -534,3 +534,53 @@ def test_an_evaluation_in_another_file_asks_the_module_that_both_import(imported
     outcome = migrate([tmp_path], Settings())
     after = {plan.source.path.name: plan.after for plan in outcome.changed}
     assert asked(after["checks.py"]) == [f"autocast: bool({switch})"]
+
+
+QUIET = "with torch.no_grad():\n    targets = model(x)\n"
+BEFORE = """\
+MODEL
+{before}
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+epoch(args, model, optimizer)
+{behind}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "regions"),
+    [
+        (QUIET, "", 1),  # that of `evaluate`, which nothing here calls
+        ("evaluate(args, model)", "", 0),
+        ("for _ in range(2):\n    evaluate(args, model)", "", 0),
+        (QUIET, QUIET, 2),
+        ("", "evaluate(args, model)", 1),
+        ("evaluate(args, model)", "evaluate(args, model)", 1),  # it cannot ask which call it is
+        ("test = lambda: evaluate(args, model)", "test()", 1),
+        ("given = (evaluate(args, model) for _ in range(2))", "list(given)", 1),
+    ],
+)
+def test_what_runs_before_all_that_initializes_stays_in_float32(
+    migrate: Check, before: str, behind: str, regions: int
+) -> None:
+    plan = migrate(main(BEFORE.format(before=before, behind=behind)), head="")
+    assert sorted(asked(plan.after)) == ["GradScaler: on"] + ["autocast: on"] * (1 + regions)
+    assert not any("stays in float32" in each for each in told(plan))
+
+
+def test_what_a_loop_comes_to_again_runs_behind_what_initializes(migrate: Check) -> None:
+    rounds = "for _ in range(2):\n" + indent(BEFORE.format(before=QUIET, behind=""), "    ").replace(
+        "    MODEL\n", indent(MODEL, "    ")
+    )
+    assert asked(migrate(main(rounds), head="").after).count("autocast: on") == 3
+
+
+def test_a_function_of_another_file_that_runs_before_is_not_told_of(tmp_path: Path) -> None:
+    text = main(BEFORE.format(before="evaluated(model)", behind="")).replace(
+        "import torch\n", "import torch\nEVAL\n", 1
+    )
+    (tmp_path / "main.py").write_text(text.replace("EVAL", "from evaluation import evaluated"))
+    (tmp_path / "evaluation.py").write_text(
+        "def evaluated(model):\n    model.eval()\n    return model(torch.ones(1, 8))\n"
+    )
+    outcome = migrate([tmp_path], Settings())
+    assert [each.code for each in outcome.findings] == ["AMP201", "AMP202"]
