@@ -176,6 +176,22 @@ class Project:
             self._references[function.node] = self._find_call_sites(function)
         return self._references[function.node]
 
+    def users(self, function: FunctionRef) -> set[File]:
+        """The files that use a function of a module, be it otherwise than by calling it."""
+        uses = ((file, self.definition(file, node)) for file, node in self._uses(function.name))
+        return {file for file, found in uses if found is not None and found[1] is function.node}
+
+    def handed_on(self, file: File) -> Iterator[tuple[cst.BaseExpression, FunctionRef]]:
+        """Where a file hands on a function that it imports, for others to call: `Monitor(validate)`."""
+        for name in (node for nodes in file.uses.values() for node in nodes if isinstance(node, cst.BaseExpression)):
+            parent = file.tree.parents[name]
+            is_called = isinstance(parent, cst.Call) and parent.func is name
+            if is_called or not file.names.full(name):
+                continue
+            where, node = self.definition(file, name) or (file, None)
+            if isinstance(node, cst.FunctionDef) and where is not file and not _is_asked(file, name):
+                yield name, self.reference(where, node)
+
     def possible_calls(self, function: FunctionRef) -> Iterator[CallSite]:
         """The calls that may be of a method, though another class has one of that name and the object's is unknown.
 

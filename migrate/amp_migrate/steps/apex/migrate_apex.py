@@ -397,10 +397,10 @@ def _told_of_native(project: Project, script: ApexScript, native: NativeScript) 
         message = "evaluation stays in float32: whether mixed precision is on cannot be asked here"
         hint = "pass the switch to this function, and put the forward into torch.amp.autocast(..., enabled=...)"
         yield Finding.at(file.tree, region.first, APEX_EVALUATION.code, Kind.NOTE, message, hint)
-    for file, call in () if is_off(script.initializes) else script.by_others:
+    for file, name in () if is_off(script.initializes) else script.by_others:
         where = "is in another file, and may not be this script's alone"
-        message = f"evaluation stays in float32: {last_word(call.func)}() {where}"
-        yield Finding.at(file.tree, call, APEX_EVALUATION.code, Kind.NOTE, message, REGION_ROUND_CALL)
+        message = f"evaluation stays in float32: {last_word(name)}() {where}"
+        yield Finding.at(file.tree, name, APEX_EVALUATION.code, Kind.NOTE, message, REGION_ROUND_CALL)
     for each in native.steps:
         step = each.step
         if all(backward.part is not None for backward in step.backwards):

@@ -88,13 +88,16 @@ def evaluated_elsewhere(project: Project, moved: Collection[File]) -> dict[File,
             sites = project.call_sites(function)
             if sites is not None and all(site.file in moved for site in sites):
                 found[function.file].add(function.node)
+        for _, function in _evaluating_when_called(project, file, moved):
+            if project.users(function) <= {*moved}:
+                found[function.file].add(function.node)
     return {file: functions for file, functions in found.items() if functions}
 
 
 def evaluated_by_others(
     roles: Roles, moved: Collection[File], evaluated: Mapping[File, Collection[cst.FunctionDef]]
-) -> Iterator[tuple[File, cst.Call]]:
-    """The calls of what evaluates in another file, where no region can stand: others call it, too.
+) -> Iterator[tuple[File, cst.BaseExpression]]:
+    """What is called, or handed on to be, that evaluates in another file, where no region can stand: others do so, too.
 
     Or nobody knows whose method of that name it is.
 
@@ -107,7 +110,21 @@ def evaluated_by_others(
             is_own = any(each.file in moved or each.node in evaluated.get(each.file, ()) for each in functions)
             is_low = any(uses_amp(each.file, block_of(each.node), each.node) for each in functions)
             if not is_own and not is_low and any(map(roles.has_forward, functions)):
-                yield file, call
+                yield file, call.func
+        for name, function in _evaluating_when_called(roles.project, file, moved):
+            is_low = uses_amp(function.file, block_of(function.node), function.node)
+            is_own = function.node in evaluated.get(function.file, ())
+            if not is_own and not is_low and roles.has_forward(function):
+                yield file, name
+
+
+def _evaluating_when_called(
+    project: Project, file: File, moved: Collection[File]
+) -> Iterator[tuple[cst.BaseExpression, FunctionRef]]:
+    """The functions of files that have not moved which evaluate, and which a file hands on for others to call."""
+    for name, function in project.handed_on(file):
+        if function.file not in moved and function.owner is None and _is_evaluation(function.file, function.node):
+            yield name, function
 
 
 def _evaluating(roles: Roles, file: File, call: cst.Call) -> list[FunctionRef]:

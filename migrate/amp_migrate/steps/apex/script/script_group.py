@@ -41,7 +41,7 @@ class ApexScript:
         splits: those that are spread over several.
         refusals: what stands in the way of native AMP.
         evaluated: the functions of other files that evaluate for it, and for nobody else.
-        by_others: the calls of those that evaluate for others as well, or that nobody can tell apart.
+        by_others: what is called, or handed on, that evaluates for others as well, or that nobody can tell apart.
     """
 
     files: tuple[File, ...]
@@ -50,7 +50,7 @@ class ApexScript:
     splits: tuple[ApexSplit, ...]
     refusals: tuple[Refusal, ...]
     evaluated: Mapping[File, Collection[cst.FunctionDef]] = field(default_factory=dict)
-    by_others: tuple[tuple[File, cst.Call], ...] = ()
+    by_others: tuple[tuple[File, cst.BaseExpression], ...] = ()
 
     @property
     def all_steps(self) -> tuple[ApexStep, ...]:

@@ -667,6 +667,78 @@ def test_forward_that_another_script_asks_for_too(tmp_path: Path) -> None:
     assert all("autocast" not in each.after for each in outcome.changed)
 
 
+HANDED = """
+import argparse
+import torch
+from apex import amp
+from monitor import Monitor
+from validation import do_validation
+
+def main(loader):
+    args = argparse.ArgumentParser().parse_args()
+    model = torch.nn.Linear(8, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    monitor = Monitor({handed}, loader)
+    {initialize}
+    for x in loader:
+        optimizer.zero_grad()
+        loss = model(x).mean()
+        {scale}
+        optimizer.step()
+    monitor(model)
+"""
+ALWAYS = {
+    "initialize": 'model, optimizer = amp.initialize(model, optimizer, opt_level="O1")',
+    "scale": "with amp.scale_loss(loss, optimizer) as scaled_loss:\n            scaled_loss.backward()",
+}
+CHOSEN = {
+    "initialize": "if args.fp16:\n        " + ALWAYS["initialize"],
+    "scale": "if args.fp16:\n            with amp.scale_loss(loss, optimizer) as scaled_loss:\n"
+    "                scaled_loss.backward()\n        else:\n            loss.backward()",
+}
+VALIDATION = """
+import torch
+
+@torch.no_grad()
+def do_validation(model, loader):
+    model.eval()
+    return sum(model(x).mean().item() for x in loader)
+"""
+MONITOR = """
+class Monitor:
+    def __init__(self, function, loader):
+        self.function, self.loader = function, loader
+
+    def __call__(self, model):
+        print(self.function(model, self.loader))
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "handed", "validation", "others", "told"),
+    [
+        (CHOSEN, "do_validation", VALIDATION, "", ["validation.py"]),
+        (ALWAYS, "do_validation", VALIDATION, "", []),
+        (ALWAYS, "do_validation", VALIDATION, "do_validation(model, loader)", ["train.py"]),
+        (CHOSEN, "print", VALIDATION, "", []),  # nobody calls it
+        (CHOSEN, "do_validation", "def do_validation(model, loader):\n    return len(loader)\n", "", []),
+    ],
+)
+def test_evaluation_that_is_handed_to_an_object_of_another_file(
+    tmp_path: Path, given: dict[str, str], handed: str, validation: str, others: str, told: list[str]
+) -> None:
+    (tmp_path / "train.py").write_text(HANDED.format(handed=handed, **given))
+    (tmp_path / "validation.py").write_text(validation)
+    (tmp_path / "monitor.py").write_text(MONITOR)
+    if others:
+        (tmp_path / "other.py").write_text(f"from validation import do_validation\n{others}\n")
+    outcome = migrate_paths([tmp_path], Settings())
+    assert [Path(each.path).name for each in outcome.findings if each.code == "AMP211"] == told
+    moved = {each.source.path.name: each.after for each in outcome.changed}
+    assert "scaler.step(optimizer)" in moved["train.py"]
+    assert ("autocast" in moved.get("validation.py", "")) is (given is ALWAYS and not told)
+
+
 TRAINED = """
 import torch
 from apex import amp
