@@ -321,14 +321,17 @@ def train(batches, grad_scaler={0}()):
 def test_a_file_is_not_interpreted_for_a_name_that_only_ends_as_a_scaler_s(
     tmp_path: Path, name: str, scaled: str, is_read: bool
 ) -> None:
+    # What it hands back is seen without reading on: whether that is a model is asked of every call.
+    making = MAKING.replace("return add_parts(parser)", "add_parts(parser)\n    return torch.nn.Linear(2, 2)")
+    making = f"import torch\n{making}"
     (tmp_path / "library").mkdir()
     (tmp_path / "train.py").write_text(SCALING.format(name, scaled))
-    (tmp_path / "library/make.py").write_text(MAKING)
+    (tmp_path / "library/make.py").write_text(making)
     for number in range(8):
         (tmp_path / "library" / f"parts_{number}.py").write_text(ADDING.format(number, number + 1))
     before = done()
     migrate([tmp_path], Settings())
-    own = len(SCALING.splitlines()) + len(MAKING.splitlines())
+    own = len(SCALING.splitlines()) + len(making.splitlines())
     assert (since(before)[Work.AST] > own) == is_read  # what it imports, as deep as a call is followed
 
 

@@ -97,10 +97,10 @@ def test_what_a_recursion_was_called_with_before_more_was_known_is_not_gone_thro
         calls = "".join(f"if flags[{n}]:\n    model = rebuild{n}(model)\n" for n in range(times))
         return counted({"a.py": f"{HEAD}import models\n{parts}model = models.create()\n{calls}"}, ["a.py"])
 
-    two, four = rebuilt(2), rebuilt(4)
+    two, six = rebuilt(2), rebuilt(6)
     assert two.is_complete
     assert two.interpreted < 60
-    assert four.interpreted <= 3 * two.interpreted  # it depends on the order of what is equal, too
+    assert six.interpreted <= 5 * two.interpreted  # it depends on the order of what is equal, too
 
 
 def test_files_that_nothing_asks_for_are_not_parsed() -> None:

@@ -22,6 +22,7 @@ from amp_migrate.flow.domain.atoms import (
     Obj,
     Opaque,
     Part,
+    Share,
     Value,
     Wrapped,
     const,
@@ -545,7 +546,7 @@ def unknown_result(
         if isinstance(module, Obj) or (isinstance(module, Opaque) and module.path):
             weight_casts.cast_of_unknown(frame, module, node)
     # What gets tensors computes with them; else it may make what computes.
-    shares = unread.shares_of(frame, callee, name, args, node)
+    shares = _shares_of(frame, callee, name, args, node)
     return one(Opaque((frame.site(node), "()"), tensor, "", is_chosen and not given, shares))
 
 
@@ -759,3 +760,51 @@ def _sliced(frame: Frame, owner: Obj, kind: str, node: ast.AST) -> Value:
 def iterate(frame: Frame, owner: Obj) -> Value:
     """The elements of a list or chain of modules, in any order."""
     return containers.contents(frame, owner) or UNKNOWN
+
+
+def _shares_of(frame: Frame, callee: Value, name: str, args: Arguments, node: ast.AST) -> frozenset[Share]:
+    """The parameters that something gives which nobody has read: some of what it is given, or of what it is a method.
+
+    It gives the same ones wherever it is given the same.
+
+    Args:
+        name: the full name of what is called, where it is of another package, and `callee` does not say so.
+    """
+    methods = (each for each in callee if not isinstance(each, Opaque) or each.name.startswith("."))
+    owners = frozenset(_bare(owner) for each in methods if (owner := unread.owner_of(each)) is not None)
+    given = {value: _parameters_in(frame, value) for value in args.all()}
+    found = NOTHING.union(*given.values(), *(_parameters_of(frame, each) for each in owners))
+    if not found - {gradients.UNKNOWN_PARAMETERS}:
+        found = owners
+    if not found:
+        return NOTHING
+    is_same = not (args.rest or args.others) and all(
+        isinstance(each, Const) or (of and gradients.UNKNOWN_PARAMETERS not in of)
+        for value, of in given.items()
+        for each in value
+    )
+    called = (name, frozenset(_bare(each) for each in callee if isinstance(each, Atom)))
+    call = (*called, tuple(args.positional), frozenset(args.keywords.items())) if is_same else (frame.site(node),)
+    return frozenset({Share(call, found)})
+
+
+def _parameters_in(frame: Frame, value: Value) -> frozenset[Atom]:
+    return NOTHING.union(*(_parameters_of(frame, each) for each in gradients.all_in(frame, value)))
+
+
+def _parameters_of(frame: Frame, atom: Atom | Tensor) -> frozenset[Atom]:
+    """The modules or leaves that something is, of which a call may give parameters."""
+    if isinstance(atom, Tensor):
+        return atom.leaf
+    if isinstance(atom, Opaque) and atom.shares:
+        return NOTHING.union(*(each.of for each in atom.shares))
+    if isinstance(atom, Opaque) and frame.analysis.pytorch.is_like_module(frame, atom):
+        return frozenset({_bare(atom)})
+    if attributes.is_module(frame, atom):
+        return frozenset({atom})
+    is_plain = atom.made_of in containers.KINDS if isinstance(atom, Obj) else not isinstance(atom, (Opaque, Func))
+    return NOTHING if is_plain else frozenset({gradients.UNKNOWN_PARAMETERS})
+
+
+def _bare(atom: Atom) -> Atom:
+    return Opaque(atom.path) if isinstance(atom, Opaque) else atom

@@ -6,14 +6,12 @@ import ast
 import sys
 from collections.abc import Iterator
 
-from amp_migrate.flow.domain.atoms import Atom, Class, Const, Func, Method, Native, Obj, Opaque, Share, Value
+from amp_migrate.flow.domain.atoms import Atom, Class, Method, Native, Obj, Opaque, Value
 from amp_migrate.flow.domain.tensor import F16, NOTHING, Tensor
 from amp_migrate.flow.events import Act
-from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.classes import external_bases
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.flow.pytorch import gradients
 from amp_migrate.flow.pytorch.ranges import has_no_inverse
 from amp_migrate.flow.source import Site
 from amp_migrate.tables.torch_names import BRINGING_CODE, TRAINED_WITH_AMP
@@ -86,54 +84,6 @@ def owner_of(method: Atom | Tensor) -> Atom | None:
         *path, _ = method.path
         return path[0] if len(path) == 1 and isinstance(path[0], Obj) else Opaque(tuple(path), method.tensor)
     return None
-
-
-def shares_of(frame: Frame, callee: Value, name: str, args: Arguments, node: ast.AST) -> frozenset[Share]:
-    """The parameters that something gives which nobody has read: some of what it is given, or of what it is a method.
-
-    It gives the same ones wherever it is given the same.
-
-    Args:
-        name: the full name of what is called, where it is of another package, and `callee` does not say so.
-    """
-    methods = (each for each in callee if not isinstance(each, Opaque) or each.name.startswith("."))
-    owners = frozenset(_bare(owner) for each in methods if (owner := owner_of(each)) is not None)
-    given = {value: _parameters_in(frame, value) for value in args.all()}
-    found = NOTHING.union(*given.values(), *(_parameters_of(frame, each) for each in owners))
-    if not found - {gradients.UNKNOWN_PARAMETERS}:
-        found = owners
-    if not found:
-        return NOTHING
-    is_same = not (args.rest or args.others) and all(
-        isinstance(each, Const) or (of and gradients.UNKNOWN_PARAMETERS not in of)
-        for value, of in given.items()
-        for each in value
-    )
-    called = (name, frozenset(_bare(each) for each in callee if isinstance(each, Atom)))
-    call = (*called, tuple(args.positional), frozenset(args.keywords.items())) if is_same else (frame.site(node),)
-    return frozenset({Share(call, found)})
-
-
-def _parameters_in(frame: Frame, value: Value) -> frozenset[Atom]:
-    return NOTHING.union(*(_parameters_of(frame, each) for each in gradients.all_in(frame, value)))
-
-
-def _parameters_of(frame: Frame, atom: Atom | Tensor) -> frozenset[Atom]:
-    """The modules or leaves that something is, of which a call may give parameters."""
-    if isinstance(atom, Tensor):
-        return atom.leaf
-    if isinstance(atom, Opaque) and atom.shares:
-        return NOTHING.union(*(each.of for each in atom.shares))
-    if isinstance(atom, Opaque) and frame.analysis.pytorch.is_like_module(frame, atom):
-        return frozenset({_bare(atom)})
-    if attributes.is_module(frame, atom):
-        return frozenset({atom})
-    is_plain = atom.made_of in containers.KINDS if isinstance(atom, Obj) else not isinstance(atom, (Opaque, Func))
-    return NOTHING if is_plain else frozenset({gradients.UNKNOWN_PARAMETERS})
-
-
-def _bare(atom: Atom) -> Atom:
-    return Opaque(atom.path) if isinstance(atom, Opaque) else atom
 
 
 def _package(name: str) -> str:

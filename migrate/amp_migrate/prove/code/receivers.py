@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
 
 from amp_migrate.prove.code.public_names import OPTIMIZERS
 from amp_migrate.prove.code.scopes import DEFINITIONS, Scope, heads, last_word, parameters
 
-if TYPE_CHECKING:
-    from amp_migrate.prove.code.values import Values
+
+class Values(Protocol):
+    """What is asked about the expressions of some files."""
+
+    def of(self, node: ast.expr, scope: Scope) -> frozenset[Any]:
+        """What an expression may be."""
+
+    def place(self, node: ast.expr, scope: Scope) -> tuple[Any, str]:
+        """Where something is kept: whose it is, None where nobody can say, and its name."""
+
+    def mentioning(self, name: str) -> Iterable[tuple[ast.stmt, Scope]]:
+        """The statements that have a name in them."""
 
 
 class Receivers:

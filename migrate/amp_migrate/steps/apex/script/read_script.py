@@ -97,10 +97,12 @@ class ScriptReader:
             for file, functions in evaluated_elsewhere(self._project, files).items()
             if not _trains(file)
         }
+        called = {each.func for file in files for each in file.calls}
         by_others = tuple(
             (file, call)
             for file, call in evaluated_by_others(self._roles, files, evaluated)
-            if not runs_early(self._project, initializes, file, call)
+            # What is handed on is called later.
+            if not (call in called and runs_early(self._project, initializes, file, call))
         )
         script = ApexScript(files, tuple(initializes), steps, splits, (), evaluated, by_others)
         if not script.all_steps and not any(without_forwards(script, self._roles)):
