@@ -31,7 +31,7 @@ from amp_migrate.steps.read import fp32
 from amp_migrate.steps.read.gather import Gathered
 from amp_migrate.steps.read.split import Joiner, Split
 from amp_migrate.steps.read.unfit import unfit
-from amp_migrate.steps.regions.evaluation import evaluated_elsewhere, evaluation_regions
+from amp_migrate.steps.regions.evaluation import EvaluationRegions, evaluated_elsewhere
 from amp_migrate.steps.regions.find_regions import Placement
 from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints
@@ -107,12 +107,12 @@ class StepMigration:
 
     def _evaluated(self) -> dict[File, Placement]:
         """The evaluation forwards beside the steps that have moved, and in the functions that they call for it."""
-        steps = [move.step for move in self._steps]
-        found = {file: evaluation_regions(file, self.roles, steps) for file in self._moved}
+        regions = EvaluationRegions(self.roles, [move.step for move in self._steps])
+        found = {file: regions.of(file) for file in self._moved}
         for file, functions in evaluated_elsewhere(self.project, tuple(self._moved)).items():
             wanted = [each for each in functions if self.wishes.wants(file.tree, each, FP32_STEP.code)]
             if not self._is_of_apex(file) and self._obstacle(file) is None:
-                found[file] = evaluation_regions(file, self.roles, steps, wanted)
+                found[file] = regions.of(file, wanted)
         return found
 
     def _move_all(self, files: Sequence[File]) -> Iterator[ScaledStep]:

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 import libcst as cst
 
@@ -26,52 +27,58 @@ _EVALUATION_NAME = re.compile(
 )
 
 
-def evaluation_regions(
-    file: File,
-    roles: Roles,
-    moved: Sequence[TrainingStep],
-    among: Collection[cst.FunctionDef] | None = None,
-    *,
-    of_prepared: bool = False,
-    in_float32: Callable[[File, Statement], bool] = lambda *_: False,
-) -> Placement:
-    """The regions of forwards that run without gradients, in a file whose training steps have moved.
+class EvaluationRegions:
+    """Places regions round forwards that run without gradients, beside training steps that have moved.
 
     Methods of modules are left out: they run inside the region of whoever calls the module. So do the functions that
     steps call in theirs: where they are called without gradients, the region is round the call.
 
     Args:
         moved: the steps that have moved, of whichever files.
-        among: the functions to look at; None for the whole file.
         of_prepared: whether only what Apex prepared computed in low precision, and not all of the process.
         in_float32: whether a statement computed in float32, whatever it runs.
     """
-    finder = RegionFinder(file, roles, of_prepared=of_prepared)
-    regions: list[Region] = []
-    islands: list[Island] = []
-    within = _called_within(roles, moved)
-    helpers = {each.node for each in within.values() if not uses_amp(each.file, block_of(each.node), each.node)}
-    quiet = list(switching_off(file))
-    for function, body in bodies(file):
-        if among is not None and function not in among:
-            continue
-        if function is not None and (function in within or _is_module_method(file, roles, function)):
-            continue
-        step = next((each for each in moved if each.file is file and each.function is function), None)
-        whole = step is None and function is not None and _is_evaluation(file, function)
-        if step is None and not whole and not any(_has_or_is_in(file, body, each) for each in quiet):
-            continue  # most functions: nothing in them runs without gradients
-        if step is None and (any(True for _ in backward_calls(body)) or uses_amp(file, body, function)):
-            continue
 
-        def runs_quietly(statement: Statement, whole: bool = whole) -> bool:
-            return whole or is_quiet(file, statement)
+    def __init__(
+        self,
+        roles: Roles,
+        moved: Sequence[TrainingStep],
+        *,
+        of_prepared: bool = False,
+        in_float32: Callable[[File, Statement], bool] = lambda *_: False,
+    ) -> None:
+        self._roles, self._moved = roles, moved
+        self._of_prepared, self._in_float32 = of_prepared, in_float32
+        within = _called_within(roles, moved)
+        self._within = frozenset(within)
+        self._helpers = {f.node for f in within.values() if not uses_amp(f.file, block_of(f.node), f.node)}
 
-        taken = () if step is None else step.regions
-        placed = place_quiet_regions(finder, body, taken, runs_quietly, helpers, partial(in_float32, file))
-        regions.extend(placed.regions)
-        islands.extend(placed.islands)
-    return Placement(tuple(regions), tuple(islands))
+    def of(self, file: File, among: Collection[cst.FunctionDef] | None = None) -> Placement:
+        """Those of a file, in some of its functions; None for the whole file."""
+        finder = RegionFinder(file, self._roles, of_prepared=self._of_prepared)
+        regions: list[Region] = []
+        islands: list[Island] = []
+        quiet = list(switching_off(file))
+        for function, body in bodies(file):
+            if among is not None and function not in among:
+                continue
+            if function is not None and (function in self._within or _is_module_method(file, self._roles, function)):
+                continue
+            step = next((each for each in self._moved if each.file is file and each.function is function), None)
+            whole = step is None and function is not None and _is_evaluation(file, function)
+            if step is None and not whole and not any(_has_or_is_in(file, body, each) for each in quiet):
+                continue  # most functions: nothing in them runs without gradients
+            if step is None and (any(True for _ in backward_calls(body)) or uses_amp(file, body, function)):
+                continue
+
+            def runs_quietly(statement: Statement, whole: bool = whole) -> bool:
+                return whole or is_quiet(file, statement)
+
+            taken, in_float32 = () if step is None else step.regions, partial(self._in_float32, file)
+            placed = place_quiet_regions(finder, body, taken, runs_quietly, self._helpers, in_float32)
+            regions.extend(placed.regions)
+            islands.extend(placed.islands)
+        return Placement(tuple(regions), tuple(islands))
 
 
 def evaluated_elsewhere(project: Project, moved: Collection[File]) -> dict[File, set[cst.FunctionDef]]:
@@ -105,17 +112,13 @@ def evaluated_by_others(
         evaluated: the functions of other files that evaluate for those that have moved, and for no others.
     """
     for file in moved:
-        for call in file.calls:
-            functions = _evaluating(roles, file, call)
+        called = ((call.func, _evaluating(roles, file, call)) for call in file.calls)
+        handed_on = ((name, [function]) for name, function in _evaluating_when_called(roles.project, file, moved))
+        for node, functions in chain(called, handed_on):
             is_own = any(each.file in moved or each.node in evaluated.get(each.file, ()) for each in functions)
             is_low = any(uses_amp(each.file, block_of(each.node), each.node) for each in functions)
             if not is_own and not is_low and any(map(roles.has_forward, functions)):
-                yield file, call.func
-        for name, function in _evaluating_when_called(roles.project, file, moved):
-            is_low = uses_amp(function.file, block_of(function.node), function.node)
-            is_own = function.node in evaluated.get(function.file, ())
-            if not is_own and not is_low and roles.has_forward(function):
-                yield file, name
+                yield file, node
 
 
 def _evaluating_when_called(

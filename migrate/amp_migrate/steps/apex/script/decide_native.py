@@ -43,7 +43,7 @@ from amp_migrate.steps.apex.uses.norm_limits import NormLimit, limit_of, not_cli
 from amp_migrate.steps.model.route import Creation, Route, Ways
 from amp_migrate.steps.model.training_step import Region
 from amp_migrate.steps.read.split import key_of
-from amp_migrate.steps.regions.evaluation import evaluation_regions
+from amp_migrate.steps.regions.evaluation import EvaluationRegions
 from amp_migrate.steps.regions.find_regions import Placement
 from amp_migrate.steps.scaler.checkpoint_entries import restored_entries, saved_entries
 from amp_migrate.steps.scaler.find_route import Traveller
@@ -120,9 +120,13 @@ class NativeDecider:
                 return refusal
         native = tuple(self._step(each, limit) for each in steps)
         left: list[FileInFloat32] = []
-        decided = [self._file(file, native, left) for file in files]
-        if not self._is_off:
-            decided += (self._evaluating(file, functions, native, left) for file, functions in evaluated.items())
+        regions = None if self._is_off else self._evaluation(native)
+        decided = [self._file(file, native, regions, left) for file in files]
+        if regions is not None:
+            for file, functions in evaluated.items():  # which have nothing of Apex, and evaluate for the script
+                placed = regions.of(file, functions)
+                evaluated_there = tuple(self._evaluated(file, placed.regions, left))
+                decided.append(NativeFile(file, evaluated_there, tuple(placed.islands)))
         return NativeScript(native, tuple(decided), *self._starts(), left_in_float32=tuple(left))
 
     def _refusal(self, files: Sequence[File], steps: Sequence[ScriptStep]) -> Refusal | None:
@@ -190,8 +194,14 @@ class NativeDecider:
         code, is_elsewhere = (None, False) if limit is None else (limit.code, not limit.is_made_beside(step))
         return NativeStep(moved, each.step.folds, scaler, code, is_elsewhere)
 
-    def _file(self, file: File, steps: Sequence[NativeStep], left: list[FileInFloat32]) -> NativeFile:
-        placed = Placement((), ()) if self._is_off else self._regions(file, steps)
+    def _file(
+        self,
+        file: File,
+        steps: Sequence[NativeStep],
+        regions: EvaluationRegions | None,
+        left: list[FileInFloat32],
+    ) -> NativeFile:
+        placed = Placement((), ()) if regions is None else regions.of(file)
         evaluated = tuple(self._evaluated(file, placed.regions, left))
         reads = dict(scale_reads(file))
         folds = [fold for each in steps for fold in each.folds]
@@ -215,24 +225,11 @@ class NativeDecider:
             wrapper=self._wrapper(file) if any(i.what == "FP16_Optimizer" for i in self._initializes) else None,
         )
 
-    def _regions(
-        self, file: File, steps: Sequence[NativeStep], among: Collection[cst.FunctionDef] | None = None
-    ) -> Placement:
+    def _evaluation(self, steps: Sequence[NativeStep]) -> EvaluationRegions:
+        early = partial(runs_early, self._project, self._initializes)
         of_prepared = casts_prepared_alone(self._initializes)
         moved = [each.step for each in steps]
-        early = partial(runs_early, self._project, self._initializes)
-        return evaluation_regions(file, self._roles, moved, among, of_prepared=of_prepared, in_float32=early)
-
-    def _evaluating(
-        self,
-        file: File,
-        functions: Collection[cst.FunctionDef],
-        steps: Sequence[NativeStep],
-        left: list[FileInFloat32],
-    ) -> NativeFile:
-        """What becomes of a file that has nothing of Apex, and evaluates for the script."""
-        placed = self._regions(file, steps, functions)
-        return NativeFile(file, tuple(self._evaluated(file, placed.regions, left)), tuple(placed.islands))
+        return EvaluationRegions(self._roles, moved, of_prepared=of_prepared, in_float32=early)
 
     def _tests(self, file: File, folds: Iterable[FoldedBranch]) -> Iterator[tuple[AmpTest, str | Refusal | None]]:
         """The tests of whether `apex.amp` is there, but for those of folded branches, with the switch that they ask."""

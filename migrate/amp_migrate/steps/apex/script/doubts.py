@@ -26,7 +26,7 @@ from amp_migrate.steps.apex.uses.apex_state import given
 from amp_migrate.steps.apex.uses.cast_functions import is_native
 from amp_migrate.steps.apex.uses.handed_amp import handed_arguments
 from amp_migrate.steps.apex.uses.loss_scale import understood
-from amp_migrate.steps.regions.evaluation import evaluation_regions
+from amp_migrate.steps.regions.evaluation import EvaluationRegions
 from amp_migrate.steps.statements.amp_signs import is_scaled
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.tables.apex_names import AMP, API, USE_SHIM
@@ -56,13 +56,11 @@ def without_initialize(script: ApexScript) -> Iterable[Refusal]:
 
 def without_forwards(script: ApexScript, roles: Roles) -> Iterable[Refusal]:
     """Models that Apex prepares for inference, and no forward that a region could stand around."""
-    of_prepared, early = (
-        casts_prepared_alone(script.initializes),
-        partial(runs_early, roles.project, script.initializes),
-    )
-    regions = partial(evaluation_regions, roles=roles, moved=[], of_prepared=of_prepared, in_float32=early)
-    elsewhere = (regions(file, among=functions) for file, functions in script.evaluated.items())
-    if not any(each.regions for each in (*map(regions, script.files), *elsewhere)):
+    early = partial(runs_early, roles.project, script.initializes)
+    of_prepared = casts_prepared_alone(script.initializes)
+    regions = EvaluationRegions(roles, [], of_prepared=of_prepared, in_float32=early)
+    elsewhere = (regions.of(file, functions) for file, functions in script.evaluated.items())
+    if not any(each.regions for each in (*map(regions.of, script.files), *elsewhere)):
         for each in (one for one in script.initializes if one.what != "amp.init"):  # which tells of them itself
             reason = "no forward of what it prepares is among the files that were given, or it has native AMP beside"
             hint = "give the files with the forward, too"
