@@ -141,12 +141,13 @@ def shortfalls(rows: Sequence[Row]) -> list[str]:
 
 def same_losses(rows: Sequence[Row]) -> tuple[int, int]:
     """How many trainings, migrated and hand-written, end in the same loss to the bit, and of how many."""
-    losses = [
-        {(row["workload"], row["seed"]): row["loss"] for row in rows if row["arm"] == arm and "error" not in row}
-        for arm in (MIGRATED, BY_HAND)
+    pairs = [
+        (mine[seed]["loss"], by_hand[seed]["loss"])
+        for workload in dict.fromkeys(row["workload"] for row in rows)
+        for mine, by_hand in [[_by_seed(rows, workload, arm) for arm in (MIGRATED, BY_HAND)]]
+        for seed in mine.keys() & by_hand.keys()
     ]
-    both = losses[0].keys() & losses[1].keys()
-    return sum(losses[0][training] == losses[1][training] for training in both), len(both)
+    return sum(mine == by_hand for mine, by_hand in pairs), len(pairs)
 
 
 def learns_alike(rows: Sequence[Row], workload: str) -> bool:

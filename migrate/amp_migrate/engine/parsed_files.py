@@ -13,7 +13,7 @@ from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.imports.importers import may_import
 from amp_migrate.engine.imports.neighbours import Neighbours
 from amp_migrate.engine.results.flow_files import FlowFiles
-from amp_migrate.engine.source import Source
+from amp_migrate.engine.source import Source, keep_latest
 from amp_migrate.engine.texts.textual_calls import calls_other, may_use, used_names
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.tables.signatures import Version
@@ -27,12 +27,7 @@ _KEPT_BYTES = 768 * 2**10
 
 def forget_oldest(parsed: Parsed) -> None:
     """Keep only the files that were parsed last, so that memory does not grow with what is planned one by one."""
-    size = sum(len(source.text) for source in parsed)
-    for source in list(parsed):
-        if size <= _KEPT_BYTES:
-            break
-        size -= len(source.text)
-        del parsed[source]
+    keep_latest(parsed, _KEPT_BYTES)
     for file in parsed.values():
         file.read_alone()
 

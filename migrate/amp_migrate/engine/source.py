@@ -8,6 +8,7 @@ import os
 import tokenize
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 _NAME_A_CODEC = "name a text encoding that Python knows in the first line"
 
@@ -119,3 +120,12 @@ def _place(data: bytes, offset: int) -> tuple[int, int]:
     head = data[:offset].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     start = head.rfind(b"\n") + 1
     return head.count(b"\n") + 1, len(head[start:].decode("utf-8", "replace")) + 1
+
+
+def keep_latest(kept: dict[Source, Any], most: int) -> None:
+    """Forget what a dictionary got first, so that the texts of the files in it have at most so many characters."""
+    size = sum(len(each.text) for each in kept)
+    while size > most:
+        oldest = next(iter(kept))
+        size -= len(oldest.text)
+        del kept[oldest]

@@ -22,7 +22,7 @@ from amp_migrate.engine.notebooks import notebook
 from amp_migrate.engine.notebooks.installs import names_of
 from amp_migrate.engine.parts.work import Work, count, count_lines
 from amp_migrate.engine.problems import in_the_file, os_error, unreadable
-from amp_migrate.engine.source import Source, SourceError, display_name
+from amp_migrate.engine.source import Source, SourceError, display_name, keep_latest
 from amp_migrate.engine.texts.parse import parse, parses
 from amp_migrate.flow.source import Module, read_module
 from amp_migrate.pragmas import read_pragmas
@@ -300,11 +300,7 @@ class Workspace:
         count_lines(Work.AST, source.text)
         found = read_module(source.name, source.text)
         known[source] = found
-        size = sum(len(each.text) for each in known)
-        while size > _KEPT_BYTES:
-            oldest = next(iter(known))
-            size -= len(oldest.text)
-            del known[oldest]
+        keep_latest(known, _KEPT_BYTES)
         return found
 
     def _real(self, path: Path) -> str:

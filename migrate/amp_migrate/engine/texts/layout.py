@@ -3,8 +3,7 @@
 LibCST gives back a file byte for byte but for four things: a form feed in front of a statement, a line that is indented
 by other blanks than those before it in its block (seven and a tab for eight), a last line that ends in a bare carriage
 return, and comments behind the last statement that are indented otherwise than this is. They are kept here by comparing
-lines instead of trees. What else it drops, such as a backslash alone on a line, is not
-guessed at.
+lines instead of trees. What else it drops, such as a backslash alone on a line, is not guessed at.
 """
 
 from __future__ import annotations

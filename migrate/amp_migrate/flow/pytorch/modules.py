@@ -286,9 +286,14 @@ def _bases(frame: Frame, owner: Obj) -> list[str]:
 
 def bare(atom: Atom) -> Atom:
     """Something by what it is told apart by: of what nobody knows, the object that it is of, or where it came from."""
-    if not isinstance(atom, Opaque):
-        return atom
-    return atom.path[0] if atom.path and isinstance(atom.path[0], Obj) else Opaque(atom.path)
+    if isinstance(atom, Opaque) and atom.path and isinstance(atom.path[0], Obj):
+        return atom.path[0]
+    return _by_path(atom)
+
+
+def _by_path(atom: Atom) -> Atom:
+    """Something by itself: of what nobody knows, where it came from."""
+    return Opaque(atom.path) if isinstance(atom, Opaque) else atom
 
 
 def _quantized(frame: Frame, owner: Atom, node: ast.AST, *, is_sure: bool) -> None:
@@ -705,7 +710,7 @@ def cast_weights(frame: Frame, owners: Iterable[Atom], name: str, args: Argument
     dtypes = frozenset(External(name) for bit, name in DTYPE_OF.items() if bit & (precision or 0)) or some("dtype")
     is_frozen = name == "requires_grad_" and constant(args.get(0, "") or const(True)) is False
     for each in owners:
-        owner = Opaque(each.path) if isinstance(each, Opaque) else each
+        owner = _by_path(each)
         if isinstance(owner, Opaque) and not owner.path:  # nothing tells it from others
             continue
         if precision is not None:
@@ -771,7 +776,7 @@ def _shares_of(frame: Frame, callee: Value, name: str, args: Arguments, node: as
         name: the full name of what is called, where it is of another package, and `callee` does not say so.
     """
     methods = (each for each in callee if not isinstance(each, Opaque) or each.name.startswith("."))
-    owners = frozenset(_bare(owner) for each in methods if (owner := unread.owner_of(each)) is not None)
+    owners = frozenset(_by_path(owner) for each in methods if (owner := unread.owner_of(each)) is not None)
     given = {value: _parameters_in(frame, value) for value in args.all()}
     found = NOTHING.union(*given.values(), *(_parameters_of(frame, each) for each in owners))
     if not found - {gradients.UNKNOWN_PARAMETERS}:
@@ -783,7 +788,7 @@ def _shares_of(frame: Frame, callee: Value, name: str, args: Arguments, node: as
         for value, of in given.items()
         for each in value
     )
-    called = (name, frozenset(_bare(each) for each in callee if isinstance(each, Atom)))
+    called = (name, frozenset(_by_path(each) for each in callee if isinstance(each, Atom)))
     call = (*called, tuple(args.positional), frozenset(args.keywords.items())) if is_same else (frame.site(node),)
     return frozenset({Share(call, found)})
 
@@ -799,12 +804,8 @@ def _parameters_of(frame: Frame, atom: Atom | Tensor) -> frozenset[Atom]:
     if isinstance(atom, Opaque) and atom.shares:
         return NOTHING.union(*(each.of for each in atom.shares))
     if isinstance(atom, Opaque) and frame.analysis.pytorch.is_like_module(frame, atom):
-        return frozenset({_bare(atom)})
+        return frozenset({_by_path(atom)})
     if attributes.is_module(frame, atom):
         return frozenset({atom})
     is_plain = atom.made_of in containers.KINDS if isinstance(atom, Obj) else not isinstance(atom, (Opaque, Func))
     return NOTHING if is_plain else frozenset({gradients.UNKNOWN_PARAMETERS})
-
-
-def _bare(atom: Atom) -> Atom:
-    return Opaque(atom.path) if isinstance(atom, Opaque) else atom
