@@ -135,6 +135,7 @@ def main() -> None:
     parser.add_argument(
         "--only", default="", help="scripts whose path or arguments contain this; others keep their result"
     )
+    parser.add_argument("--go-on", action="store_true", help="only scripts that have no result yet")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="default: %(default)s")
     parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=DTYPES, help="default: both")
     parser.add_argument("--at-once", type=int, default=1, help="scripts at a time (default: %(default)s)")
@@ -144,11 +145,14 @@ def main() -> None:
     commit = options.commit or _commit(options.checkout)
     known = (
         json.loads(options.output.read_text(encoding="utf-8"))["verified"]
-        if options.only and options.output.exists()
+        if (options.only or options.go_on) and options.output.exists()
         else []
     )
     results = {(each["script"], each["arguments"], each["dtype"]): each for each in known}
     wanted = [each for each in EXAMPLES if options.only in f"{each.script} {each.arguments}"]
+    if options.go_on:
+        have = {(script, arguments) for script, arguments, _ in results}
+        wanted = [each for each in wanted if (each.script, each.arguments) not in have]
     with tempfile.TemporaryDirectory(prefix="amp-examples-") as name, ThreadPoolExecutor(options.at_once) as pool:
 
         def verify(number: int) -> list[Verified]:

@@ -27,6 +27,8 @@ ALONE = {"training": 260, "doctor": 90, "shim": 50, "recording": 35, "tune": 150
 # What a part needs to be worth starting.
 LEAST = {"operators": 15, "table": 15, "tests": 20, "accuracy": 45, "programs": 45, "examples": 60}
 LEAST |= {"training": 60, "shim": 40, "recording": 15, "doctor": 40, "tune": 60}
+# What answers for one script at a time, and can go on where an earlier run was cut off.
+RESUMED = {"programs", "examples", "doctor", "tune"}
 LIMITS = {**TOGETHER, **ALONE}
 
 
@@ -61,12 +63,14 @@ class Suite:
     Attributes:
         end: on the monotonic clock.
         rehearsal: the device of a rehearsal; empty where it counts.
+        go_on: what has a result keeps it.
         changes: of the sizes.
     """
 
     folder: Path
     end: float
     rehearsal: str = ""
+    go_on: bool = False
     changes: Mapping[str, Any] = field(default_factory=dict)
 
     def run(self, names: Sequence[str]) -> bool:
@@ -86,9 +90,10 @@ class Suite:
                 record.write(part=name, status=NO_TIME)
             print(f"{name}: {NO_TIME}", flush=True)
             return True
+        known = record.read().get("result") if self.go_on and name in RESUMED else None
         record.clear()
         began = time.monotonic()
-        asked = json.dumps({"rehearsal": self.rehearsal, "changes": self.changes})
+        asked = json.dumps({"rehearsal": self.rehearsal, "changes": {**self.changes, "known": known}})
         command = [sys.executable, "-m", "gpu_suite.part", name, str(record.path), asked]
         status = run_part(command, min(left, LIMITS[name]))
         record.write(part=name, status=status, seconds=round(time.monotonic() - began, 1))
@@ -100,6 +105,8 @@ def main() -> int:
     """The command: 0 where every part ran or had no time, 1 where one failed, 2 for wrong usage."""
     parser = argparse.ArgumentParser(prog="gpu.sh", description=__doc__)
     parser.add_argument("--parts", nargs="+", choices=LIMITS, default=list(LIMITS), help="default: all, in this order")
+    words = f"{', '.join(sorted(RESUMED))}: only what has no result yet"
+    parser.add_argument("--go-on", action="store_true", help=words)
     parser.add_argument("--budget", type=float, default=560, metavar="SECONDS", help="for all (default: %(default)s)")
     parser.add_argument("--output", type=Path, metavar="DIR", help="where the JSON goes (default: results/gpu)")
     parser.add_argument("--programs", nargs="+", default=[], metavar="DIR", help="folders with further train.py")
@@ -117,7 +124,8 @@ def main() -> int:
     if options.examples:
         changes["examples"] = str(Path(options.examples).resolve())
         changes["examples_options"] = ["--commit", options.examples_commit] if options.examples_commit else []
-    suite = Suite(options.output or RESULTS, time.monotonic() + options.budget, options.rehearse or "", changes)
+    end = time.monotonic() + options.budget
+    suite = Suite(options.output or RESULTS, end, options.rehearse or "", options.go_on, changes)
     return 0 if suite.run(options.parts) else 1
 
 

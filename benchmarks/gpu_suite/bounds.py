@@ -21,10 +21,10 @@ BOUNDS: dict[str, tuple[set[str], set[str]]] = {
 
 def run(sizes: Sizes, save: Callable[[Any], None]) -> None:
     """The causes that the doctor names for each, with what was measured; saved one by one."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = dict(sizes.known or {})
     with tempfile.TemporaryDirectory() as name:
         script = sources(Path(name))["fp16"] / "bound.py"
-        for bound in sizes.bounds:
+        for bound in (each for each in sizes.bounds if each not in found):
             options = ["--device", sizes.device, "--steps", str(sizes.steps)]
             told = amp_verify("doctor", script, options, _arguments(bound, sizes))
             found[bound] = {"status": told.status, "said": told.said, "limits": {}}
@@ -41,11 +41,11 @@ def told_apart(found: Mapping[str, Any]) -> dict[str, bool]:
 
 
 def tune(sizes: Sizes, save: Callable[[Any], None]) -> None:
-    """What `amp-verify tune` finds faster in each; saved one by one."""
-    found: dict[str, Any] = {}
+    """What `amp-verify tune` finds faster in each, what computes first; saved one by one."""
+    found: dict[str, Any] = dict(sizes.known or {})
     with tempfile.TemporaryDirectory() as name:
         script = sources(Path(name))["fp16"] / "bound.py"
-        for bound in sizes.bounds:
+        for bound in (each for each in reversed(sizes.bounds) if each not in found):
             options = ["--device", sizes.device, "--timing-runs", "2", "--timing-steps", "40"]
             told = amp_verify("tune", script, options, _arguments(bound, sizes))
             ways = told.document["ways"] if told.document is not None else []

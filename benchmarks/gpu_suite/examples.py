@@ -23,6 +23,9 @@ def run(sizes: Sizes, save: Callable[[Any], None]) -> None:
     with tempfile.TemporaryDirectory() as name:
         output = Path(name) / "examples.json"
         command = [sys.executable, str(SCRIPT), str(sizes.examples), "--device", sizes.device, "--dtypes", "fp16"]
+        if sizes.known is not None:
+            output.write_text(json.dumps(sizes.known), encoding="utf-8")
+            command.append("--go-on")
         command += ["--at-once", str(sizes.programs_at_once), *sizes.examples_options, "--output", str(output)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None

@@ -39,9 +39,10 @@ class Program:
 
 def run(sizes: Sizes, save: Callable[[Any], None]) -> None:
     """The verdict on each program, migrated to float16; saved one by one, in the order in which they end."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = dict(sizes.known or {})
+    wanted = [each for each in programs(sizes) if each.name not in found]
     with ThreadPoolExecutor(sizes.programs_at_once) as pool:
-        for done in as_completed([pool.submit(verified, each, sizes) for each in programs(sizes)]):
+        for done in as_completed([pool.submit(verified, each, sizes) for each in wanted]):
             name, told = done.result()
             found[name] = told
             save(found)

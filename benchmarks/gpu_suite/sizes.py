@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Sizes:
         divided: what the widths of these are divided by.
         shim_options: of `benchmarks/shim.py`.
         recording_options: of `benchmarks/verify.py`.
+        known: what an earlier run of the part has found, which is kept; only the rest is done.
     """
 
     device: str
@@ -56,6 +59,7 @@ class Sizes:
     divided: int
     shim_options: tuple[str, ...]
     recording_options: tuple[str, ...]
+    known: Mapping[str, Any] | None = None
 
 
 def _words(text: str) -> tuple[str, ...]:
