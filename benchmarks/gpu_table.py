@@ -347,7 +347,7 @@ def _summary(results: Results) -> Iterator[str]:
             side_by_side = {each.workload for rows in slower for each in figures(rows) if _side_by_side(each)}
             times = [each.gpu_speedup.mean for each in on_gpu if each.gpu_speedup and each.workload not in side_by_side]
             apart = max(abs(each.gpu_by_hand.mean - 1) for each in on_gpu if each.gpu_by_hand)
-            yield f"The GPU's own work takes {min(times):.1f} to {max(times):.1f} times less time, on a slow machine too."
+            yield f"The GPU's work takes {min(times):.1f} to {max(times):.1f} times less time, on a slow machine too."
             yield f"It takes as long as that of the hand-written script, within {apart:.1%}."
     if "accuracy" in results:
         before, after = (_learnt(results["accuracy"]["result"], arm) for arm in (PLAIN, MIGRATED))
