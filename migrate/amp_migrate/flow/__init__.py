@@ -6,8 +6,9 @@ that are on and the states of scalers and gradients, with their joins; `python` 
 construct of the language; `pytorch` says what the operators of PyTorch, its modules, optimizers and scalers do.
 `analysis` interprets calls by summaries until nothing changes, and `questions` is what everybody else asks.
 
-What cannot be known is unknown, and no answer is a guess. Four things are assumed, and written where they are used:
+What cannot be known is unknown, and no answer is a guess. Five things are assumed, and written where they are used:
 a loop runs at least once where the order of a scaler's calls is concerned; code of other packages does not rebind
-attributes of this project's objects; a decorator of another package runs what it decorates; a tensor whose device
-nobody tells is where the autocast region around it is meant for.
+attributes of this project's objects; a decorator of another package runs what it decorates; the models that a registry
+of another package's class makes are those which the project has registered there; a tensor whose device nobody tells is
+where the autocast region around it is meant for.
 """

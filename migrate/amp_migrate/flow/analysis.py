@@ -145,8 +145,9 @@ class Analysis:
         self.plural: set[Atom] = set()
         self.instances: dict[Code, dict[Obj, None]] = {}
         self.partials: dict[Obj, Arguments] = {}
-        self.tables: dict[Obj, dict[Task, None]] = {}
-        self._put_in_elsewhere: set[Obj] = set()
+        self.tables: dict[Atom, dict[Task, None]] = {}
+        self._put_in_elsewhere: set[Atom] = set()
+        self._filled: set[Atom] = set()
         self.lineages: dict[tuple[Task, Atom], list[Atom]] = {}
         self._escaped: dict[Func, Context] = {}
         self.managers: dict[Obj, dict[Atom, Arguments]] = {}
@@ -192,6 +193,7 @@ class Analysis:
         entered: set[Code] = set()
         while self._go_on_behind_ends() or self._enter_uncalled(entered):
             self._settle()
+            self._fill_tables()
 
     def _go_on(self) -> None:
         """Look at the rest of files in focus that end at a statement which raises, as far as is seen.
@@ -251,10 +253,20 @@ class Analysis:
         called = [code for each in ast.walk(node) for code in self.callees.get(each, ())]
         return any(code in ending or any(map(_is_last, ast.walk(code.node))) for code in called)
 
-    def put_in_elsewhere(self, frame: Frame, table: Obj) -> Value:
+    def put_in_elsewhere(self, frame: Frame, table: Atom) -> Value:
         """What else a dictionary of classes or functions may hold than what is known to be put into it."""
         self.tables.setdefault(table, {})[frame.task] = None
         return CHOSEN if table in self._put_in_elsewhere else NEVER
+
+    def runs_in(self, task: Task, code: Code) -> bool:
+        """Whether a task is one of a function, or was called by one, as far as is seen."""
+        seen = dict.fromkeys((task, *self._active))
+        stack = list(seen)
+        while stack:
+            more = [each for each in stack.pop().callers if each not in seen]
+            seen.update(dict.fromkeys(more))
+            stack += more
+        return any(each.code is code for each in seen)
 
     def _fill_tables(self) -> None:
         """Run what is imported for nothing but what it puts into a table, as `import models` for its decorators.
@@ -264,16 +276,20 @@ class Analysis:
         """
         for table in [each for each in self.tables if not are_definitions(self._held(each))]:
             del self.tables[table]
-        is_whole = not self.tables or self._bring_imported()
+        new = self.tables.keys() - self._filled
+        if not new:
+            return
+        is_whole = self._bring_imported()
         self._settle()
-        for table, readers in list(self.tables.items()):
+        self._filled |= new
+        for table, readers in [(each, self.tables[each]) for each in self.tables if each in new]:
             if not is_whole or not any(each.startswith("[") for each in self.heap.names(table, _NOBODY)):
                 self._put_in_elsewhere.add(table)
                 for each in readers:
                     self._outdate(each)
         self._settle()
 
-    def _held(self, table: Obj) -> Value:
+    def _held(self, table: Atom) -> Value:
         names = self.heap.names(table, _NOBODY)
         return join_all(self.heap.read(table, each, _NOBODY) for each in names if each.startswith("["))
 

@@ -58,6 +58,7 @@ def call(frame: Frame, callee: Value, args: Arguments, node: ast.AST) -> Value:
     """What calling a value may give. Each thing that it may be runs on a state of its own."""
     if callee and all(isinstance(each, Native) and containers.lacks(each) for each in callee):
         frame.analysis.event(frame, Act.NOT_A_TENSOR, node)
+    callee = _but_out_of_registries(frame, callee)
     if len(callee) == 1:
         (atom,) = callee
         return call_atom(frame, atom, args, node)
@@ -81,6 +82,14 @@ def call(frame: Frame, callee: Value, args: Arguments, node: ast.AST) -> Value:
     frame.is_dead = after is None
     frame.state = after or before
     return made_by_choice(join_all(given), *given)
+
+
+def _but_out_of_registries(frame: Frame, callee: Value) -> Value:
+    """What is called, without what was unknown before it was seen what is registered there."""
+    known = frame.analysis.pytorch.out_of_registries
+    if not known or len(callee) == 1:
+        return callee
+    return frozenset(e for e in callee if not (isinstance(e, Opaque) and e.path and e.path[0] in known)) or callee
 
 
 def _known_as_unknown(callee: Value) -> Value:

@@ -112,6 +112,7 @@ class PyTorch:
         numbers: those that tensors are made of, by where they are made.
         gradients_read: the loss scale in gradients, by where they were read.
         called: the full names of what was called of other packages, by place.
+        out_of_registries: where something unknown is made that is one of what the project has registered.
         asked: for each unknown object, the methods that are called on it: what it is shows in what is done with it.
     """
 
@@ -140,6 +141,7 @@ class PyTorch:
         self.numbers: dict[Site, frozenset[float]] = {}
         self.gradients_read: dict[Site, Units] = {}
         self.called: dict[Site, str] = {}
+        self.out_of_registries: set[Site] = set()
         self.asked: dict[tuple[object, ...], set[str]] = {}
 
     # Names
@@ -491,7 +493,8 @@ class PyTorch:
 
     def function(self, frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         """A call of something of another package."""
-        return functions.call(frame, name, args, node)
+        found = functions.call(frame, name, args, node)
+        return unread.registered(frame, External(name), args, found, node)
 
     def run_module(self, frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
         """A module of the project is called."""
@@ -521,6 +524,9 @@ class PyTorch:
 
     def call_unknown(self, frame: Frame, callee: Opaque, args: Arguments, node: ast.AST) -> Value:
         """A call of something unknown: a module perhaps, or anything."""
+        return unread.registered(frame, callee, args, self._call_unknown(frame, callee, args, node), node)
+
+    def _call_unknown(self, frame: Frame, callee: Opaque, args: Arguments, node: ast.AST) -> Value:
         func = node.func if isinstance(node, ast.Call) else None
         if isinstance(func, ast.Attribute) and gradients.takes_gradients(func.attr):
             owner = Opaque(callee.path[:-1])
@@ -538,6 +544,8 @@ class PyTorch:
         if not is_module and self._has_weights(frame, callee, _KEPT):
             self._ask(callee.path, _RUN)
             weight_casts.cast_of_unknown(frame, callee, node)
+        if callee.path[1:] == ("()",) and any(tensors_in(value) for value in args.all()):
+            self._ask(callee.path, _ON_TENSORS)
         return modules.unknown_result(frame, one(callee), args, node, is_module=is_module)
 
     def _has_weights(self, frame: Frame, unknown: Opaque, seen: str) -> bool:
@@ -602,6 +610,11 @@ class PyTorch:
         if unknown.hint:
             return self.is_module_name(unknown.hint)
         return bool(asked & _MODULE_EVIDENCE) or _named_like_module(unknown.name)
+
+    def is_used_as_module(self, frame: Frame, unknown: Opaque) -> bool:
+        """Whether what is done with something unknown shows that it is a module: it may be one without parameters."""
+        is_like_module = self.is_like_module(frame, unknown)
+        return is_like_module or not self.asked.get(unknown.path, set()).isdisjoint((_RUN, _ON_TENSORS))
 
     def _method_of_unknown(
         self, frame: Frame, owner: Opaque, name: str, callee: Opaque, args: Arguments, node: ast.AST
@@ -760,7 +773,8 @@ class PyTorch:
             return space if name == "parse_args" else one(Tup((space, UNKNOWN)))
         of = unread.name_of(frame, one(owner))
         unread.note_small(frame, of, args, node)
-        return modules.unknown_result(frame, NEVER, args, node, name=of and f"{of}.{name}")
+        found = modules.unknown_result(frame, NEVER, args, node, name=of and f"{of}.{name}")
+        return unread.registered(frame, call, args, found, node)
 
     @staticmethod
     def _declared(frame: Frame, name: str, args: Arguments, node: ast.AST) -> None:
@@ -847,6 +861,7 @@ class PyTorch:
 
     def decorated(self, frame: Frame, atom: Atom, value: Value, node: ast.AST) -> Value:
         """What a decorator of another package makes of a function."""
+        unread.register(frame, one(atom), value)
         name = atom.name if isinstance(atom, External) else atom.external if isinstance(atom, Obj) else ""
         if name in switches.GRAD_MODES or name in switches.AUTOCAST or name in switches.CUSTOM:
             return switches.decorated(frame, atom, value)
@@ -898,7 +913,8 @@ def _gradient_like(tensor: Tensor) -> Tensor:
 _ASKED = External("<asked>")
 CONTEXT_OF_FUNCTION = "torch.autograd.function.FunctionCtx"
 _SAVED_TENSORS = "<saved>"
-_KEPT, _RUN = "kept by a module", "run as a whole"  # what is done with the unknown, beside the names of its methods
+# What is done with the unknown, beside the names of its methods.
+_KEPT, _RUN, _ON_TENSORS = "kept by a module", "run as a whole", "run on tensors"
 _MODULE_EVIDENCE = frozenset(
     "children eval modules named_children named_modules named_parameters no_sync parameters train".split()
 )

@@ -84,6 +84,8 @@ _CHANGES_WEIGHTS = _HANDS_BACK - frozenset("train eval apply compile share_memor
 _PARAMETERS = frozenset("parameters named_parameters".split())
 _BUFFERS = frozenset("buffers named_buffers".split())
 _INSIDE = frozenset("modules named_modules children named_children".split())
+# Where what a function gives is no module.
+_OF_LAYERS = ("torch.nn.", "timm.models.layers.", "timm.models.helpers.", "timm.models.registry.")
 OF_EVERY_MODULE = _HANDS_BACK | _PARAMETERS | _BUFFERS | _INSIDE | {"zero_grad", "state_dict", "load_state_dict"}
 HOOKS = "<hooks>"
 DTYPE, PLACE, FROZEN, QUANTIZER = "<dtype>", "<place>", "<frozen>", "<quantizer>"
@@ -107,7 +109,7 @@ def is_module_name(name: str) -> bool:
     if name in ("torch.nn.Parameter", "torch.nn.ParameterList"):
         return name == "torch.nn.ParameterList"
     return name.startswith(MODULE_FACTORIES) and (
-        not name.startswith("torch.nn.") or name.rpartition(".")[2][:1].isupper()
+        not name.startswith(_OF_LAYERS) or name.rpartition(".")[2][:1].isupper()
     )
 
 

@@ -6,15 +6,34 @@ import ast
 import sys
 from collections.abc import Iterator
 
-from amp_migrate.flow.domain.atoms import Atom, Class, Method, Native, Obj, Opaque, Value
+from amp_migrate.flow.domain.atoms import (
+    NEVER,
+    UNKNOWN,
+    Atom,
+    Class,
+    External,
+    Func,
+    Method,
+    Native,
+    Obj,
+    Opaque,
+    Value,
+    join,
+    join_all,
+    one,
+)
 from amp_migrate.flow.domain.tensor import F16, NOTHING, Tensor
 from amp_migrate.flow.events import Act
+from amp_migrate.flow.python import attributes
 from amp_migrate.flow.python.arguments import Arguments
-from amp_migrate.flow.python.classes import external_bases
+from amp_migrate.flow.python.classes import external_bases, is_module_class
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch.ranges import has_no_inverse
 from amp_migrate.flow.source import Site
 from amp_migrate.tables.torch_names import BRINGING_CODE, TRAINED_WITH_AMP
+
+_READ = frozenset("torch torchvision numpy builtins apex".split()) | sys.stdlib_module_names
+_REGISTRIES = "<registries>"
 
 
 def noted(frame: Frame, callee: str, node: ast.AST) -> frozenset[Site]:
@@ -84,6 +103,90 @@ def owner_of(method: Atom | Tensor) -> Atom | None:
         *path, _ = method.path
         return path[0] if len(path) == 1 and isinstance(path[0], Obj) else Opaque(tuple(path), method.tensor)
     return None
+
+
+def register(frame: Frame, registry: Value, given: Value) -> None:
+    """Keep the classes and functions that code gets which nobody has read: it may make models by them."""
+    for each in given:
+        if isinstance(each, (Class, Func)):
+            for holder in _registries(frame, registry):
+                frame.analysis.heap.write(holder, f"[{each.code.site}]", one(each))
+
+
+def registered(frame: Frame, callee: Atom, args: Arguments, found: Value, node: ast.AST) -> Value:
+    """What a call of code gives that nobody has read, where it is used as a module: one of those registered there.
+
+    An object that the project makes as a registry is taken to give nothing else.
+    """
+    analysis, here = frame.analysis, Opaque((frame.site(node),))
+    is_class = isinstance(callee, External) and callee.name.rpartition(".")[2][:1].isupper()
+    new = frozenset(each for each in found if is_class and isinstance(each, Obj))
+    given = (each for value in args.all() for each in value)
+    asked = frozenset({callee, *(each for each in given if isinstance(each, (Obj, Opaque)))})
+    registries = frozenset(_registries(frame, new or asked))
+    if not registries:
+        return found
+    for value in args.all():
+        register(frame, one(callee), value)
+    analysis.heap.write(here, _REGISTRIES, registries)
+    if not any(_is_module(frame, each, here) for each in found if isinstance(each, Atom)):
+        return found
+    made = others = NEVER
+    for each in registries:
+        more = analysis.put_in_elsewhere(frame, each)
+        kinds = join_all(analysis.heap.read(each, name, frame.task) for name in _entries(frame, each))
+        models = _modules_made(frame, kinds, node)
+        if models:
+            made = join_all((made, models, more))
+            others = others if isinstance(each, Obj) else found
+    if made and not others:
+        analysis.pytorch.out_of_registries.add(frame.site(node))
+    return join(made, others) or found
+
+
+def _registries(frame: Frame, value: Value) -> Iterator[Atom]:
+    """What may give what it was given: objects of classes that nobody has read, and packages as a whole."""
+    for each in value:
+        atom: Atom | Tensor | None = each
+        while isinstance(atom, (Native, Method)):
+            atom = atom.owner
+        if isinstance(atom, Opaque):
+            root = atom.path[0] if atom.path else None
+            if isinstance(root, Site):
+                known = frame.analysis.heap.read(Opaque((root,)), _REGISTRIES, frame.task)
+                yield from (each for each in known if isinstance(each, Atom))
+            atom = root
+        if isinstance(atom, Obj) and any(_package(each) not in _READ for each in _names_of_class(frame, atom)):
+            yield atom
+        elif isinstance(atom, External) and _package(atom.name) not in _READ:
+            yield External(_package(atom.name))
+
+
+def _entries(frame: Frame, registry: Atom) -> list[str]:
+    return [each for each in frame.analysis.heap.names(registry, frame.task) if each.startswith("[")]
+
+
+def _is_module(frame: Frame, atom: Atom, made_at: Opaque) -> bool:
+    """Whether what a call gives is used as a module."""
+    if isinstance(atom, Opaque) and atom.path[:1] == made_at.path:
+        return frame.analysis.pytorch.is_used_as_module(frame, atom)
+    return attributes.is_module(frame, atom)
+
+
+def _modules_made(frame: Frame, kinds: Value, node: ast.AST) -> Value:
+    """The modules that classes and functions make, with arguments that nobody knows."""
+    found = NEVER
+    for kind in kinds:
+        # What runs here, it may have been given to be called, as the main function of a script.
+        is_function = isinstance(kind, Func) and not frame.analysis.runs_in(frame.task, kind.code)
+        if is_function or (isinstance(kind, Class) and is_module_class(frame, kind)):
+            before = frame.now.copy()
+            made = frame.analysis.call(frame, one(kind), Arguments(rest=UNKNOWN, others=UNKNOWN), node)
+            modules = frozenset(each for each in made if attributes.is_module(frame, each))
+            if frame.is_dead or not modules:  # it takes something else, or makes something else
+                frame.is_dead, frame.state = False, before
+            found = join(found, modules)
+    return found
 
 
 def _package(name: str) -> str:
