@@ -504,6 +504,14 @@ class Eraser:
                 return is_on if isinstance(operator, ast.IsNot) else ast.copy_location(is_off, node)
         return new
 
+    def _BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        new = self._rebuilt(node)
+        for index, each in enumerate(node.values):
+            value = self._of(each)
+            if NONE not in value and _is_of_precision(value):  # `amp`, for `amp is not None`
+                new.values[index] = ast.copy_location(ast.Constant(True), each)
+        return new
+
     def _BinOp(self, node: ast.BinOp) -> ast.expr:
         new = self._rebuilt(node)
         if isinstance(new.op, (ast.Mult, ast.Div)) and is_scale(new.right):

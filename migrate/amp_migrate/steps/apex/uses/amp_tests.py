@@ -54,15 +54,17 @@ def amp_tests(file: File) -> Iterator[AmpTest]:
 
 
 def without_amp_tests(file: File, condition: cst.BaseExpression) -> cst.BaseExpression:
-    """A condition without each `amp is not None` in it that asks whether Apex is there, beside another question."""
+    """A condition without each `amp is not None`, or `amp` alone, that asks for Apex beside another question."""
     if not isinstance(condition, cst.BooleanOperation) or not isinstance(condition.operator, cst.And):
         return condition
-    names = [e for e in file.uses.get("amp", ()) if is_amp_or_none(file, e) and is_none_without_apex(file, e)]
-    for side, other in ((condition.left, condition.right), (condition.right, condition.left)):
-        asked = compared_with_none(side)
-        if asked is not None and asked[1] and asked[0] in names:
+    left, right = condition.left, condition.right
+    for side, other in ((left, right), (right, left)):
+        asked, is_there = compared_with_none(side) or (side, True)
+        is_name = isinstance(asked, (cst.Name, cst.Attribute)) and asked in file.uses.get("amp", ())
+        if is_there and is_name and is_amp_or_none(file, asked) and is_none_without_apex(file, asked):
             return without_amp_tests(file, other)
-    return condition
+    sides = [without_amp_tests(file, each) for each in (left, right)]
+    return condition if sides == [left, right] else condition.with_changes(left=sides[0], right=sides[1])
 
 
 def _is_one_of(file: File, test: AmpTest) -> bool:
@@ -83,12 +85,15 @@ def _test(file: File, name: cst.Name | cst.Attribute, *, is_switch: bool) -> Amp
         wanted = written_string(asking.args[1].value)
         is_known = asking.args[0] is parent and wanted in _NAMES
         return AmpTest(name, asking, answer=True, is_switch=is_switch) if is_known else None
-    is_asked = (
-        parent.left is name and isinstance(parent.operator, cst.And)
-        if isinstance(parent, cst.BooleanOperation)
-        else isinstance(parent, (cst.If, cst.IfExp)) and parent.test is name
-    )
-    return AmpTest(name, name, answer=True, is_switch=is_switch) if is_asked else None
+    return AmpTest(name, name, answer=True, is_switch=is_switch) if _is_only_asked(file, name) else None
+
+
+def _is_only_asked(file: File, node: cst.BaseExpression) -> bool:
+    """Whether only the truth of a value decides, and the value goes nowhere."""
+    parent = file.tree.parents[node]
+    if isinstance(parent, cst.BooleanOperation):
+        return (parent.left is node and isinstance(parent.operator, cst.And)) or _is_only_asked(file, parent)
+    return isinstance(parent, (cst.If, cst.IfExp)) and parent.test is node
 
 
 def _decided_by(file: File, name: cst.Name | cst.Attribute) -> set[str | None]:

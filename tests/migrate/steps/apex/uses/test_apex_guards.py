@@ -823,7 +823,7 @@ def test_initialization_in_a_guard_that_does_more(rewrites: Check) -> None:
 
 @pytest.mark.parametrize(
     "test",
-    ["args.fp16 and amp is not None", "amp is not None and args.fp16"],
+    ["args.fp16 and amp is not None", "amp is not None and args.fp16", "amp and args.fp16", "args.fp16 and amp"],
 )
 def test_switch_beside_the_question_whether_apex_is_there(test: str, rewrites: Check) -> None:
     rewrites(
@@ -856,3 +856,33 @@ def test_switch_beside_the_question_whether_apex_is_there(test: str, rewrites: C
               optimizer.zero_grad()
         """
     )
+
+
+_ASKED = """
+    try:
+        from apex import amp
+    except ImportError:
+        amp = None
+    MODEL
+    if {}:
+        INITIALIZE
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        if {}:
+            SCALE_LOSS
+        else:
+            loss.backward()
+        optimizer.step()
+    """
+
+
+@pytest.mark.parametrize("test", ["amp and args.fp16 and args.cuda", "args.fp16 and (args.cuda and amp)"])
+def test_question_whether_apex_is_there_goes_from_a_longer_test(test: str, migrate: Check) -> None:
+    plan = migrate(_ASKED.format(test, test))
+    assert "amp_enabled = bool(args.fp16 and args.cuda)\n" in plan.after
+    assert "apex" not in plan.after
+
+
+def test_apex_that_is_the_value_of_a_test_stays(migrate: Check) -> None:
+    plan = migrate(_ASKED.format("args.fp16", "args.fp16").replace("MODEL", "MODEL\n    tell(args.fp16 and amp)"))
+    assert "from amp_shim import amp" in plan.after, plan.after
