@@ -95,6 +95,7 @@ class Analysis:
         beside: files that are run as well, because they may call what is in the others.
         patience: how many times as far files that are only consulted are followed into.
         keeps_all: whether the values and callees of the other files are kept, too.
+        around: what is switched on around all of it.
 
     Attributes:
         values: what each expression of the files in focus may be.
@@ -127,12 +128,14 @@ class Analysis:
         beside: Iterable[str] = (),
         patience: int = 1,
         keeps_all: bool = False,
+        around: Context = NO_CONTEXT,
     ) -> None:
         self.files = files
         self.focus = tuple(dict.fromkeys(focus))
         self.beside = tuple(each for each in dict.fromkeys(beside) if each not in self.focus)
         self._own = frozenset((*self.focus, *self.beside))
         self.keeps_all = keeps_all
+        self._outermost = around
         self.heap = Heap(self._outdate)
         self.pytorch = PyTorch(self)
         self.values: dict[ast.AST, Value] = {}
@@ -204,7 +207,7 @@ class Analysis:
             module = self.module(file)
             if module is not None and module.tree.body and module.tree.body[-1] not in self.states:
                 self.goes_on[module.code] = module.followed
-                self._outdate(self.task(module.code, FrameRef(module.code, (), None), {}, NO_CONTEXT))
+                self._outdate(self.task(module.code, FrameRef(module.code, (), None), {}, self._outermost))
         self._settle()
 
     def note_end(self, frame: Frame, node: ast.stmt, *, is_dead: bool) -> None:
@@ -367,7 +370,7 @@ class Analysis:
     def _bring_module(self, file: str) -> None:
         module = self.module(file)
         if module is not None:
-            self.bring(self.task(module.code, FrameRef(module.code, (), None), {}, NO_CONTEXT), {EMPTY_MACHINE})
+            self.bring(self.task(module.code, FrameRef(module.code, (), None), {}, self._outermost), {EMPTY_MACHINE})
 
     def task(
         self,
@@ -590,8 +593,8 @@ class Analysis:
         """Run a function with arguments that nobody knows."""
         module = self.module(function.code.file)
         assert module is not None
-        task = self.task(module.code, FrameRef(module.code, (), None), {}, NO_CONTEXT)
-        frame = Frame(self, module, task, State({}, {}, self._escaped.get(function, NO_CONTEXT), START))
+        task = self.task(module.code, FrameRef(module.code, (), None), {}, self._outermost)
+        frame = Frame(self, module, task, State({}, {}, self._escaped.get(function, self._outermost), START))
         frame.task = _Outside(task)
         node = function.code.node
         assert isinstance(node, FUNCTIONS)
@@ -1004,7 +1007,7 @@ class Analysis:
             while isinstance(inner, (Method, Wrapped)):
                 inner = inner.function
             if isinstance(inner, Func):
-                self._escaped[inner] = self._escaped.get(inner, NO_CONTEXT).join(frame.now.context)
+                self._escaped[inner] = self._escaped.get(inner, self._outermost).join(frame.now.context)
 
     def goes_out_of_sight(self, code: Code) -> bool:
         """Whether a function goes where nobody follows it, or did not come to rest."""

@@ -43,6 +43,12 @@ def test_a_weight_used_without_and_with_gradients_in_one_region(told: Tell) -> N
     assert moved(told, CACHED, cache=False).lines(Act.WEIGHT_CAST) == []
 
 
+def test_what_a_region_multiplies_by_a_sign_is_tensors_whoever_made_them(told: Tell) -> None:
+    text = "a, b = load(), load()\nlow = F.relu(a @ b) * 2  # region\nany = F.relu(a @ b) * 2\n"
+    answer = moved(told, text)
+    assert (precision(answer, "low"), precision(answer, "any") & F32) == (F16, 0)
+
+
 def test_regions_inside_the_callee_keep_no_cast_too_long(told: Tell) -> None:
     text = CACHED.replace("  # region", "").replace("model(x), y)\n    return", "model(x), y)  # region\n    return")
     assert moved(told, text.replace("y) - base", "y) - base  # region")).lines(Act.WEIGHT_CAST) == []

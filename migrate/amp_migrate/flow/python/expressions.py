@@ -35,6 +35,7 @@ from amp_migrate.flow.domain.atoms import (
     tup,
     units_of,
 )
+from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.domain.dtypes import DTYPE_OF
 from amp_migrate.flow.domain.state import meet
 from amp_migrate.flow.domain.tensor import OTHER, Tensor, Units, multiplied, powered
@@ -354,7 +355,9 @@ def binary(frame: Frame, operator: type[ast.operator], left: Value, right: Value
         frame.analysis.pytorch.to_numpy(frame, left | right, node)
     if any(tensors) or any(unknown):
         found = frame.analysis.pytorch.operate(frame, name, [left, right], node)
-        if not any(tensors) or (unknown[0] and not tensors[1]) or (unknown[1] and not tensors[0]):
+        is_of_tensors = name == "matmul" and frame.now.context.cuda.on == ON  # a region is there for no other products
+        is_unsure = not any(tensors) or (unknown[0] and not tensors[1]) or (unknown[1] and not tensors[0])
+        if is_unsure and not is_of_tensors:
             known = [each.tensor for side in (left, right) for each in side if isinstance(each, Opaque)]
             found = join(found, one(Opaque((), next((each for each in known if each is not None), None))))
     plain = [frozenset(each for each in side if not isinstance(each, (Tensor, Opaque))) for side in (left, right)]

@@ -27,6 +27,7 @@ from amp_migrate.flow.domain.atoms import (
     many,
     one,
     some,
+    tensor_of,
     tensors_in,
     tup,
 )
@@ -55,7 +56,7 @@ from amp_migrate.flow.python import attributes, builtins, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import arrays, gradients, modules, ranges, ranks, switches, tensors, unread
-from amp_migrate.flow.pytorch.operators import facet, operate
+from amp_migrate.flow.pytorch.operators import operate
 from amp_migrate.tables import operators as table
 from amp_migrate.tables.quantization import CONFIGURATIONS, PREPARATIONS, Preparation
 from amp_migrate.tables.torch_names import (
@@ -201,7 +202,7 @@ def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         place = DEVICE if op.startswith("cuda.") else CPU
         return one(made(by_type, SHAPED, place, born=frozenset({frame.site(node)})))
     if op in table.LIKE:
-        like = facet(args.positional[0]) if args.positional else None
+        like = tensor_of(args.positional[0]) if args.positional else None
         return tensors.like(frame, like or SOME_TENSOR, args, op, node)
     base = op[:-1] if op.endswith("_") and op[:-1] in table.RESULT else op
     if base in table.RESULT or base in table.SEVERAL or base in table.AUTOCAST:
@@ -364,7 +365,7 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
 
 def _tensors_of(*values: Value | None) -> list[Tensor]:
     """What is known of those values that may be tensors."""
-    return [each for value in values if value is not None and (each := facet(value)) is not None]
+    return [each for value in values if value is not None and (each := tensor_of(value)) is not None]
 
 
 def _rank_of_new(op: str, args: Arguments) -> int:
@@ -538,7 +539,7 @@ def _checkpoint_sequential(frame: Frame, args: Arguments, node: ast.AST) -> Valu
 
 
 def _parameter(frame: Frame, args: Arguments, node: ast.AST) -> Value:
-    given = facet(args.get(0, "data") or NEVER)
+    given = tensor_of(args.get(0, "data") or NEVER)
     owner = Obj(frame.site(node), frame.context_of_objects, External("torch.nn.Parameter"))
     base = given or made(F32, SHAPED)
     is_frozen = constant(args.get(1, "requires_grad") or const(True)) is False

@@ -21,6 +21,7 @@ from amp_migrate.flow.domain.atoms import (
     many,
     one,
     reads_of,
+    tensor_of,
     tensors_in,
     tup,
     units_of,
@@ -63,7 +64,6 @@ from amp_migrate.flow.domain.tensor import (
     ROUNDED,
     SCALAR,
     SHAPED,
-    SOME_TENSOR,
     SQUARE,
     SUMMED,
     SWITCHED,
@@ -105,16 +105,6 @@ _LARGEST_EPSILON = 1e-3
 _SUMS = frozenset("add sub subtract rsub clamp_min".split())
 
 
-def facet(value: Value) -> Tensor | None:
-    """What is known of the tensors in an operand; None for one that is none, as a number is."""
-    found: Tensor | None = None
-    for each in value:
-        own = each if isinstance(each, Tensor) else (each.tensor or SOME_TENSOR) if isinstance(each, Opaque) else None
-        if own is not None:
-            found = own if found is None else join_tensors(found, own)
-    return found
-
-
 def operate(
     frame: Frame,
     name: str,
@@ -133,7 +123,7 @@ def operate(
     """
     analysis = frame.analysis
     analysis.pytorch.used.add(name)
-    tensors = [each for each in map(facet, operands) if each is not None]
+    tensors = [each for each in map(tensor_of, operands) if each is not None]
     if not tensors:
         return one(Opaque())
     if name in table.OVERFLOW_TESTS:
@@ -172,7 +162,7 @@ def operate(
         precision = tensors[0].precision
     _watch(frame, name, treatment, tensors, operands, autocast, node, args, kind)
     source = args.get(*table.STORES[name]) if name in table.STORES else None
-    if source is not None and facet(source) is not None and not (treatment == table.WIDEST and autocast.may_be_on):
+    if source is not None and tensor_of(source) is not None and not (treatment == table.WIDEST and autocast.may_be_on):
         index_store(frame, tensors[0], one(made(INT, SHAPED)), source, node)
     ranges.scaled_up(frame, name, operands, precision, node)
     if autocast.may_be_on:
@@ -442,7 +432,7 @@ def _of_overflow(name: str, args: Arguments) -> int:
 
 def _units(name: str, kind: str | None, operands: Sequence[Value], tensors: list[Tensor]) -> Units:
     """The loss scale in what comes out."""
-    terms = [each for each in operands if facet(each) is not None] if name in table.OF_ONE else operands
+    terms = [each for each in operands if tensor_of(each) is not None] if name in table.OF_ONE else operands
     given = [units_of(each) for each in terms if name not in _SUMS or not _is_epsilon(each)]
     if all(each is PURE or each == PURE for each in given):
         return PURE
@@ -479,7 +469,7 @@ def _shape_of_result(
     if kind == table.WITH_INDICES:
         has_dim = len(args.positional) > 1 or "dim" in args.keywords or bool(args.rest)
         if name not in table.REDUCED_OR_INDEXED or has_dim:
-            with_other = len(args.positional) > 1 and facet(args.positional[1]) is not None
+            with_other = len(args.positional) > 1 and tensor_of(args.positional[1]) is not None
             if name in ("max", "min") and with_other:  # the larger of two, element by element
                 return one(result)
             indices = result.but(
@@ -580,7 +570,7 @@ def _watch(
             if each.tags & WEIGHED or (each.tags & _BELOW_ONE and each.tags & ROUNDED):
                 analysis.event(frame, Act.RISK, node, tensor=each, why=A_ROUNDED_PROBABILITY)
     divisor = operands[1] if name in table.QUOTIENTS and len(operands) > 1 else operands[0] if name in _OVER else NEVER
-    by = facet(divisor)  # a number that is added is no guard where it is rounded to zero, which is told by itself
+    by = tensor_of(divisor)  # a number that is added is no guard where it is rounded to zero, which is told by itself
     if by is not None and by.tags & _BELOW_ONE and by.tags & ROUNDED and not by.tags & PATIENT:
         analysis.event(frame, Act.RISK, node, tensor=by, why=A_ROUNDED_PROBABILITY)
     if treatment == table.LOW and autocast.may_be_on and name in table.PRODUCTS:
@@ -611,7 +601,7 @@ def filled(frame: Frame, tensor: Tensor, value: Value | None, node: ast.AST, nam
 def _normalised(frame: Frame, tensor: Tensor, args: Arguments, node: ast.AST) -> None:
     """Batch normalisation takes statistics and weights of one precision: that of its input, or float32."""
     given = [args.get(1 + index, word) for index, word in enumerate(("running_mean", "running_var", "weight", "bias"))]
-    known = [each for value in given if value is not None for each in (facet(value),) if each is not None]
+    known = [each for value in given if value is not None for each in (tensor_of(value),) if each is not None]
     low = [each for each in known if each.is_low]
     if low and any(each.precision == F32 for each in (tensor, *known)):
         frame.analysis.event(frame, Act.MISMATCH, node, tensor=low[0], why="batch_norm")
@@ -634,7 +624,7 @@ def _is_epsilon(value: Value) -> bool:
 
 def compare(frame: Frame, left: Value, right: Value, node: ast.AST) -> Value:
     """What a comparison of tensors gives: booleans of their shape."""
-    tensors = [each for each in (facet(left), facet(right)) if each is not None]
+    tensors = [each for each in (tensor_of(left), tensor_of(right)) if each is not None]
     units = [units_of(left), units_of(right)]
     if units[0] != units[1] and 0 not in (constant(left), constant(right)):  # whose sign says the same in any scale
         for value in (left, right):
@@ -682,12 +672,12 @@ def index_store(frame: Frame, tensor: Tensor, index: Value, value: Value, node: 
 
     One number on the CPU goes wherever a mask is true, whatever it is.
     """
-    given = facet(value)
+    given = tensor_of(value)
     if given is None:
         filled(frame, tensor, value, node, "an item")
         return
     parts = [item for each in index if isinstance(each, Tup) for part in each.items for item in part]
-    by = [facet(one(each)) for each in (*index, *parts) if isinstance(each, (Tensor, Opaque))]
+    by = [tensor_of(one(each)) for each in (*index, *parts) if isinstance(each, (Tensor, Opaque))]
     by = [each for each in by if each is not None and each.rank != SCALAR]
     for low, other in ((given, tensor), (tensor, given)):
         if by and low.may_be_low and low.regions and other.precision & (F32 | F64):
@@ -699,7 +689,7 @@ def index_store(frame: Frame, tensor: Tensor, index: Value, value: Value, node: 
 
 def taking_up(frame: Frame, value: Value, part: Value) -> Value:
     """A value whose tensors have got a part: what comes of them depends on what that does."""
-    given = facet(part)
+    given = tensor_of(part)
     return value if given is None else frozenset(_taking_up(frame, each, given) for each in value)
 
 

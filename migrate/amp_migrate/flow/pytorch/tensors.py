@@ -21,6 +21,7 @@ from amp_migrate.flow.domain.atoms import (
     constant,
     one,
     some,
+    tensor_of,
 )
 from amp_migrate.flow.domain.dtypes import DTYPE_OF, DTYPES
 from amp_migrate.flow.domain.tensor import (
@@ -42,7 +43,7 @@ from amp_migrate.flow.events import Act
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import arrays, gradients
-from amp_migrate.flow.pytorch.operators import cast, facet, filled, operate
+from amp_migrate.flow.pytorch.operators import cast, filled, operate
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
 
@@ -149,7 +150,7 @@ def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.A
         if base in table.RESULT or base in ("fill", "zero", "copy", "normal", "uniform", "resize", "set"):
             gradients.changed_in_place(frame, tensor, base, args, node)
             result = operate(frame, base if base in table.RESULT else "fill", operands, node, whole, in_place=True)
-            after = facet(result)
+            after = tensor_of(result)
             if after is None:
                 return result
             return one(after.but(leaf=tensor.leaf, tags=after.tags | (tensor.tags & BUFFER)))
@@ -202,7 +203,7 @@ def _to(frame: Frame, tensor: Tensor, args: Arguments) -> Value:
         where = pytorch.place_of(value) if value else None
         if where is not None:
             place = where
-        other = facet(value) if value and not _is_device(value) else None
+        other = tensor_of(value) if value and not _is_device(value) else None
         if other is not None:
             unknown = not any(isinstance(each, Tensor) for each in value) and other is SOME_TENSOR
             precision = precision | OTHER if unknown else other.precision

@@ -12,8 +12,9 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.values.numbers import number
 from amp_migrate.catalog.rule import Rule, example
 from amp_migrate.catalog.sources import AMP, TORCH
+from amp_migrate.flow.domain.tensor import BOOL, INT
 from amp_migrate.flow.events import TOO_LARGE, Act
-from amp_migrate.hazards.seen.halves import is_half
+from amp_migrate.hazards.seen.autocast_regions import is_switched_off
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.plan.code import code
@@ -139,4 +140,8 @@ def _overflows(
     value = number(file, least)
     if value is None or not float("-inf") < value < _LEAST:
         return False
-    return (file.name, file.tree.position(call)[0]) in script.settings.masked or is_half(file, scores, call)
+    if (file.name, file.tree.position(call)[0]) in script.settings.masked:
+        return True
+    tensor = None if is_switched_off(file, call) else script.flowing.tensor_in_region(file, scores)
+    # To fill with another number costs nothing where it turns out to be float32; integers have no `torch.finfo`.
+    return tensor is not None and tensor.may_be_low and not tensor.precision & (INT | BOOL)

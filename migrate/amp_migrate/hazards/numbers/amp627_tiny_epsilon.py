@@ -11,7 +11,7 @@ from amp_migrate.analysis.values.numbers import number
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP, TORCH
 from amp_migrate.hazards.numbers.tiny import may_be_added
-from amp_migrate.hazards.seen.halves import is_half, is_left_to_callers
+from amp_migrate.hazards.seen.autocast_regions import is_left_to_callers
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.trees.own_calls import argument
@@ -65,7 +65,10 @@ def detect(script: Script) -> Iterator[Hazard]:
         return
     for file in dict.fromkeys((script.file, *script.modules(may_be_added))):
         for guarded, tiny, node in _guarded(file) if may_be_added(file.tree.text) else ():
-            if _runs_in_float16(script, file, node) and is_half(file, guarded, node):
+            if not _runs_in_float16(script, file, node):
+                continue
+            tensor = script.flowing.tensor_in_region(file, guarded)
+            if tensor is not None and tensor.is_low:
                 quoted = file.tree.quote(guarded)
                 yield Hazard(
                     node,

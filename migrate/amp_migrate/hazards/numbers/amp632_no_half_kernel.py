@@ -9,7 +9,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule, example
-from amp_migrate.hazards.seen.halves import is_half, is_left_to_callers
+from amp_migrate.hazards.seen.autocast_regions import is_left_to_callers
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 
@@ -68,8 +68,9 @@ def detect(script: Script) -> Iterator[Hazard]:
         return
     for file in dict.fromkeys((script.file, *script.modules(_may_matter))):
         for call in file.calls if _may_matter(file.tree.text) else ():
-            for matrix in _matrices(file, call):
-                if is_half(file, matrix, call) and _runs_low(script, file, call):
+            for matrix in _matrices(file, call) if _runs_low(script, file, call) else ():
+                tensor = script.flowing.tensor_in_region(file, matrix)
+                if tensor is not None and tensor.may_be_low:
                     yield _hazard(script, file, matrix)
 
 

@@ -11,7 +11,7 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.settings import Dtype
 from amp_migrate.tables.torch_names import AUTOCAST
-from amp_migrate.trees.nodes import find, is_constant, written_string
+from amp_migrate.trees.nodes import find, is_constant, method_of, written_string
 
 FLOAT16 = frozenset({"torch.float16", "torch.half"})
 
@@ -83,6 +83,13 @@ def is_autocast(file: File, node: cst.CSTNode) -> bool:
         names = (name for decorator in node.decorators for name in find(decorator, cst.Name))
         return any("autocast" in name.value or name.value == "custom_fwd" for name in names)
     return isinstance(node, cst.With) and _autocast(file, node) is not None
+
+
+def is_left_to_callers(file: File, node: cst.CSTNode) -> bool:
+    """Whether a place is in a method of a module, which has no region of its own around it."""
+    owner = file.tree.owner_class(node)
+    is_module = owner is not None and method_of(owner, "forward") is not None
+    return is_module and not any(is_autocast(file, each) for each in file.tree.ancestors(node))
 
 
 def _autocast(file: File, node: cst.With) -> cst.Call | None:

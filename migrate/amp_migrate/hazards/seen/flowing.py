@@ -16,8 +16,10 @@ from amp_migrate.analysis.library import Library
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.casts import Casts
 from amp_migrate.flow.chains import CallChains, in_all
-from amp_migrate.flow.domain.atoms import NEVER, Atom, Class, Func, Method, Obj, Value, Wrapped, one
+from amp_migrate.flow.domain.atoms import NEVER, Atom, Class, Func, Method, Obj, Value, Wrapped, one, tensor_of
+from amp_migrate.flow.domain.contexts import ON, Autocast, Context
 from amp_migrate.flow.domain.machine import Facts, Machine
+from amp_migrate.flow.domain.tensor import F16, Tensor
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.questions import Questions
@@ -62,6 +64,7 @@ class Flowing:
         self._library = library
         self._files = [file for file in files if _is_asked(file.tree.text, to_bfloat16)]
         self._calls: dict[Code, dict[Code, None]] = {}
+        self._in_regions: dict[File, Interpreted] = {}
 
     @cached_property
     def interpreted(self) -> Interpreted:
@@ -135,6 +138,14 @@ class Flowing:
         """What an expression may be; nothing at all where it is never reached."""
         own = self._node(file, expression)
         return self.questions.analysis.values.get(own, NEVER) if isinstance(own, ast.expr) else NEVER
+
+    def tensor_in_region(self, file: File, expression: cst.CSTNode) -> Tensor | None:
+        """What an expression of any file is where all that is there runs in a region of float16, whoever calls it."""
+        if file not in self._in_regions:
+            found = Analysis(self._texts, [file.name], around=Context(Autocast(ON, F16))).run()
+            self._in_regions[file] = Interpreted(self._library, found)
+        own = self._in_regions[file].counterparts(file).back(expression)
+        return None if own is None else tensor_of(self._in_regions[file].questions.analysis.values.get(own, NEVER))
 
     def precision_of(self, file: File, dtype: cst.CSTNode) -> int | None:
         """The precisions that an expression may name, if that is all that it may be; None where nobody can tell."""

@@ -21,6 +21,7 @@ class Attention(nn.Module):
     def __init__(self):
         self.key = nn.Linear(8, 8)
         self.norm = nn.LayerNorm(8)
+        self.bias = nn.Parameter(torch.zeros(8))
 
     def forward(self, q, k, eps=1e-8):
         scores = {scores}
@@ -43,6 +44,9 @@ def module(scores: str, result: str, mark: str = "") -> str:
         ("self.key(q).sigmoid()", "torch.clamp(scores, min=1e-8, max=1.0).log()"),
         ("self.key(q).relu()", "q / torch.clamp_min(scores, 1e-16)"),
         ("torch.einsum('ij,jk->ik', q, k).abs()", "(scores + EPS).sqrt()"),
+        # whatever comes between
+        ("torch.cat([self.key(q), self.key(k)])", "1 / (scores + 1e-8)"),
+        ("(lambda x: {'x': x.mT})(q @ k)['x']", "1 / (scores + 1e-8)"),
     ],
 )
 def test_a_number_that_float16_rounds_to_zero_is_told(marked: Check, scores: str, result: str) -> None:
@@ -146,4 +150,4 @@ def test_the_models_below_a_script_are_looked_at(tmp_path: Path) -> None:
     (tmp_path / "other/attention.py").write_text(model)
     findings = migrate([tmp_path], Settings()).findings
     found = [(Path(each.path).relative_to(tmp_path).as_posix(), each.code, each.line) for each in findings]
-    assert found == [("run/models/attention.py", "AMP627", 10)]
+    assert found == [("run/models/attention.py", "AMP627", 11)]

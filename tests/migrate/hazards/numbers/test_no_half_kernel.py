@@ -75,6 +75,7 @@ def test_torch_has_no_such_kernel(name: str, dtype: torch.dtype) -> None:
         ("torch.linalg.solve(products, x @ x)", "torch.linalg.solve(products.float(), (x @ x).float())"),
         ("products.inverse().sum()", "products.float().inverse().sum()"),
         ("torch.logdet(torch.mm(x, x))", "torch.logdet(torch.mm(x, x).float())"),
+        ("torch.inverse(torch.stack([products])).sum()", "torch.inverse(torch.stack([products]).float()).sum()"),
     ],
 )
 def test_products_are_solved_in_float32(old: str, new: str, dtype: str) -> None:

@@ -271,6 +271,9 @@ def test_what_float16_has_or_what_is_not_float16_may_be_filled(clean: Check, sco
     clean(
         f"""
         class Attention(nn.Module):
+            def __init__(self):
+                self.bias = nn.Parameter(torch.zeros(2))
+
             def forward(self, q, k, mask):
                 scores = {scores}
                 return scores.masked_fill(mask, {number})
