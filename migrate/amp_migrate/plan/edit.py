@@ -139,7 +139,7 @@ class AddEntry:
 
 @dataclass(frozen=True)
 class Remove:
-    """An argument, a parameter or an item of a display is no more."""
+    """An argument, a parameter, or an item of a display or a `with` is no more."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from amp_migrate.prove.code.arguments import bound, defaults
-from amp_migrate.prove.code.atoms import CONTEXT, NONE, SCALE, SCALER, is_carrier
+from amp_migrate.prove.code.atoms import CONTEXT, ENTERED, NONE, SCALE, SCALER, is_carrier
 from amp_migrate.prove.code.program import Program
 from amp_migrate.prove.code.public_names import NO_CONTEXTS, OPTIMIZERS
 from amp_migrate.prove.code.scopes import DEFINITIONS, Definition, Function, Scope, heads
@@ -258,8 +258,13 @@ class _Order(Walk[Between]):
         return not is_none and values.of(expression, self._scope) == {CONTEXT}
 
     def _is_of_apex(self, node: ast.With | ast.AsyncWith) -> bool:
-        made = [item.context_expr.func for item in node.items if isinstance(item.context_expr, ast.Call)]
-        return any(self._code.values.name(func, self._scope) == "apex.amp.scale_loss" for func in made)
+        values, scope = self._code.values, self._scope
+        contexts = [item.context_expr for item in node.items]
+        made = [each.func for each in contexts if isinstance(each, ast.Call)]
+        kept = (each for each in contexts if isinstance(each, ast.Name))
+        return any(values.name(func, scope) == "apex.amp.scale_loss" for func in made) or any(
+            values.of(each, scope) == {ENTERED} for each in kept
+        )
 
     def may_raise(self, node: ast.stmt) -> bool:
         # Errors that are handled are those of what is computed: an optimizer whose step fails will not train on.

@@ -33,6 +33,7 @@ _LISTS = {
     cst.List: ("elements",),
     cst.Tuple: ("elements",),
     cst.Set: ("elements",),
+    cst.With: ("items",),
 }
 
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import libcst as cst
 
-Item = TypeVar("Item", cst.Arg, cst.Param, cst.BaseDictElement, cst.BaseElement)
+Item = TypeVar("Item", cst.Arg, cst.Param, cst.BaseDictElement, cst.BaseElement, cst.WithItem)
 
 _SPACED = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
 # Where an item keeps the white space between itself and a closing bracket on a line of its own.

@@ -466,3 +466,56 @@ def test_a_method_that_does_not_take_the_arguments_of_a_call_gets_none_of_it(wro
     assert wrong(before, {"trainers.py": moved, "main.py": main + made}) == ""
     twisted = made.replace("optimizer, scaler, epochs", "scaler, optimizer, epochs")
     assert wrong(before, {"trainers.py": moved, "main.py": main + twisted}) != ""
+
+
+_OPENED = """        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+"""
+_KEPT = """        context = amp.scale_loss(loss, optimizer)
+        with context as scaled_loss:
+            scaled_loss.backward()
+"""
+_GIVEN = """        with scaled(loss) as scaled_loss:
+            scaled_loss.backward()
+"""
+_GIVES = "\n\ndef scaled(loss):\n    return amp.scale_loss(loss, optimizer)\n\n\ndef save("
+_YIELDS = (
+    "\n\n@contextlib.contextmanager\ndef scaled(loss):\n    with amp.scale_loss(loss, optimizer) as own:\n"
+    "        yield own\n\n\ndef save("
+)
+
+
+def _opening(opened: str, gives: str) -> tuple[str, str]:
+    """Apex's program with the loss scaled otherwise, and the native one."""
+    before, native = (text.replace("import torch\n", "import contextlib\nimport torch\n", 1) for text in (APEX, NATIVE))
+    return before.replace(_OPENED, opened).replace("\n\ndef save(", gives), native
+
+
+@pytest.mark.parametrize(
+    ("opened", "gives"),
+    [
+        (_KEPT, "\n\ndef save("),
+        (_KEPT.replace("optimizer)", "optimizer) if x else contextlib.nullcontext(loss)", 1), "\n\ndef save("),
+        (_GIVEN, _GIVES),
+        (_GIVEN, _YIELDS),
+    ],
+)
+def test_a_scaled_loss_that_comes_by_a_name_or_a_function_is_the_loss(wrong: Check, opened: str, gives: str) -> None:
+    assert wrong(*_opening(opened, gives)) == ""
+
+
+@pytest.mark.parametrize(
+    ("opened", "gives"),
+    [
+        (_KEPT.replace("loss,", "2 * loss,"), "\n\ndef save("),
+        (_KEPT.replace("        with", "        loss = 2 * loss\n        with"), "\n\ndef save("),
+        (_KEPT.replace("optimizer)", "optimizer) if x else contextlib.nullcontext(2 * loss)"), "\n\ndef save("),
+        (_GIVEN, _GIVES.replace("    return", "    count()\n    return")),
+        (_GIVEN, _GIVES.replace("loss, optimizer", "2 * loss, optimizer")),
+        (_GIVEN, _YIELDS.replace("    with", "    count()\n    with")),
+        (_GIVEN, _YIELDS.replace("yield own", "yield 2 * own")),
+        (_GIVEN.replace("scaled(loss)", "scaled(2 * loss)"), _YIELDS),
+    ],
+)
+def test_a_scaled_loss_that_is_another_makes_another_program(wrong: Check, opened: str, gives: str) -> None:
+    assert wrong(*_opening(opened, gives))

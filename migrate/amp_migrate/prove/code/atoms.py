@@ -15,6 +15,7 @@ SCALER = "scaler"
 STATE = "state"  # what a scaler saves of itself
 SCALE = "scale"  # the number that losses are multiplied by
 CONTEXT = "context"  # a region of autocast, or none in its place
+ENTERED = "entered"  # a context that gives what it was made with, scaled by Apex or as it is
 FACTORY = "factory"  # what makes one when it is called
 MAKER = "maker"  # what makes a scaler when it is called
 HANDLE = "handle"  # of the oldest interface of Apex

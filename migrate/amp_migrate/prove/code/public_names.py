@@ -22,7 +22,7 @@ SCALERS = frozenset(
 CONTEXTS = frozenset({AUTOCAST, "apex.amp.disable_casts"})
 NO_CONTEXTS = frozenset({"contextlib.nullcontext", "contextlib.suppress", "torch.nullcontext"})
 # What gives `as` what it is given first, scaled or not.
-ENTERED = frozenset({"apex.amp.scale_loss", "contextlib.nullcontext"})
+ENTERING = frozenset({"apex.amp.scale_loss", "contextlib.nullcontext"})
 # Decorators, and functions of a function, that only have to do with its precision.
 WRAPPERS = frozenset(
     {

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from amp_migrate.prove.code.arguments import arguments, bound, defaults, is_of_class, is_static, takes
 from amp_migrate.prove.code.atoms import (
     CONTEXT,
+    ENTERED,
     FACTORY,
     FP16_OPTIMIZER,
     HANDLE,
@@ -36,7 +37,7 @@ from amp_migrate.prove.code.atoms import (
 from amp_migrate.prove.code.file import File
 from amp_migrate.prove.code.public_names import (
     CONTEXTS,
-    ENTERED,
+    ENTERING,
     FP16_OPTIMIZERS,
     HALVES,
     NO_CONTEXTS,
@@ -65,6 +66,10 @@ Place: TypeAlias = "tuple[Any, str]"
 
 _KNOWN = ("torch.", "apex.")  # packages that are not of the project
 _RETURN = "return"
+# Decorators under which a function is still called with the same arguments.
+_KEEPING = frozenset(
+    "no_grad inference_mode enable_grad staticmethod classmethod property wraps contextmanager".split()
+)
 _STATE = "apex.amp._amp_state.loss_scalers"
 _BUILTINS = frozenset(dir(builtins))
 _ASKED_OF_SCALERS = frozenset({"scale", "step", "update"})
@@ -333,7 +338,7 @@ class Values:
         if isinstance(node, ast.IfExp):
             return self._entered(node.body, scope) | self._entered(node.orelse, scope)
         value = self.of(node, scope)
-        if isinstance(node, ast.Call) and node.args and self.name(node.func, scope) in ENTERED:
+        if isinstance(node, ast.Call) and node.args and self.name(node.func, scope) in ENTERING:
             return self.of(node.args[0], scope)
         return value if is_carrier(value) else OTHERS
 
@@ -591,6 +596,8 @@ class Values:
             return frozenset({SCALER})
         if full in CONTEXTS or (full in NO_CONTEXTS and not node.args):
             return frozenset({CONTEXT})
+        if full in ENTERING:
+            return frozenset({ENTERED})
         if full == "functools.partial":
             if (filled := self._filled_by_partial(first, node)) is not None:
                 return filled
@@ -785,4 +792,4 @@ def _keeps_function(decorator: ast.expr) -> bool:
     """Whether a function under a decorator is still called with the same arguments."""
     func = decorator.func if isinstance(decorator, ast.Call) else decorator
     name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
-    return name in ("no_grad", "inference_mode", "enable_grad", "staticmethod", "classmethod", "property", "wraps")
+    return name in _KEEPING

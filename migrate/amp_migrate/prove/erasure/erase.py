@@ -10,10 +10,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 from amp_migrate.prove.code.arguments import arguments, bound
-from amp_migrate.prove.code.atoms import CONTEXT, FP16_OPTIMIZER, NONE, SCALE, SCALER, Value, is_carrier
+from amp_migrate.prove.code.atoms import CONTEXT, ENTERED, FP16_OPTIMIZER, NONE, SCALE, SCALER, Value, is_carrier
 from amp_migrate.prove.code.file import File
 from amp_migrate.prove.code.public_names import (
     FP16_OPTIMIZERS,
@@ -25,10 +26,11 @@ from amp_migrate.prove.code.public_names import (
     of_torch,
 )
 from amp_migrate.prove.code.scopes import FUNCTIONS, Function, Scope, heads, parameters
-from amp_migrate.prove.code.trees import Same, dump, is_quiet, is_same
+from amp_migrate.prove.code.trees import Same, dump, is_same
 from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.erasure.calls_of_torch import native_call
 from amp_migrate.prove.erasure.clips_in_step import CLIP, KEYWORD, Limits, clips, named_alike
+from amp_migrate.prove.erasure.entered import entered_loss, given_loss, scaled_loss
 from amp_migrate.prove.erasure.simplify import IS_ON, PARAMETERS, is_method, simplified
 from amp_migrate.prove.erasure.simplify import SCALER as MARK
 from amp_migrate.tables.apex_names import CLIPS_IN_STEP
@@ -129,6 +131,8 @@ class Eraser:
         return around
 
     def _FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.stmt]:
+        if self._given_loss(node):
+            return
         decorators = [self.expression(each) for each in node.decorator_list if not self._is_wrapper(each)]
         args, returns = self._parameters(node), self._annotation(node.returns)
         around = self._inside(node)
@@ -205,7 +209,8 @@ class Eraser:
         model = halved(node.value)
         if model is not None and is_same([model], node.targets) and self._may_be_halved(model, self._scope):
             return
-        erased = self.expression(node.value)
+        kept = entered_loss(node.value, self._name) if all(self._of(e) == {ENTERED} for e in node.targets) else None
+        erased = self.expression(node.value if kept is None else kept)
         if len(node.targets) == 1:
             target = self.expression(node.targets[0])
             erased = _without_cast(target.value, erased) if isinstance(target, ast.Subscript) else erased
@@ -303,7 +308,9 @@ class Eraser:
             return
         for alias in node.names:
             name = alias.asname or alias.name
-            if alias.name == "*" or not _is_of_precision(self._values.at(self._scope, name)):
+            value = self._values.at(self._scope, name)
+            functions = (each[1] for each in value if isinstance(each, tuple) and each[0] == "function")
+            if alias.name == "*" or not (_is_of_precision(value) or any(map(self._given_loss, functions))):
                 yield ast.copy_location(ast.ImportFrom(node.module, [ast.alias(alias.name)], node.level), node)
 
     def _With(self, node: ast.With | ast.AsyncWith) -> Iterator[ast.stmt]:
@@ -328,25 +335,20 @@ class Eraser:
     _AsyncWith = _With
 
     def _scaled_loss(self, node: ast.expr) -> ast.expr | None:
-        """The loss that `amp.scale_loss` is given; or that is entered as it is where Apex is not asked for."""
-        if isinstance(node, ast.IfExp):
-            sides = [(self._scaled_loss(side), side) for side in (node.body, node.orelse)]
-            loss = next((scaled for scaled, _ in sides if scaled is not None), None)
-            others = [side for scaled, side in sides if scaled is None]
-            is_same_loss = (
-                loss is not None
-                and is_quiet(node.test)
-                and all(is_same(loss, self._entered_as_it_is(each)) for each in others)
-            )
-            return loss if is_same_loss else None
-        if isinstance(node, ast.Call) and self._name(node.func) == "apex.amp.scale_loss":
-            return arguments(node, ("loss",)).get("loss")
-        return None
+        """The loss that `amp.scale_loss` is given, or which it was by the time that its context is opened here."""
+        if isinstance(node, ast.Name):
+            return node if self._of(node) == {ENTERED} else None
+        runs = [*self._values.called(node, self._scope)] if isinstance(node, ast.Call) else []
+        if isinstance(node, ast.Call) and len(runs) == 1 and runs[0][2]:
+            function, skipped, _ = runs[0]
+            return dict(bound(function, node, skipped)).get(self._given_loss(function))
+        return scaled_loss(node, self._name)
 
-    def _entered_as_it_is(self, node: ast.expr) -> ast.expr | None:
-        """What `nullcontext` is given."""
-        is_one = isinstance(node, ast.Call) and self._name(node.func) == "contextlib.nullcontext"
-        return node.args[0] if isinstance(node, ast.Call) and is_one and len(node.args) == 1 else None
+    def _given_loss(self, function: ast.AST) -> str:
+        """The parameter whose scaled loss a function gives, and which is an argument wherever that is entered."""
+        if not isinstance(function, ast.FunctionDef):
+            return ""
+        return given_loss(function, partial(self._values.name, scope=self._values.scope_of(function)))
 
     # -- expressions
 

@@ -50,6 +50,9 @@ class _Simplifier(ast.NodeTransformer):
             if isinstance(body, list):
                 end = next((i for i, each in enumerate(body) if isinstance(each, _ENDS)), len(body))
                 del body[end + 1 :]
+                body[:] = [
+                    each for index, each in enumerate(body) if not (index and _is_repeated(body[index - 1], each))
+                ]
         return node
 
     def _know(self, test: ast.expr, following: list[ast.stmt]) -> None:
@@ -165,6 +168,15 @@ class _Simplifier(ast.NodeTransformer):
         if isinstance(node.op, ast.Not):
             node.operand = _asked(node.operand)
         return _negated(node.operand) if isinstance(node.op, ast.Not) else node
+
+
+def _is_repeated(node: ast.stmt, following: ast.stmt) -> bool:
+    """Whether a choice only says again what stands before it: `a = b`, and then `if x: a = b`."""
+    only = following.body if isinstance(following, ast.If) and not following.orelse and is_quiet(following.test) else []
+    is_plain = (
+        isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and isinstance(node.targets[0], ast.Name)
+    )
+    return is_plain and is_same(only, [node])
 
 
 class _Known(ast.NodeTransformer):

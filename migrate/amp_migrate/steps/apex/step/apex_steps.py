@@ -10,11 +10,12 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.project import CallSite, FunctionRef
+from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.step.folded_branches import FoldedBranch, clip_folds, fold_of
 from amp_migrate.steps.apex.step.fp16_optimizer import read_backwards
+from amp_migrate.steps.apex.step.scaled_contexts import Contexts, Opened, giver_of, givers, opened
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.training_step import Backward, OptimizerStep, TrainingStep
@@ -23,7 +24,7 @@ from amp_migrate.steps.read.gather import Gathered, Gatherer
 from amp_migrate.steps.statements.amp_signs import is_scaled
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.tables.apex_names import SCALE_LOSS, USE_SHIM
-from amp_migrate.trees.nodes import Block, Statement, blocks, find, nested_statements, statements
+from amp_migrate.trees.nodes import Block, Statement, block_of, blocks, find, nested_statements, statements
 from amp_migrate.trees.own_calls import named_arguments
 from amp_migrate.trees.tree import Tree
 
@@ -53,39 +54,34 @@ def read_steps(
         steppers: knows functions that step for others; None where nobody has to know of steps.
         wraps: whether the script has an `FP16_Optimizer`, which goes backward itself.
     """
-    scaling = set(amp_calls(file, "scale_loss"))
-    opened: set[cst.Call] = set()
+    project = roles.project
+    known = {each.node: giver_of(project, each) for each in givers(project, file)}
+    read: set[cst.Call] = {each.call for each in known.values() if each is not None}
+    contexts = Contexts(project, file)
     for function, body in bodies(file):
-        withs = [
-            statement
-            for statement in nested_statements(body)
-            if isinstance(statement, cst.With)
-            and any(_scaling(file, item.item, scaling) is not None for item in statement.items)
-        ]
-        opened.update(call for each in withs for item in each.items for call in find(item.item, cst.Call))
-        reads = [_read_with(file, roles, each, scaling) for each in withs]
+        if function in known:
+            continue
+        withs = {
+            each: found
+            for each in nested_statements(body)
+            if isinstance(each, cst.With) and (found := contexts.of(each)) is not None
+        }
+        read.update(call for each, found in withs.items() for call in _calls_of_context(each, found))
+        reads = [_read_with(file, roles, each, *found, contexts) for each, found in withs.items()]
         reads += read_backwards(file, roles, body) if wraps else []
         if reads:
             refusal = next((each for each in reads if isinstance(each, Refusal)), None)
             scaled = {each.statement: each for each in reads if isinstance(each, Backward)}
             yield refusal or _read_function(file, roles, steppers, function, body, scaled)
-    for call in (each for each in file.calls if each in scaling and each not in opened):
-        yield Refusal(file, call, "amp.scale_loss is not what a with statement opens by itself", USE_SHIM)
+    for call in amp_calls(file, "scale_loss"):
+        if call not in read:
+            yield Refusal(file, call, "amp.scale_loss is not what a with statement opens by itself", USE_SHIM)
 
 
-def _scaling(file: File, context: cst.BaseExpression, calls: Collection[cst.CSTNode]) -> cst.Call | None:
-    """The call of `amp.scale_loss` that a context is, where it is not the same loss as it is: `nullcontext(loss)`."""
-    if isinstance(context, cst.Call):
-        return context if context in calls else None
-    is_choice = isinstance(context, cst.IfExp) and not any(True for _ in find(context.test, cst.Call))
-    sides = (context.body, context.orelse) if is_choice and isinstance(context, cst.IfExp) else ()
-    for scaled, plain in (sides, sides[::-1]) if sides else ():
-        if isinstance(scaled, cst.Call) and scaled in calls and isinstance(plain, cst.Call) and len(plain.args) == 1:
-            loss = (named_arguments(scaled, SCALE_LOSS) or {}).get("loss")
-            is_plain = file.names.callee(plain) == "contextlib.nullcontext" and plain.args[0].keyword is None
-            if is_plain and loss is not None and file.tree.code(loss) == file.tree.code(plain.args[0].value):
-                return scaled
-    return None
+def _calls_of_context(statement: cst.With, found: tuple[cst.WithItem, Opened]) -> Iterator[cst.Call]:
+    """The calls that a `with` opens, or that its context is kept from."""
+    for each in (*(item.item for item in statement.items), *found[1].kept):
+        yield from find(each, cst.Call)
 
 
 def gatherer(file: File, roles: Roles, left_out: frozenset[Statement]) -> Gatherer:
@@ -128,7 +124,8 @@ def _read_function(
     backwards = sorted([*backwards, *others], key=lambda each: file.tree.order[each.statement])
     # What else stands under the scale sees scaled gradients there as it will behind the backward.
     under_scale = {s for with_ in withs for each in _rest(with_) for s in (each, *_inside(each))}
-    left_out = frozenset(dead | under_scale)
+    kept = {each for backward in scaled.values() for each in backward.before}
+    left_out = frozenset(dead | under_scale | kept)
     stepped = stepped_elsewhere(file, body, left_out, steppers)
     gathered = gatherer(file, roles, left_out).gather(function, backwards, stepped_elsewhere=stepped)
     if isinstance(gathered, Refusal):
@@ -159,15 +156,16 @@ def plain_backwards(
     return found
 
 
-def sees_others(step: TrainingStep, calls: Calls) -> Refusal | None:
+def sees_others(project: Project, step: TrainingStep, calls: Calls) -> Refusal | None:
     """A body of `amp.scale_loss` that saw the gradients of one backward alone, and would see those of others with them.
 
     Args:
         calls: for each function that is called as a part of the step, its callers with the calls.
     """
-    for with_ in (each.statement for each in step.backwards if isinstance(each.statement, cst.With)):
-        calls_of_it = find(with_.items[0].item, cst.Call)
-        is_delayed = any("delay_unscale" in (named_arguments(each, SCALE_LOSS) or ()) for each in calls_of_it)
+    for backward in (each for each in step.backwards if each.context is not None):
+        with_ = cst.ensure_type(backward.statement, cst.With)
+        found = None if backward.context is None else opened(project, step.file, backward.context.item)
+        is_delayed = found is not None and "delay_unscale" in (named_arguments(found.call, SCALE_LOSS) or ())
         if _rest(with_) and not is_delayed and not _is_alone(step, with_, calls):
             reason = "the body of amp.scale_loss sees the gradients of one backward(), without those before it"
             return Refusal(step.file, with_, reason, USE_SHIM)
@@ -198,64 +196,56 @@ def _always_in(tree: Tree, statement: Statement) -> Block:
 
 def _rest(statement: cst.With) -> tuple[Statement, ...]:
     """What stands in the body of a `with` behind its first statement."""
-    assert isinstance(statement.body, (cst.IndentedBlock, cst.SimpleStatementSuite))
-    return statements(statement.body)[1:]
+    return statements(block_of(statement))[1:]
 
 
 def _inside(statement: Statement) -> list[Statement]:
     return [each for block in blocks(statement) for each in nested_statements(block)]
 
 
-def _read_with(file: File, roles: Roles, statement: cst.With, scaling: Collection[cst.CSTNode]) -> Backward | Refusal:
+def _read_with(
+    file: File, roles: Roles, statement: cst.With, item: cst.WithItem, found: Opened, contexts: Contexts
+) -> Backward | Refusal:
     """`with amp.scale_loss(loss, optimizer) as scaled: scaled.backward()`, and what only handles gradients."""
-    item = statement.items[0]
-    scaled = _scaling(file, item.item, scaling)
-    arguments = None if scaled is None else named_arguments(scaled, SCALE_LOSS)
-    body = statement.body
-    assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
-    first = statements(body)[0]
+    first = statements(block_of(statement))[0]
     call = first.value if isinstance(first, cst.Expr) else None
     name = item.asname.name if item.asname is not None else None
+    others = [each for each in statement.items if each is not item]
+    loss = found.loss
     if (
-        arguments is None
-        or len(statement.items) != 1
+        loss is None
         or not isinstance(name, cst.Name)
         or not isinstance(call, cst.Call)
         or not isinstance(call.func, cst.Attribute)
         or call.func.attr.value != "backward"
         or not isinstance(call.func.value, cst.Name)
         or call.func.value.value != name.value
-        or any(_goes_on_training(file, roles, each, name.value) for each in _rest(statement))
+        or any(_goes_on_training(file, roles, each, name.value) for each in (*others, *_rest(statement)))
+        or (others and any(find(loss, cst.Call)))  # which runs where the other contexts want it
     ):
         return Refusal(file, statement, "the body of amp.scale_loss does more than go backward", USE_SHIM)
-    if "delay_overflow_check" in arguments:
-        at = arguments["delay_overflow_check"]
-        return Refusal(file, at, "delay_overflow_check= of amp.scale_loss has no native form", USE_SHIM)
-    loss = arguments["loss"]
-    is_other = dotted(loss) != name.value and _is_said_elsewhere(file, name, scaling)
-    return Backward(statement, call, loss, kept=name.value if is_other else "")
+    at = (named_arguments(found.call, SCALE_LOSS) or {}).get("delay_overflow_check")
+    if at is not None:
+        return Refusal(file, statement, "delay_overflow_check= of amp.scale_loss has no native form", USE_SHIM)
+    is_other = dotted(loss) != name.value and _is_said_elsewhere(file, name, contexts)
+    return Backward(statement, call, loss, kept=name.value if is_other else "", context=item, before=found.kept)
 
 
-def _is_said_elsewhere(file: File, name: cst.Name, scaling: Collection[cst.CSTNode]) -> bool:
+def _is_said_elsewhere(file: File, name: cst.Name, contexts: Contexts) -> bool:
     """Whether a variable is more than the scaled loss in the bodies of `amp.scale_loss`."""
     scope = file.scopes.of(name).find(name.value)
 
     def is_scaled(node: cst.CSTNode) -> bool:
         around = (each for each in file.tree.ancestors(node) if isinstance(each, cst.With))
-        items = (item for each in around for item in each.items if item.asname is not None)
-        return any(
-            isinstance(item.asname, cst.AsName)
-            and dotted(item.asname.name) == name.value
-            and _scaling(file, item.item, scaling) is not None
-            for item in items
-        )
+        items = (found[0] for each in around if (found := contexts.of(each)) is not None)
+        return any(item.asname is not None and dotted(item.asname.name) == name.value for item in items)
 
     uses = (each for each in file.uses.get(name.value, ()) if isinstance(each, cst.Name))
     return any(file.scopes.of(each).find(each.value) is scope and not is_scaled(each) for each in uses)
 
 
-def _goes_on_training(file: File, roles: Roles, statement: Statement, scaled: str) -> bool:
-    """Whether a statement computes with the scaled loss, or is a part of the step."""
+def _goes_on_training(file: File, roles: Roles, statement: Statement | cst.WithItem, scaled: str) -> bool:
+    """Whether a statement, or another context, computes with the scaled loss, or is a part of the step."""
     calls = list(find(statement, cst.Call))
     return (
         any(node.value == scaled for node in find(statement, cst.Name))

@@ -64,14 +64,15 @@ def _names_amp(file: File, node: cst.CSTNode) -> bool:
 def _plain(file: File, block: Block, scaled: dict[Statement, Backward]) -> list[str]:
     """The statements of a branch as text, as they would be without Apex."""
     lines: list[str] = []
+    kept = {each for backward in scaled.values() for each in backward.before}
     for statement in statements(block):
-        if is_apex_import(file, statement) or _copies_gradients(statement):
+        if is_apex_import(file, statement) or _copies_gradients(statement) or statement in kept:
             continue
         backward = scaled.get(statement)
         if backward is not None:
-            kept = [f"{backward.kept}={_squeezed(file, backward.loss)}"] if backward.kept else []
+            named = [f"{backward.kept}={_squeezed(file, backward.loss)}"] if backward.kept else []
             loss = cst.Name(backward.kept) if backward.kept else _as_receiver(backward.loss)
-            lines += [*kept, _squeezed(file, backward.plain(loss))]
+            lines += [*named, _squeezed(file, backward.plain(loss))]
             continue
         clip = _clipping(file, statement)
         if clip is not None:

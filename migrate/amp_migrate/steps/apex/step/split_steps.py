@@ -88,10 +88,10 @@ def join(
     joined: list[ApexStep | ApexSplit | Refusal] = []
     for each in Joiner(project, again, steppers, values).join([step.gathered for step in found]):
         if isinstance(each, Split):
-            mixed = (sees_others(part.step, each.calls) for part in each.parts)
+            mixed = (sees_others(project, part.step, each.calls) for part in each.parts)
             joined.append(next(filter(None, mixed), None) or ApexSplit(each, parts))
         elif isinstance(each, Refusal):
             joined.append(each)
         else:
-            joined.append(sees_others(each.step, {}) or replace(parts[key_of(each.step)], gathered=each))
+            joined.append(sees_others(project, each.step, {}) or replace(parts[key_of(each.step)], gathered=each))
     return joined

@@ -6,15 +6,17 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
+from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_STEP
 from amp_migrate.catalog.step_rules import FP32_STEP
 from amp_migrate.plan.code import Code, code, listed, plain
-from amp_migrate.plan.edit import Annotate, Edit
+from amp_migrate.plan.edit import Annotate, Edit, Remove
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.initialize.switch import VARIABLE, is_off, is_short, switch_code
 from amp_migrate.steps.apex.script.native_script import NativeFile, NativeScript, NativeStart
+from amp_migrate.steps.apex.step.scaled_contexts import givers, imported_givers
 from amp_migrate.steps.apex.write import write_state
 from amp_migrate.steps.apex.write.write_clips import write_clips, write_limits_gone
 from amp_migrate.steps.apex.write.write_fp16_optimizer import write_wrapped
@@ -26,6 +28,7 @@ from amp_migrate.steps.apex.write.write_uses import (
     write_read,
 )
 from amp_migrate.steps.model.route import Creation
+from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.steps.write.write_route import write_ways
 from amp_migrate.steps.write.write_step import write_island, write_region, write_step
 from amp_migrate.trees.nodes import Statement, block_of, method_of, statements
@@ -57,8 +60,7 @@ def write_uses(script: NativeScript, roles: Roles, settings: Settings) -> Iterat
     for each in script.steps:
         own = editor.of(each.step.file)
         yield from write_step(own, each.step, settings.dtype, each.scaler)
-        scaled = (backward.statement for backward in each.step.backwards)
-        yield from (own.splice(held, block_of(held)) for held in scaled if isinstance(held, cst.With))  # scale_loss
+        yield from _write_contexts(own, each.step)
         if each.norm_limit is not None:
             asked = f"{each.scaler}.is_enabled()" if each.is_limited_elsewhere and each.scaler else each.step.enabled
             enabled = None if each.step.enabled is None else asked
@@ -71,8 +73,18 @@ def write_uses(script: NativeScript, roles: Roles, settings: Settings) -> Iterat
             held = (backward.statement for backward in each.step.backwards if backward.part is None)
             yield from write_float32(own, held, _AS_O0)
     for file in script.files:
-        yield from _write_file(editor.of(file.file), file)
+        yield from _write_file(editor.of(file.file), file, roles.project)
         yield from write_handed(editor.of(file.file), roles.project)
+
+
+def _write_contexts(editor: Editor, step: TrainingStep) -> Iterator[Edit]:
+    """The edits that open nothing for Apex's sake any more."""
+    for backward in step.backwards:
+        if backward.context is not None:
+            held = cst.ensure_type(backward.statement, cst.With)
+            is_alone = len(held.items) == 1
+            yield editor.splice(held, block_of(held)) if is_alone else editor.edit(backward.context, Remove())
+        yield from map(editor.remove, backward.before)
 
 
 def write_float32(editor: Editor, statements: Iterable[Statement], comment: str) -> Iterator[Edit]:
@@ -83,7 +95,7 @@ def write_float32(editor: Editor, statements: Iterable[Statement], comment: str)
             yield editor.edit(line, Annotate(comment))
 
 
-def _write_file(editor: Editor, file: NativeFile) -> Iterator[Edit]:
+def _write_file(editor: Editor, file: NativeFile, project: Project) -> Iterator[Edit]:
     dtype = editor.settings.dtype
     yield from (editor.splice(fold.statement, fold.live) for fold in file.folds)
     yield from write_float32(editor, file.plain, NOT_SCALED)
@@ -108,7 +120,8 @@ def _write_file(editor: Editor, file: NativeFile) -> Iterator[Edit]:
     if file.wrapper is not None:
         yield from write_wrapped(editor, file.wrapper)
         yield from write_limits_gone(editor)
-    yield from drop_imports(editor)
+    yield from (editor.remove(each.node) for each in givers(project, file.file))
+    yield from drop_imports(editor, imported_givers(project, file.file))
 
 
 def _write_start(start: NativeStart, settings: Settings) -> Iterator[Edit]:

@@ -81,8 +81,12 @@ def write_handed(editor: Editor, project: Project) -> Iterator[Edit]:
         yield editor.edit(arg, Remove())
 
 
-def drop_imports(editor: Editor) -> Iterator[Edit]:
-    """The edits that take out of a file whatever only brings in `apex.amp`, once nothing uses it."""
+def drop_imports(editor: Editor, others: Iterable[tuple[cst.ImportFrom, cst.ImportAlias]] = ()) -> Iterator[Edit]:
+    """The edits that take out of a file whatever only brings in `apex.amp`, once nothing uses it.
+
+    Args:
+        others: what else goes from its imports, each with the statement.
+    """
     file = editor.file
     still_apex = any(
         name.startswith("apex.") and name != AMP and not name.startswith(AMP + ".")
@@ -93,7 +97,7 @@ def drop_imports(editor: Editor) -> Iterator[Edit]:
         for statement in nested_statements(body):
             if is_apex_import(file, statement) and not (isinstance(statement, cst.Import) and still_apex):
                 yield editor.remove(statement)
-    for node, gone in _by_statement(handed_on(file)).items():
+    for node, gone in _by_statement([*handed_on(file), *others]).items():
         assert not isinstance(node.names, cst.ImportStar)
         staying = tuple(Imported(alias) for alias in node.names if alias not in gone)
         yield editor.edit(node, Reimport(staying)) if staying else editor.remove(node)
