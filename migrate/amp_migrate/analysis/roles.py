@@ -23,7 +23,6 @@ from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.analysis.values.looped import elements, held_in
 from amp_migrate.analysis.values.losses import Losses, is_class_name
 from amp_migrate.analysis.values.optimizers import is_optimizer
-from amp_migrate.analysis.values.replicas import Replicas
 from amp_migrate.analysis.values.sparse import SparseModules
 from amp_migrate.tables import torch_names as table
 from amp_migrate.tables.apex_names import AMP
@@ -43,7 +42,6 @@ class Roles:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.losses = Losses(project)
-        self.replicas = Replicas(project)
         self.sparse_modules = SparseModules(project)
         self._forwards: dict[cst.FunctionDef, bool] = {}
         self._backwards: dict[cst.FunctionDef, bool] = {}

@@ -76,6 +76,7 @@ class Act(Enum):
     WEIGHT_CAST = "a cast that was kept without a gradient serves where one is wanted"
     RISK = "a value may overflow or round in half precision"
     NORM_TWICE = "a gradient through a norm in float16 is computed with, to be derived again"
+    REPLICAS = "replicas of a module compute in threads that do not know the dtype of a region"
     FOREIGN = "code that is not read gets a low value"
     ON_CPU = "a low value is computed with on the CPU"
 

@@ -92,6 +92,7 @@ NO_BFLOAT16 = "NumPy has no bfloat16"
 LIMITED = "gradients that are not scaled are clipped by a scaled limit"
 UNSCALED_LOSS = "torch.autograd.grad() takes gradients of an unscaled loss beside those of the scaled one"
 IDLE = "nothing that is trained computes in half precision"
+IN_THREADS = "nn.DataParallel computes in float16 in its threads, whatever dtype the region has"
 IN_FLOAT64 = "the model computes in float64, which autocast leaves alone"
 EVALUATED_APART = "what is evaluated here in half precision is trained in float32"
 GIVEN_SMALL = "code that could not be read gets a number whose inverse float16 does not have"
@@ -166,14 +167,13 @@ class Questions:
                     found.setdefault(site_of(site.file, node), node)
         return self._nodes[site.file].get(site)
 
-    def _around(self, event: Event) -> Iterator[ast.AST]:
-        """What the node of an event stands in, innermost first."""
-        file = event.site.file
+    def _around(self, file: str, node: ast.AST | None) -> Iterator[ast.AST]:
+        """What a node of a file stands in, innermost first."""
         if file not in self._parents:
             module = self.analysis.module(file)
             nodes = () if module is None else ast.walk(module.tree)
             self._parents[file] = {child: each for each in nodes for child in ast.iter_child_nodes(each)}
-        around = self._parents[file].get(event.node)
+        around = None if node is None else self._parents[file].get(node)
         while around is not None and not isinstance(around, ast.mod):
             yield around
             around = self._parents[file].get(around)
@@ -236,6 +236,10 @@ class Questions:
                 yield Fault(event.site, LOSS_ON_CPU)
             elif event.act is Act.SCALER_STEP and (answers := self._unreached(event)):
                 yield Fault(event.site, ONE_WITHOUT_GRADIENTS, True in answers, "" if True in answers else AS_SEEN)
+            elif event.act is Act.REPLICAS and event.context is not None and event.context.cuda.dtype & BF16:
+                made_in = self._around(event.site.file, self.node_at(event.site))
+                is_always = not any(isinstance(each, (ast.If, ast.IfExp)) for each in made_in)
+                yield Fault(event.site, IN_THREADS, is_always, event=event)
             elif event.act is Act.UPDATE and self._waits_for_gradients(event):
                 yield Fault(event.site, STUCK)
             elif self.is_scaled_in_vain(event):
@@ -249,7 +253,7 @@ class Questions:
 
     def _goes_by_overflow(self, event: Event) -> bool:
         """Whether a gradient gets another value where it, or an element, is not finite."""
-        tests = (node.test for node in self._around(event) if isinstance(node, ast.If))
+        tests = (node.test for node in self._around(event.site.file, event.node) if isinstance(node, ast.If))
         known = self.analysis.values
         values = (known[each] for test in tests for each in ast.walk(test) if each in known)
         is_tested = any(tensor.tags & OF_OVERFLOW for value in values for tensor in tensors_in(value))
@@ -259,7 +263,7 @@ class Questions:
         """Whether a scale is updated only on one side of a test that depends on gradients."""
         asking = self.analysis.pytorch.asking_gradients
         inner = update.node
-        for node in self._around(update) if asking else ():
+        for node in self._around(update.site.file, update.node) if asking else ():
             if isinstance(node, FUNCTIONS):
                 return False
             for tested, other in _sides(node, inner):
@@ -451,7 +455,9 @@ class Questions:
         """Whether what a call gives goes into a container, or into a file by itself, or the call saves."""
         if _saves_by_itself(event.node):
             return True
-        holders = [each for each in self._around(event) if isinstance(each, (ast.expr, ast.Assign))]
+        holders = [
+            each for each in self._around(event.site.file, event.node) if isinstance(each, (ast.expr, ast.Assign))
+        ]
         called = [each.func for each in holders if isinstance(each, ast.Call)]
         words = {each.attr for each in called if isinstance(each, ast.Attribute)}
         is_held = any(isinstance(each, ast.Dict) for each in holders) or any(

@@ -45,6 +45,7 @@ from amp_migrate.flow.questions import (
     GIVEN_SMALL,
     IDLE,
     IN_FLOAT64,
+    IN_THREADS,
     LOSS_ON_CPU,
     MENDED,
     NO_BFLOAT16,
@@ -72,11 +73,12 @@ Key: TypeAlias = "tuple[str, str, bool, str]"
 Measured: TypeAlias = "Mapping[str, Mapping[int, str]]"
 # A wrong result costs more than the seconds to look further than other questions do.
 _PATIENCE = 8
-_BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), SAVED_LOW, NO_BFLOAT16))
+_BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), IN_THREADS, SAVED_LOW, NO_BFLOAT16))
 _OF_REGIONS = frozenset((IDLE, IN_FLOAT64))
 _MAY_HARM = frozenset(
     (
         *(WRONG_BY_ITSELF[each] for each in (Act.RISK, Act.GAUGE, Act.REFUSED, Act.NO_OPTIMIZER, Act.SCALED_AGAIN)),
+        IN_THREADS,
         ONE_WITHOUT_GRADIENTS,
     )
 )
@@ -155,6 +157,7 @@ class Trouble(Enum):
     ON_CPU = "a script that is for the CPU: autocast for a GPU does nothing in it"
     IDLE = "low precision that does nothing at all"
     DOUBLE = "a model in float64"
+    THREADS = "replicas that compute in float16 whatever the region says: a scaler serves them"
     APART = "an evaluation in low precision of what is trained in float32"
     SMALL = "code that nobody has read, with a number that it cannot divide float16 by: it may evaluate in float32"
     LOSS_ON_CPU = "a loss that is scaled where its parameters are not"
@@ -186,6 +189,7 @@ _TROUBLES = {
     CLIPPED: Trouble.CLIPPED,
     IDLE: Trouble.IDLE,
     IN_FLOAT64: Trouble.DOUBLE,
+    IN_THREADS: Trouble.THREADS,
     EVALUATED_APART: Trouble.APART,
     GIVEN_SMALL: Trouble.SMALL,
     LOSS_ON_CPU: Trouble.LOSS_ON_CPU,

@@ -27,6 +27,7 @@ from amp_migrate.engine.results.importing_scripts import handing_scripts, saving
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.events import OUT_OF_SIGHT
 from amp_migrate.flow.source import Site
+from amp_migrate.hazards.in_regions.amp630_replicas_in_float16 import RULE as REPLICAS
 from amp_migrate.hazards.scaler_life.amp611_scaler_not_saved import RULE as SCALER_NOT_SAVED
 from amp_migrate.prove.precision import Harm, Measured, Original, Trouble, harms
 from amp_migrate.report.finding import Finding, Kind, seen_from
@@ -57,6 +58,7 @@ _IN_ANY_CASE = {
     Trouble.READ_SCALED: _READ_LAST,
     Trouble.SCALED_AGAIN: _BY_ITS_GRADIENT,
     Trouble.SCALER: _UNSCALABLE,
+    Trouble.THREADS: "use DistributedDataParallel, or run with --dtype fp16",
     Trouble.UNCLEARED: _CLEARED,
 }
 # What is not for autocast's doing, with what to do.
@@ -96,7 +98,11 @@ _FOR_TOLD = _IN_ANY_CASE | {
     Trouble.UNSEEN: _BY_A_RUN,
     Trouble.UNSAVED: "save scaler.state_dict() there, too, and load it where the optimizer is loaded",
 }
-_CODES = {Trouble.PROBABILITY: ROUNDED_PROBABILITY.code, Trouble.UNSAVED: SCALER_NOT_SAVED.code}
+_CODES = {
+    Trouble.PROBABILITY: ROUNDED_PROBABILITY.code,
+    Trouble.THREADS: REPLICAS.code,
+    Trouble.UNSAVED: SCALER_NOT_SAVED.code,
+}
 
 
 @dataclass(frozen=True)

@@ -512,6 +512,8 @@ def _data_parallel(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     module, inputs = args.get(0, "module"), args.get(1, "inputs")
     if module is None or inputs is None:
         return UNKNOWN
+    if frame.now.context.cuda.may_be_on:
+        frame.analysis.event(frame, Act.REPLICAS, node)
     known, rest = containers.sequence(frame, inputs, node)
     is_several = any(isinstance(each, Tup) for each in inputs) and not rest
     return frame.analysis.call(frame, module, Arguments(known if is_several else [inputs]), node)

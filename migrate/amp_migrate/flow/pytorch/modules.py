@@ -65,7 +65,7 @@ from amp_migrate.flow.pytorch.operators import halved, operate
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import library_models
 from amp_migrate.tables import operators as table
-from amp_migrate.tables.torch_names import MODULE_FACTORIES
+from amp_migrate.tables.torch_names import DATA_PARALLEL, MODULE_FACTORIES
 
 WRAPPERS = frozenset(
     (
@@ -278,6 +278,7 @@ def _run_base(frame: Frame, owner: Obj, native: str, args: Arguments, node: ast.
         if name in ("torch.nn.Sequential",):
             return _chain(frame, owner, args, node)
         if is_module_name(name) and name != "torch.nn.Module":
+            _replicated(frame, name, NEVER, node, owner.site)
             return _layer(frame, owner, name, args, node)
     return unknown_result(frame, one(owner), args, node, is_module=True)
 
@@ -318,6 +319,14 @@ def _hooked(frame: Frame, owner: Obj, args: Arguments, result: Value, node: ast.
     return join(result, changed)
 
 
+def _replicated(frame: Frame, name: str, device_ids: Value, node: ast.AST, site: Site) -> None:
+    """Note that a region runs what computes in threads, unless it has one GPU only and runs there as it is."""
+    devices = [containers.sequence(frame, one(each), node) for each in device_ids]
+    has_one = bool(devices) and all(len(known) == 1 and not rest for known, rest in devices)
+    if name in DATA_PARALLEL and frame.now.context.cuda.may_be_on and not has_one:
+        frame.analysis.event(frame, Act.REPLICAS, node, site=site)
+
+
 def _wrapped(frame: Frame, wrapper: Obj) -> Value:
     """What wrappers hold in the end: after `self.net = DataParallel(self.net)` one may seem to hold itself."""
     waiting, met = [wrapper], {wrapper}
@@ -336,6 +345,7 @@ def call_object(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Val
     """Calling an object of a class of PyTorch's, or of another package's."""
     name = owner.external
     if name in WRAPPERS:
+        _replicated(frame, name, frame.read(owner, "device_ids"), node, owner.site)
         return frame.analysis.call(frame, _wrapped(frame, owner), args, node)
     if name == "torch.nn.Sequential":
         return _hooked(frame, owner, args, _chain(frame, owner, args, node), node)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import libcst as cst
-
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
+from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
-from amp_migrate.tables.torch_names import DATA_PARALLEL_CALLS
 
 RULE = Rule(
     code="AMP630",
@@ -53,21 +51,16 @@ OF_MODELS = True
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every such model that runs in a region which is bfloat16 after this run."""
+    """Every such model that runs in a region there is, which is bfloat16 after this run."""
     if not script.computes_in_bfloat16:
         return
-    told: set[cst.Call] = set()
-    for call in script.file.calls:
-        region = script.region_around(call)
-        is_bfloat16 = script.goes_to_bfloat16 if region is None else region.is_bfloat16
-        if not is_bfloat16:
-            continue
-        found = (script.file, call) if script.file.names.callee(call) in DATA_PARALLEL_CALLS else None
-        if found is None and script.roles.calls_module(script.file, call):
-            found = script.roles.replicas.of(script.file, call.func)
-        if found is not None and found[1] not in told:
-            told.add(found[1])
-            file, made = found
+    flowing = script.flowing
+    regions = {region.call for region in script.regions.values() if region.is_bfloat16}
+    for event in flowing.questions.events(Act.REPLICAS) if regions else ():
+        around = frozenset() if event.context is None else event.context.cuda.regions
+        where = flowing.interpreted.place(event.site)
+        if where is not None and not regions.isdisjoint(flowing.interpreted.node_at(script.file, e) for e in around):
+            file, made = where
             yield Hazard(
                 made,
                 "on more than one GPU this computes in float16 in its threads, though the region is bfloat16",

@@ -55,8 +55,8 @@ class Flowing:
     Args:
         texts: all files of the project.
         library: the same, as trees.
-        files: those that rules may ask about; it is about those that train under AMP, or give NumPy what it computes.
-        to_bfloat16: whether regions of float16 become regions of bfloat16, which NumPy does not take.
+        files: those that rules may ask about; it is about those that train under AMP, or have regions of bfloat16.
+        to_bfloat16: whether regions of float16 become such.
     """
 
     def __init__(self, texts: Files, library: Library, files: Iterable[File], *, to_bfloat16: bool) -> None:
@@ -252,5 +252,5 @@ def _training_in(file: File) -> set[str]:
 
 def _is_asked(text: str, to_bfloat16: bool) -> bool:
     """Whether rules may ask about a file with this text."""
-    gives_numpy = "numpy" in text and (to_bfloat16 or "bfloat16" in text) and _OPENS_REGIONS.search(text) is not None
-    return gives_numpy or _ASKED.search(text) is not None
+    has_bfloat16 = (to_bfloat16 or "bfloat16" in text) and _OPENS_REGIONS.search(text) is not None
+    return has_bfloat16 or _ASKED.search(text) is not None

@@ -40,27 +40,7 @@ def unfit(file: File, roles: Roles, dtype: Dtype) -> Refusal | None:
     refusal = _test(file) or _test_case(file) or next(_reasons(file, roles), None)
     if refusal is None and dtype is not Dtype.BF16:
         refusal = _reduced_in_step(file)
-    if refusal is None and dtype is not Dtype.FP16:
-        refusal = in_threads(file, roles)
     return refusal or (_late_choice(file) if dtype is Dtype.AUTO else None)
-
-
-def in_threads(file: File, roles: Roles) -> Refusal | None:
-    """A model that always runs as `nn.DataParallel`, whose threads compute in float16 whatever a region says.
-
-    Where it does so under a condition (`if torch.cuda.device_count() > 1`), AMP630 tells of it.
-    """
-    for call in file.calls:
-        found = roles.replicas.of(file, call.func) if roles.calls_module(file, call) else None
-        if found is not None and not any(
-            isinstance(each, (cst.If, cst.IfExp)) for each in found[0].tree.ancestors(found[1])
-        ):
-            return Refusal(
-                *found,
-                "nn.DataParallel computes in float16 in its threads, whatever dtype the region has",
-                "use DistributedDataParallel, or run with --dtype fp16",
-            )
-    return None
 
 
 def _test(file: File) -> Refusal | None:

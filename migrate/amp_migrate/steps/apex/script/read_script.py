@@ -35,7 +35,6 @@ from amp_migrate.steps.apex.uses.apex_calls import wrapper_calls
 from amp_migrate.steps.apex.uses.cast_functions import float_functions
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.training_step import TrainingStep
-from amp_migrate.steps.read.unfit import in_threads
 from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.regions.evaluation import evaluated_by_others, evaluated_elsewhere
 from amp_migrate.steps.statements.amp_signs import names_amp
@@ -90,8 +89,6 @@ class ScriptReader:
         refusals += asked_elsewhere(files, self._files)
         refusals += wrapper_asked_elsewhere(self._project, files) if wraps else ()
         refusals += apex_state.not_understood(files)
-        if self._settings.dtype is not Dtype.FP16:
-            refusals += filter(None, (in_threads(file, self._roles) for file in files))
         evaluated = {
             file: [each for each in functions if self._wishes.wants(file.tree, each, APEX_STEP.code)]
             for file, functions in evaluated_elsewhere(self._project, files).items()
