@@ -170,7 +170,6 @@ class Analysis:
         self._stars: dict[str, dict[str, bool]] = {}
         self._pending: dict[Task, None] = {}
         self._active: list[Task] = []
-        self._constructing: dict[str, frozenset[Code]] = {}
         self._located: dict[tuple[str, str], str | None] = {}
 
     # Running
@@ -499,7 +498,7 @@ class Analysis:
         module = self.module(task.code.file)
         assert module is not None
         worlds = frozenset(World(each, frozenset(), each) for each in task.entries)
-        sites = {each.arg: site_of(task.code.file, each) for each in task.code.parameters}
+        sites = {each.arg: module.site(each) for each in task.code.parameters}
         given = {name: named(value, sites[name]) for name, value in task.given.items()}
         frame = Frame(self, module, task, State(dict(given), dict(task.around), task.context, worlds or START))
         for name in [each for each in given if each in task.code.captured]:
@@ -573,8 +572,8 @@ class Analysis:
         attributes: set[str] = set()
         for module in self._own_modules:
             names.update(name for code in module.codes.values() for name in code.used)
-        for node in (*(module.tree for module in self._own_modules), *(code.node for code in self._inherited)):
-            attributes.update(each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute))
+        for code in (*(module.code for module in self._own_modules), *self._inherited):
+            attributes |= code.attributes
         return frozenset(names), frozenset(attributes)
 
     @property
@@ -1027,11 +1026,9 @@ class Analysis:
 
     def constructs(self, code: Code) -> bool:
         """Whether a function makes objects, by itself or by another of its file."""
-        if code.file not in self._constructing:
-            module = self.module(code.file)
-            assert module is not None
-            self._constructing[code.file] = _constructing(module)
-        return code in self._constructing[code.file]
+        module = self.module(code.file)
+        assert module is not None
+        return code in module.constructing
 
     def evaluate(self, frame: Frame, node: ast.expr) -> Value:
         """What an expression may be, for who comes before expressions."""
@@ -1115,34 +1112,6 @@ class _Outside(Task):
     def __init__(self, like: Task) -> None:
         super().__init__(like.code, like.ref, {}, NO_CONTEXT)
         self.is_active = True
-
-
-def _constructing(module: Module) -> frozenset[Code]:
-    """The functions of a file that define others, call what is named like a class, or call such a function."""
-    called: dict[Code, set[str]] = {}
-    found: set[Code] = set()
-    for code in module.codes.values():
-        names: set[str] = set()
-        stack: list[ast.AST] = list(code.body)
-        while stack:
-            node = stack.pop()
-            if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-                continue
-            if isinstance(node, ast.Call):
-                func = node.func
-                word = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
-                names.add(word)
-            stack.extend(ast.iter_child_nodes(node))
-        called[code] = names
-        if code.inner or any(name[:1].isupper() for name in names):
-            found.add(code)
-    names_of = {code.name for code in found}
-    while True:
-        more = {code for code, names in called.items() if code not in found and names & names_of}
-        if not more:
-            return frozenset(found)
-        found |= more
-        names_of |= {code.name for code in more}
 
 
 class _Nobody(Task):

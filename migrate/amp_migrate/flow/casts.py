@@ -474,25 +474,16 @@ class Casts:
     @cached_property
     def _callers(self) -> dict[Code, list[tuple[ast.Call, Code]]]:
         found: dict[Code, list[tuple[ast.Call, Code]]] = defaultdict(list)
-        for module in self._analysis.modules.values():
-            for node in () if module is None else ast.walk(module.tree):
-                if isinstance(node, ast.Call):
-                    for callee in self._analysis.callees.get(node, ()):
-                        found[callee].append((node, self._codes[node]))
+        for call, code in self._codes.items():
+            for callee in self._analysis.callees.get(call, ()):
+                found[callee].append((call, code))
         return found
 
     @cached_property
     def _codes(self) -> dict[ast.Call, Code]:
         """The function that each call is in."""
-        found: dict[ast.Call, Code] = {}
-        for module in filter(None, self._analysis.modules.values()):
-            stack: list[tuple[ast.AST, Code]] = [(module.tree, module.code)]
-            while stack:
-                node, code = stack.pop()
-                if isinstance(node, ast.Call):
-                    found[node] = code
-                stack += [(each, module.codes.get(each, code)) for each in ast.iter_child_nodes(node)]
-        return found
+        modules = filter(None, self._analysis.modules.values())
+        return {call: code for module in modules for call, code in module.calls.items()}
 
     @cached_property
     def _statements(self) -> dict[ast.AST, ast.stmt]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
@@ -74,9 +74,14 @@ class Code:
         return site.file == self.file and (self.parent is None or (own[1:3] <= site[1:3] and site[3:] <= own[3:]))
 
     @cached_property
+    def attributes(self) -> frozenset[str]:
+        """The names of all attributes in it."""
+        return frozenset(each.attr for each in ast.walk(self.node) if isinstance(each, ast.Attribute))
+
+    @property
     def reads_gradients(self) -> bool:
         """Whether the gradient of something is named in it: it may be a part of a step."""
-        return any(isinstance(each, ast.Attribute) and each.attr == "grad" for each in ast.walk(self.node))
+        return "grad" in self.attributes
 
     @cached_property
     def gives_gradients(self) -> bool:
@@ -169,11 +174,74 @@ class Module:
     codes: dict[ast.AST, Code]
     rebound: frozenset[str]
     _read_by_calls: dict[Code, tuple[str, ...]] = field(default_factory=dict)
+    _held_under: dict[ast.Name, tuple[ast.expr, ...]] = field(default_factory=dict)
+    _sites: dict[ast.AST, Site] = field(default_factory=dict)
 
     @property
     def code(self) -> Code:
         """The module's own code."""
         return self.codes[self.tree]
+
+    def site(self, node: ast.AST) -> Site:
+        """Where a node stands, worked out once."""
+        found = self._sites.get(node)
+        if found is None:
+            found = self._sites[node] = site_of(self.file, node)
+        return found
+
+    @cached_property
+    def calls(self) -> dict[ast.Call, Code]:
+        """The function that each of its calls is in."""
+        found: dict[ast.Call, Code] = {}
+        waiting: deque[tuple[ast.AST, Code]] = deque([(self.tree, self.code)])
+        while waiting:
+            node, code = waiting.popleft()
+            if isinstance(node, ast.Call):
+                found[node] = code
+            waiting.extend((each, self.codes.get(each, code)) for each in ast.iter_child_nodes(node))
+        return found
+
+    @cached_property
+    def constructing(self) -> frozenset[Code]:
+        """The functions that define others, call what is named like a class, or call such a function."""
+        called: dict[Code, set[str]] = {}
+        found: set[Code] = set()
+        for code in self.codes.values():
+            names: set[str] = set()
+            stack: list[ast.AST] = list(code.body)
+            while stack:
+                node = stack.pop()
+                if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+                    continue
+                if isinstance(node, ast.Call):
+                    names.add(getattr(node.func, "attr", getattr(node.func, "id", "")))
+                stack.extend(ast.iter_child_nodes(node))
+            called[code] = names
+            if code.inner or any(name[:1].isupper() for name in names):
+                found.add(code)
+        names_of = {code.name for code in found}
+        while True:
+            more = {code for code, names in called.items() if code not in found and names & names_of}
+            if not more:
+                return frozenset(found)
+            found |= more
+            names_of |= {code.name for code in more}
+
+    def held_under(self, key: ast.Name, body: Iterable[ast.AST]) -> tuple[ast.expr, ...]:
+        """What a name is the key of where it is bound, `optimizers` in `optimizers[key]`.
+
+        Args:
+            body: what it is bound for: always the same for one place of a name.
+        """
+        if key not in self._held_under:
+            subscripts = (each for part in body for each in ast.walk(part) if isinstance(each, ast.Subscript))
+            self._held_under[key] = tuple(
+                each.value
+                for each in subscripts
+                if isinstance(each.slice, ast.Name) and each.slice.id == key.id
+                if isinstance(each.value, (ast.Name, ast.Attribute))
+            )
+        return self._held_under[key]
 
     def behind(self, code: Code, end: ast.stmt) -> Iterator[ast.stmt]:
         """The statements of a function, or of the file, that would run behind one of them, the next one first."""
@@ -234,9 +302,8 @@ class Module:
                 each = stack.pop()
                 if each not in seen:
                     seen.add(each)
-                    attributes = {node.attr for node in ast.walk(each.node) if isinstance(node, ast.Attribute)}
                     stack += each.inner
-                    stack += (found for name in each.used | attributes for found in self._defining.get(name, ()))
+                    stack += (found for name in each.used | each.attributes for found in self._defining.get(name, ()))
             free = (each.used - each.bound if each.is_function else each.used for each in seen)
             self._read_by_calls[code] = tuple(sorted(self._bound_anew.intersection(set().union(*free))))
         return self._read_by_calls[code]

@@ -8,15 +8,28 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from amp_migrate.flow import analysis
+from amp_migrate.flow import analysis, source
 from amp_migrate.flow.analysis import Analysis
-from amp_migrate.flow.domain import state
+from amp_migrate.flow.domain import machine, state
 from amp_migrate.flow.domain.atoms import UNKNOWN, Atom, Obj, Opaque, Value, const, join, join_all, tensors_in
-from amp_migrate.flow.domain.machine import EMPTY, EMPTY_MACHINE, LOST, READY, TRUE, Key, Machine, Ways, common
+from amp_migrate.flow.domain.machine import (
+    EMPTY,
+    EMPTY_MACHINE,
+    LOST,
+    READY,
+    TRUE,
+    Key,
+    Machine,
+    Ways,
+    World,
+    Worlds,
+    common,
+)
 from amp_migrate.flow.domain.tensor import CPU
 from amp_migrate.flow.python import classes, statements
 from amp_migrate.flow.pytorch import gradients, modules
 from amp_migrate.flow.questions import faults
+from amp_migrate.flow.source import Module, Site
 
 from .conftest import HEAD, Texts
 
@@ -512,3 +525,62 @@ def test_what_a_loss_reaches_is_asked_once_however_many_ways_lead_to_its_backwar
     asked_about = work(4)
     assert 0 < asked_about["told apart"] <= 24  # of two optimizers, in each round; once it was 456
     assert asked_about["accumulated"] <= 120
+
+
+class Parsed(Texts):
+    """Files that are parsed for the first of several analyses."""
+
+    def __init__(self, texts: dict[str, str]) -> None:
+        super().__init__(texts)
+        self._modules: dict[str, Module | None] = {}
+
+    def module(self, file: str) -> Module | None:
+        """A file, parsed once."""
+        if file not in self._modules:
+            self._modules[file] = super().module(file)
+        return self._modules[file]
+
+
+def test_what_only_a_text_tells_is_found_out_once_for_all_who_analyse_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at, sites = Counter[int](), Counter[int]()  # by the analysis
+    look, place = ast.iter_child_nodes, source.site_of
+
+    def looking(node: ast.AST) -> Iterable[ast.AST]:
+        looked_at[len(evaluated)] += 1
+        return look(node)
+
+    def placing(file: str, node: ast.AST) -> Site:
+        sites[len(evaluated)] += 1
+        return place(file, node)
+
+    monkeypatch.setattr(ast, "iter_child_nodes", looking)
+    monkeypatch.setattr(source, "site_of", placing)
+    keys = "found = {}\nfor name in found:\n    print(found[name])\n"
+    files = Parsed({"a.py": f"import b\n{keys}", "b.py": program(8)})
+    evaluated: list[int] = []
+    for _ in range(2):
+        analysis = Analysis(files, ["a.py"], ["b.py"], keeps_all=True).run()
+        assert all(module is not None and module.calls for module in analysis.modules.values())
+        evaluated.append(analysis.evaluated)
+    assert evaluated[0] == evaluated[1]
+    assert looked_at[0] > 2_000
+    assert looked_at[1] < 50  # targets and tests of its statements
+    assert sites[1] == 0 < sites[0]
+
+
+def test_what_a_test_tells_is_added_to_the_same_ways_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Counter[Worlds]()
+    merge = machine.merged
+
+    def counting(worlds: Iterable[World]) -> Worlds:
+        found = merge(worlds)
+        asked[found] += 1
+        return found
+
+    monkeypatch.setattr(machine, "merged", counting)
+    stages = [EMPTY_MACHINE.but({("stage", "tested", n): READY}) for n in range(3)]
+    ways = frozenset(World(EMPTY_MACHINE, frozenset(), each) for each in stages)
+    first, second = (machine.assuming(ways, frozenset({("tested", True, frozenset())})) for _ in range(2))
+    assert first is second
+    assert {each.now for each in first} == set(stages)
+    assert asked == {first: 1}

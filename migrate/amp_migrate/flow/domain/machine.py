@@ -301,6 +301,7 @@ def guessed(worlds: Worlds) -> Worlds:
     return changed(worlds, lambda machine: (machine.but({GUESSED: True}),))
 
 
+@remembered(10_000)
 def assuming(worlds: Worlds, facts: Facts) -> Worlds:
     """The worlds in which some facts may hold, and which know it now."""
     opposite = {(text, not outcome) for text, outcome, _ in facts}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from amp_migrate.flow.domain.interned import Numbered, remembered
@@ -74,6 +75,7 @@ _FACTS = (
     *("precision", "rank", "place", "tags", "flows", "regions"),
     *("leaf", "reach", "surely", "units", "reads", "born", "spared", "piece", "unread"),
 )
+_facts_of = attrgetter(*_FACTS)
 
 
 class Tensor(Numbered):
@@ -144,7 +146,7 @@ class Tensor(Numbered):
 
     def but(self, **changes: Any) -> Tensor:
         """This tensor with other facts."""
-        return Tensor(*(changes.get(name, getattr(self, name)) for name in _FACTS))
+        return Tensor(*(dict(zip(_FACTS, _facts_of(self), strict=True)) | changes).values())
 
     @property
     def may_be_low(self) -> bool:

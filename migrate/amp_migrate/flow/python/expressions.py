@@ -209,7 +209,7 @@ def in_turn(
     given, rest = containers.sequence(frame, source, node.iter)
     if given and not rest and len(given) <= _MOST_APART and frame.analysis.pytorch.has_steps(given):
         return given
-    held = _held_under(node.target, body)
+    held = frame.module.held_under(node.target, body) if isinstance(node.target, ast.Name) else ()
     if not held:
         return []
     keys = _counted(frame, node.iter) if rest else given
@@ -230,17 +230,6 @@ def _counted(frame: Frame, node: ast.expr) -> list[Value]:
         number = None if rest else len(items)
     is_few = isinstance(number, int) and number <= _MOST_APART
     return [const(each) for each in range(number or 0)] if is_few else []
-
-
-def _held_under(key: ast.expr, body: Sequence[ast.AST]) -> list[ast.expr]:
-    """What a name is the key of: `optimizers` in `optimizers[key]`."""
-    subscripts = (each for part in body for each in ast.walk(part) if isinstance(each, ast.Subscript))
-    return [
-        each.value
-        for each in subscripts
-        if isinstance(each.slice, ast.Name) and isinstance(key, ast.Name) and each.slice.id == key.id
-        if isinstance(each.value, (ast.Name, ast.Attribute))
-    ]
 
 
 def _holds_steps(frame: Frame, node: ast.expr) -> bool:

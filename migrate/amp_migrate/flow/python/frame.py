@@ -9,7 +9,7 @@ from amp_migrate.flow.domain.atoms import NEVER, UNBOUND, Atom, FileModule, Fram
 from amp_migrate.flow.domain.kept_casts import Turn
 from amp_migrate.flow.domain.machine import GIVEN, GUESSED, Worlds, assuming, forgetting, guessed
 from amp_migrate.flow.domain.state import Cell, Gathered, State, meet
-from amp_migrate.flow.source import Code, Module, Site, site_of
+from amp_migrate.flow.source import Code, Module, Site
 
 if TYPE_CHECKING:
     from amp_migrate.flow.analysis import Analysis
@@ -67,7 +67,7 @@ class Frame:
 
     def site(self, node: ast.AST) -> Site:
         """Where a node stands."""
-        return site_of(self.module.file, node)
+        return self.module.site(node)
 
     @property
     def context_of_objects(self) -> tuple[Site, ...]:
