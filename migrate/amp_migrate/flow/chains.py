@@ -23,6 +23,10 @@ class CallChains:
     def __init__(self, analysis: Analysis) -> None:
         self._analysis = analysis
 
+    def calls_of(self, code: Code) -> list[tuple[Code, ast.stmt]]:
+        """The calls of a function in the files in focus: in which other one, by which statement."""
+        return self._calls.get(code, [])
+
     def to(self, event: Event, start: Code) -> Iterator[Facts]:
         """For each chain of calls from a function to where something happens, what tests have come to on it."""
         return self._from(start, event.code, tests_of(event), ())
@@ -31,7 +35,7 @@ class CallChains:
         if code is start:
             yield facts
         elif code not in passed and len(passed) < _MOST_CALLS:
-            for caller, statement in self._calls.get(code, ()):
+            for caller, statement in self.calls_of(code):
                 worlds = self._analysis.states.get(statement, ())
                 above = in_all(world.facts for world in worlds)
                 yield from self._from(start, caller, facts | above, (*passed, code))

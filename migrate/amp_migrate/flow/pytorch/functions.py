@@ -124,6 +124,8 @@ def call(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         analysis.pytorch.tests(args.positional, node)
     if name in SCALERS:
         scaler = Obj(frame.site(node), frame.context_of_objects, External("torch.amp.GradScaler"))
+        if frame.runs_often:
+            analysis.many.add(scaler)
         gradients.make_scaler(frame, scaler, name, args, node)
         return one(scaler)
     if switches.is_switch(name):

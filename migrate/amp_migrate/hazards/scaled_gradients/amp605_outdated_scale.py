@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import libcst as cst
+
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
-from amp_migrate.flow.events import Act
+from amp_migrate.flow.domain.atoms import Atom
+from amp_migrate.flow.domain.machine import SCALED, Grad
+from amp_migrate.flow.events import Act, Event
+from amp_migrate.flow.pytorch.gradients import AGAIN, is_one
 from amp_migrate.hazards.seen.hazard import Hazard
+from amp_migrate.hazards.seen.rounds import rounds
 from amp_migrate.hazards.seen.script import Script
-from amp_migrate.hazards.seen.states import Gradients
 
 RULE = Rule(
     code="AMP605",
@@ -54,7 +59,8 @@ RULE = Rule(
     ),
     why=(
         "`step` divides the gradients by the scale of now. Where `update()` has changed it since `backward()`, they "
-        "are divided by another number than they were multiplied by."
+        "are divided by another number than they were multiplied by. Where a loop steps several optimizers and updates in "
+        "every round, so are those of all but the first."
     ),
     sources=(f"{EXAMPLES}#working-with-multiple-models-losses-and-optimizers",),
     safety=Safety.MANUAL,
@@ -63,14 +69,56 @@ FLOAT16_ONLY = True
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every step whose gradients always are of an older scale."""
-    for course in script.courses:
-        for event, seen in course.reached(Act.SCALER_STEP):
-            if course.backwards and seen.always(
-                lambda state: state.outdated and state.gradients is not Gradients.UNKNOWN
-            ):
-                yield Hazard(
-                    event.node,
-                    f"{script.file.tree.quote(event.node)} divides by a scale that is newer than the gradients",
-                    f"move {course.scaler}.update() behind the last step of the iteration",
-                )
+    """Every step whose gradients are of an older scale, always or for all optimizers but the first of a loop."""
+    for event in script.flowing.questions.events(Act.SCALER_STEP) if script.courses else ():
+        if not _is_by_one_scaler(script, event):
+            continue
+        call = script.flowing.interpreted.node_at(script.file, event.site)
+        is_old = _is_always_old(event) or (_is_old(event) and _is_behind_one_loss(script, event, call))
+        if is_old and isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
+            yield Hazard(
+                call,
+                f"{script.file.tree.quote(call)} divides by a scale that is newer than the gradients",
+                f"move {script.file.tree.code(call.func.value)}.update() behind the last step of the iteration",
+            )
+
+
+def _is_by_one_scaler(script: Script, event: Event) -> bool:
+    """Whether it is the same scaler in every round of a loop."""
+    plural = script.flowing.questions.analysis.plural
+    return len(event.scaler) == 1 and all(isinstance(e, Atom) and is_one(e) and e not in plural for e in event.scaler)
+
+
+def _is_always_old(event: Event) -> bool:
+    """Whether the gradients of some optimizer always are, at first or in every later round."""
+    for optimizer in event.optimizer:
+        ways = [(machine, machine.grad(optimizer)) for machine, _, about, _ in event.reached if optimizer in about]
+        for again in (None, True):
+            known = [grad for machine, grad in ways if grad is not None and machine.get(AGAIN) == again]
+            if known and all(_is_outdated(grad, event) for grad in known):
+                return True
+    return False
+
+
+def _is_old(event: Event) -> bool:
+    ways = (machine.grad(each) for machine, _, about, _ in event.reached for each in about)
+    return any(grad is not None and _is_outdated(grad, event) for grad in ways)
+
+
+def _is_outdated(grad: Grad, event: Event) -> bool:
+    return grad.kind == SCALED and grad.outdated and not grad.spent and grad.scaler in event.scaler
+
+
+def _is_behind_one_loss(script: Script, step: Event, call: cst.CSTNode | None) -> bool:
+    """Whether a loop steps and updates, and what goes backward does so before it: its rounds share one scale."""
+    flowing = script.flowing
+    updates, backwards = (
+        [each for each in flowing.questions.events(act) if not each.scaler.isdisjoint(step.scaler)]
+        for act in (Act.UPDATE, Act.BACKWARD)
+    )
+    for each in () if call is None else rounds(flowing, script.file, script.file.tree.statement(call)):
+        file, loop = each.file, each.loop
+        is_updated = loop is not None and any(flowing.runs(file, loop, update) for update in updates)
+        if loop is not None and is_updated and not any(flowing.runs(file, loop, backward) for backward in backwards):
+            return True
+    return False

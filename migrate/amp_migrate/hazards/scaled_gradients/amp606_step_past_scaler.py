@@ -8,6 +8,9 @@ import libcst as cst
 
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
+from amp_migrate.flow import events as flow
+from amp_migrate.flow.domain.atoms import Atom
+from amp_migrate.flow.domain.machine import EMPTY, NO_GRAD, SCALED
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.course import Course, Event
 from amp_migrate.hazards.seen.hazard import Hazard
@@ -66,6 +69,44 @@ _BY_HAND = frozenset({"get_scale", "isfinite", "isinf", "isnan"})
 
 def detect(script: Script) -> Iterator[Hazard]:
     """Every plain step on scaled gradients, on unscaled ones that nobody has looked at, or behind the scaler's."""
+    yield from _beside_scaler(script)
+    yield from _elsewhere(script)
+
+
+def _elsewhere(script: Script) -> Iterator[Hazard]:
+    """Every plain step on gradients that are always scaled, in a function that has no scaler: its callers have.
+
+    By one that is surely on: where it may be off, so may be what steps.
+    """
+    flowing, questions = script.flowing, script.flowing.questions
+    working = (Act.BACKWARD, Act.UNSCALE, Act.SCALER_STEP, Act.UPDATE)
+    with_scaler = {each.code for each in questions.events(*working) if each.scaler} if script.courses else set()
+    for event in questions.events(Act.STEP) if with_scaler else ():
+        place = (
+            None if event.code in with_scaler or flowing.is_given_up(event) else flowing.interpreted.place(event.site)
+        )
+        if place is not None and _is_scaled(script, event):
+            file, node = place
+            yield Hazard(
+                node,
+                f"{file.tree.quote(node)} steps past the scaler on gradients that are multiplied by the loss scale",
+                "hand on the scaler, and write its step(optimizer), and its update() after the last step",
+                file=file,
+            )
+
+
+def _is_scaled(script: Script, event: flow.Event) -> bool:
+    """Whether there are gradients where an optimizer steps, and all are those of a scaler that is surely on."""
+    about = [(machine, each) for machine, _, about, _ in event.reached for each in about if isinstance(each, Atom)]
+    ways = [(*way, grad) for way in about if (grad := way[0].grad(way[1]) or NO_GRAD).kind != EMPTY]
+    return bool(ways) and all(
+        grad.kind == SCALED and not grad.spent and script.flowing.questions.is_known(machine, None, optimizer)
+        for machine, optimizer, grad in ways
+    )
+
+
+def _beside_scaler(script: Script) -> Iterator[Hazard]:
+    """Those in the functions that use a scaler."""
     for course in script.courses:
         if _looks_by_hand(course):
             continue

@@ -7,11 +7,14 @@ from itertools import takewhile
 
 import libcst as cst
 
+from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
+from amp_migrate.flow import events as flow
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.course import Course, Event
 from amp_migrate.hazards.seen.hazard import Hazard
+from amp_migrate.hazards.seen.rounds import Round, Way, branches, rounds
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.hazards.seen.states import Stage
 from amp_migrate.steps.statements.data_flow import reads, writes
@@ -80,8 +83,8 @@ def detect(script: Script) -> Iterator[Hazard]:
             if other is not None:
                 yield Hazard(
                     event.node,
-                    f"{quote(event.node)} runs in every micro-batch, {quote(other.node)} only in some",
-                    f"move it to where {quote(other.node)} is",
+                    f"{quote(event.node)} runs in every micro-batch, {other} only in some",
+                    f"move it to where {other} is",
                 )
                 continue
             skip = _skip_behind(script, course, event)
@@ -99,7 +102,7 @@ def _skip_behind(script: Script, course: Course, event: Event) -> cst.Continue |
     loop, tree = course.loop(event), script.file.tree
     if event.act is Act.UPDATE or loop is None or not _raises(script, course, event):
         return None
-    if not all(_stays(course, loop, each) for each in _branches(course, event)):
+    if not all(_stays(loop, each) for each in branches(course.file, event.statement)):
         return None
     updates = [tree.order[e.statement] for e in course.of(Act.UPDATE) if course.loop(e) is loop]
     for skip in find(loop.body, cst.Continue):
@@ -111,29 +114,51 @@ def _skip_behind(script: Script, course: Course, event: Event) -> cst.Continue |
     return None
 
 
-def _rarer(script: Script, course: Course, event: Event) -> Event | None:
+def _rarer(script: Script, course: Course, event: Event) -> str | None:
     """What must run as often as an event of every iteration, and runs only in every n-th, or in some as it is seen.
 
     Where a function is one iteration, it is seen to come back to what raises.
     """
-    loop, raises = course.loop(event), _raises(script, course, event)
-    branches = _branches(course, event)
-    if not all(_stays(course, loop, each) for each in branches) if loop is not None else branches or not raises:
+    raises = _raises(script, course, event)
+    for each in rounds(script.flowing, course.file, event.statement):
+        (_, first), *inner = each.way
+        loop, tests = each.loop, branches(each.file, first)
+        if loop is not None and not any(branches(*one) for one in inner) and all(_stays(loop, b) for b in tests):
+            beside = [(one, way) for one in _beside(script, event) for way in _ways(script, one, each)]
+            beside = [(one, way) for one, way in beside if not _excludes(each.file, first, way[0][1])]
+            rarer = _all_rare(script, event, [(one, _is_rare(loop, way, raises)) for one, way in beside])
+            if rarer is not None:
+                return rarer
+    if course.loop(event) is not None or not raises or branches(course.file, event.statement):
         return None
-    beside = [e for e in course.of(Act.SCALER_STEP, Act.UPDATE) if course.loop(e) is loop]
-    beside = [e for e in beside if not _excludes(course, event, e)]
-    steps = [e for e in beside if e.act is Act.SCALER_STEP]
-    updates = [e for e in beside if e.act is Act.UPDATE]
-    groups = {
-        Act.UNSCALE: ([step for step in steps if step.optimizer == event.optimizer], updates),
-        Act.SCALER_STEP: (updates,),
-        Act.UPDATE: (steps,),
-    }
+    own = [e for e in course.of(Act.SCALER_STEP, Act.UPDATE) if course.loop(e) is None]
+    return _all_rare(script, event, [(each, _is_every_nth(course.file, e.statement)) for e in own for each in e.known])
 
-    def is_rare(other: Event) -> bool:
-        return _is_rare(course, other) or (raises and loop is not None and _varies(course, loop, other))
 
-    return next((group[0] for group in groups[event.act] if group and all(map(is_rare, group))), None)
+def _beside(script: Script, event: Event) -> list[flow.Event]:
+    """The steps and updates of the same scaler."""
+    others = script.flowing.questions.events(Act.SCALER_STEP, Act.UPDATE)
+    return [each for each in others if not event.scalers.isdisjoint(each.scaler)]
+
+
+def _ways(script: Script, event: flow.Event, around: Round) -> Iterator[Way]:
+    """The ways from a loop to something else that happens in its rounds."""
+    place = script.flowing.interpreted.place(event.site)
+    for each in () if place is None else rounds(script.flowing, place[0], place[0].tree.statement(place[1])):
+        if each.loop is around.loop:
+            yield each.way
+
+
+def _all_rare(script: Script, event: Event, others: list[tuple[flow.Event, bool]]) -> str | None:
+    """The first of the steps, or of the updates, that have to run as often as an event, if all of them are rare."""
+    optimizers = {atom for each in event.known for atom in each.optimizer}
+    steps = [each for each in others if each[0].act is Act.SCALER_STEP]
+    own = [each for each in steps if not optimizers.isdisjoint(each[0].optimizer)]
+    updates = [each for each in others if each[0].act is Act.UPDATE]
+    groups = {Act.UNSCALE: (own, updates), Act.SCALER_STEP: (updates,), Act.UPDATE: (steps,)}
+    rare = (group[0][0] for group in groups[event.act] if group and all(is_rare for _, is_rare in group))
+    place = next((script.flowing.interpreted.place(each.site) for each in rare), None)
+    return None if place is None else place[0].tree.quote(place[1])
 
 
 def _raises(script: Script, course: Course, event: Event) -> bool:
@@ -145,14 +170,7 @@ def _raises(script: Script, course: Course, event: Event) -> bool:
     return is_on and None not in known and any(each in raising[event.act] for each in known)
 
 
-def _branches(course: Course, event: Event) -> list[cst.CSTNode]:
-    """The branching statements between an event and the loop around it, nearest first."""
-    loop = course.loop(event)
-    around = takewhile(lambda node: node is not loop, course.file.tree.ancestors(event.statement))
-    return [node for node in around if isinstance(node, (cst.If, cst.Try, cst.Match))]
-
-
-def _stays(course: Course, loop: cst.For | cst.While, branch: cst.CSTNode) -> bool:
+def _stays(loop: cst.For | cst.While, branch: cst.CSTNode) -> bool:
     """Whether a branch goes the same way in all iterations of a loop: nothing that its test reads is changed there."""
     if not isinstance(branch, cst.If) or any(True for _ in find(branch.test, cst.Call)):
         return False
@@ -161,10 +179,14 @@ def _stays(course: Course, loop: cst.For | cst.While, branch: cst.CSTNode) -> bo
     return not any(each.partition(".")[0] in changed for each in reads([branch.test]))
 
 
-def _varies(course: Course, loop: cst.For | cst.While, event: Event) -> bool:
-    """Whether an event is under an `if` without `else` of something that a loop changes."""
-    tests = [each.test for each in _branches(course, event) if isinstance(each, cst.If) and each.orelse is None]
-    return not _changed(loop).isdisjoint(reads(tests))
+def _is_rare(loop: cst.For | cst.While, way: Way, raises: bool) -> bool:
+    """Whether what a way leads to is under `if ... % n ...:`, or is seen to be under what its loop changes.
+
+    The latter where without it something raises.
+    """
+    tests = [each.test for each in branches(*way[0]) if isinstance(each, cst.If) and each.orelse is None]
+    varies = raises and not _changed(loop).isdisjoint(reads(tests))
+    return varies or any(_is_every_nth(*each) for each in way)
 
 
 def _changed(loop: cst.For | cst.While) -> set[str]:
@@ -174,18 +196,18 @@ def _changed(loop: cst.For | cst.While) -> set[str]:
     return changed | (reads([loop.target]) if isinstance(loop, cst.For) else set())
 
 
-def _excludes(course: Course, event: Event, other: Event) -> bool:
-    """Whether two events are on different sides of one test."""
-    mine, theirs = (set(course.file.tree.ancestors(each.statement)) for each in (event, other))
+def _excludes(file: File, statement: cst.CSTNode, other: cst.CSTNode) -> bool:
+    """Whether two statements are on different sides of one test."""
+    mine, theirs = (set(file.tree.ancestors(each)) for each in (statement, other))
     return any(
         node in theirs and (node.body in mine) is not (node.body in theirs) for node in mine if type(node) is cst.If
     )
 
 
-def _is_rare(course: Course, event: Event) -> bool:
-    """Whether an event is under `if ... % n ...:` in its loop."""
+def _is_every_nth(file: File, statement: cst.CSTNode) -> bool:
+    """Whether a statement is under `if ... % n ...:` in its loop."""
     return any(
         isinstance(node, cst.If)
         and any(isinstance(o.operator, cst.Modulo) for o in find(node.test, cst.BinaryOperation))
-        for node in _branches(course, event)
+        for node in branches(file, statement)
     )

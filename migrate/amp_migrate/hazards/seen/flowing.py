@@ -134,6 +134,14 @@ class Flowing:
         module = self.questions.analysis.module(file.name)
         return None if module is None or node is None else module.codes.get(node)
 
+    def calls_of(self, code: Code) -> Iterator[tuple[File, cst.CSTNode]]:
+        """The statements that call a function, in the files that it is about."""
+        for caller, statement in self.chains.calls_of(code):
+            file = self.file(caller.file)
+            node = None if file is None else self.interpreted.counterparts(file).of(statement)
+            if file is not None and node is not None:
+                yield file, node
+
     def value_of(self, file: File, expression: cst.CSTNode) -> Value:
         """What an expression may be; nothing at all where it is never reached."""
         own = self._node(file, expression)
@@ -164,6 +172,15 @@ class Flowing:
         own = self._node(file, call)
         codes = () if own is None else self.questions.analysis.callees.get(own, ())
         return len(codes) == 1 and event.code in self._run_from(codes) and _is_own(self.value_of(file, call.func))
+
+    def is_followed(self, file: File, call: cst.Call) -> bool:
+        """Whether a call runs functions of the program that have been looked at."""
+        own = self._node(file, call)
+        return own is not None and bool(self.questions.analysis.callees.get(own))
+
+    def is_gauged(self, event: Event) -> bool:
+        """Whether something is made of the gradients that are read at a place which depends on their size."""
+        return event.site in self._gauged
 
     def only_reads(self, file: File, call: cst.Call) -> bool:
         """Whether what a call runs makes something of gradients that depends on their size, and changes none."""

@@ -1,0 +1,244 @@
+"""What happens in each round of a loop, be it in functions that it calls, and what only in some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+MADE = "[torch.optim.SGD(a.parameters(), lr=0.1), torch.optim.SGD(b.parameters(), lr=0.1)]"
+SEVERAL = """
+    def finish(scaler, optimizer):
+        scaler.step(optimizer)
+        scaler.update()
+
+    def train(a, b, loader, many):
+        optimizers = {made}
+        scaler = torch.amp.GradScaler("cuda")
+        for x in loader:
+            for each in optimizers:
+                each.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = b(a(x)).mean()
+            scaler.scale(loss).backward()
+            for each in optimizers:
+                scaler.step(each){mark}
+                {inside}
+            {behind}
+"""
+
+
+@pytest.mark.parametrize("made", [MADE, "many", "[torch.optim.SGD(each.parameters(), lr=0.1) for each in (a, b)]"])
+def test_a_scale_that_is_updated_from_one_optimizer_to_the_next_is_told(marked: Check, made: str) -> None:
+    marked(SEVERAL.format(made=made, mark="  # AMP605", inside="scaler.update()", behind="pass"))
+
+
+def test_a_scale_that_is_updated_behind_all_optimizers_or_the_only_one_is_right(clean: Check) -> None:
+    clean(SEVERAL.format(made=MADE, mark="", inside="pass", behind="scaler.update()"))
+    only = "[torch.optim.SGD([*a.parameters(), *b.parameters()], lr=0.1)]"
+    clean(SEVERAL.format(made=only, mark="", inside="scaler.update()", behind="pass"))
+
+
+OWN_LOSSES = """
+    def train(a, b, loader):
+        optimizers = {optimizers}
+        scalers = {scalers}
+        for x in loader:
+            for model, optimizer, scaler in zip((a, b), optimizers, scalers):
+                optimizer.zero_grad()
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = model(x).mean()
+                scaler.scale(loss).backward()
+                {rest}
+"""
+STEPS = "scaler.step(optimizer)\n                scaler.update()"
+BEHIND = (
+    "pass\n            for optimizer, scaler in zip(optimizers, scalers):"
+    "\n                scaler.step(optimizer)\n                scaler.update()"
+)
+
+
+@pytest.mark.parametrize("scalers", ["[torch.amp.GradScaler()] * 2", "[torch.amp.GradScaler() for _ in optimizers]"])
+def test_a_loss_or_a_scaler_of_its_own_for_each_optimizer_is_right(clean: Check, scalers: str) -> None:
+    clean(OWN_LOSSES.format(optimizers=MADE, scalers=scalers, rest=STEPS))
+
+
+@pytest.mark.parametrize(
+    "scalers", ["[torch.amp.GradScaler(), torch.amp.GradScaler()]", "[torch.amp.GradScaler() for _ in optimizers]"]
+)
+def test_scalers_that_each_step_one_optimizer_behind_all_losses_are_right(clean: Check, scalers: str) -> None:
+    clean(OWN_LOSSES.format(optimizers=MADE, scalers=scalers, rest=BEHIND))
+
+
+TRAINER = """
+    class Trainer:
+        def __init__(self, generator, critic):
+            self.generator, self.critic = generator, critic
+            self.of_generator = torch.optim.Adam(generator.parameters())
+            self.of_critic = torch.optim.Adam(critic.parameters())
+            self.scaler = torch.amp.GradScaler("cuda")
+            self.round = 0
+
+        def finish(self, optimizer):
+            self.scaler.step(optimizer){mark}
+            self.scaler.update()
+
+        def critic_loss(self, x):
+            if self.round % 5 == 0:
+                self.of_critic.zero_grad()
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = self.critic(x).mean()
+                self.scaler.scale(loss).backward()
+
+        def critic_step(self):
+            if self.round % 5 == 0:
+                self.scaler.step(self.of_critic)
+
+        def fit(self, loader):
+            for x in loader:
+                {critic}
+                self.of_generator.zero_grad()
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = self.critic(self.generator(x)).mean()
+                self.scaler.scale(loss).backward()
+                {rest}
+                self.round += 1
+"""
+BOTH = "for each in (self.of_generator, self.of_critic):\n                    self.finish(each)"
+
+
+def test_a_method_that_steps_and_updates_is_told_where_a_loop_calls_it_for_each_optimizer(marked: Check) -> None:
+    marked(TRAINER.format(mark="  # AMP605", critic="self.of_critic.zero_grad()", rest=BOTH))
+
+
+def test_what_one_test_decides_about_in_two_methods_is_right(clean: Check) -> None:
+    """As far as both methods are seen by themselves, one goes backward in a round, and the other steps in the next."""
+    critic = "self.critic_loss(x)\n                self.critic_step()"
+    clean(TRAINER.format(mark="", critic=critic, rest="self.finish(self.of_generator)"))
+
+
+ACCUMULATED = """
+    def back(loss, optimizer, scaler, model, is_last=False):
+        scaler.scale(loss).backward()
+        {inside}
+
+    def prepare(optimizer, scaler, model):
+        scaler.unscale_(optimizer){other}
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+
+    def train(model, loader, n):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+        for i, (x, y) in enumerate(loader):
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = F.mse_loss(model(x), y) / n
+            back(loss, optimizer, scaler, model, {is_last})
+            {call}
+            if {test}:
+                {first}
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+"""
+NTH = "(i + 1) % n == 0"
+
+
+@pytest.mark.parametrize("test", [NTH, "i in n.ends"])
+def test_a_function_that_unscales_in_each_micro_batch_is_told(marked: Check, test: str) -> None:
+    parts = {"is_last": "False", "test": test, "first": "pass"}
+    marked(ACCUMULATED.format(inside="scaler.unscale_(optimizer)  # AMP608", other="", call="pass", **parts))
+    marked(ACCUMULATED.format(inside="pass", other="  # AMP608", call="prepare(optimizer, scaler, model)", **parts))
+
+
+@pytest.mark.parametrize(
+    ("inside", "is_last", "first"),
+    [
+        ("pass", "False", "prepare(optimizer, scaler, model)"),
+        ("if is_last: scaler.unscale_(optimizer)", NTH, "pass"),
+        ("if is_last: prepare(optimizer, scaler, model)", NTH, "pass"),
+    ],
+)
+def test_a_function_that_unscales_in_the_last_micro_batch_is_right(
+    clean: Check, inside: str, is_last: str, first: str
+) -> None:
+    clean(ACCUMULATED.format(inside=inside, other="", is_last=is_last, call="pass", test=NTH, first=first))
+
+
+METHODS = """
+    class Trainer:
+        def __init__(self, model):
+            self.model = model
+            self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            self.scaler = torch.amp.GradScaler("cuda")
+
+        def backward(self, loss):
+            self.scaler.scale(loss).backward()
+            self.scaler.unscale_(self.optimizer){mark}
+
+        def step(self):
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+            self.optimizer.zero_grad()
+
+        def fit(self, loader, n):
+            for i, x in enumerate(loader):
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = self.model(x).mean() / n
+                self.backward(loss)
+                {step}
+"""
+
+
+def test_methods_of_which_one_unscales_always_and_another_steps_sometimes(marked: Check, clean: Check) -> None:
+    marked(METHODS.format(mark="  # AMP608", step="if i % n == n - 1:\n                    self.step()"))
+    clean(METHODS.format(mark="", step="self.step()"))
+
+
+STEPPED = """
+    class Rest:
+        def __init__(self, model):
+            self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def finish(self):
+            {inside}
+            self.optimizer.zero_grad()
+
+    def train(model, loader, finish, optimizer, amp):
+        scaler = torch.amp.GradScaler("cuda"{enabled})
+        for x in loader:
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = model(x).mean()
+            {backward}
+            {before}
+            finish()
+
+    def main(loader, amp):
+        model = nn.Linear(4, 1)
+        rest = Rest(model)
+        train(model, loader, rest.finish, rest.optimizer, amp)
+"""
+SCALED = "scaler.scale(loss).backward()"
+SCALERS = "scaler.step(optimizer); scaler.update()"
+
+
+def test_a_step_past_the_scaler_in_a_method_that_is_handed_on(marked: Check) -> None:
+    marked(STEPPED.format(inside="self.optimizer.step()  # AMP606", enabled="", backward=SCALED, before="pass"))
+
+
+@pytest.mark.parametrize(
+    ("inside", "enabled", "backward", "before"),
+    [
+        ("pass", "", SCALED, SCALERS),
+        ("self.optimizer.step()", "", "loss.backward()", "pass"),
+        # Where the scaler is off, its scale is one.
+        ("self.optimizer.step()", ", enabled=amp", SCALED, "pass"),
+        ("self.optimizer.step()", "", f"if amp: {SCALED}\n            else: loss.backward()", "pass"),
+    ],
+)
+def test_a_step_of_true_gradients_in_a_method_that_is_handed_on_is_right(
+    clean: Check, inside: str, enabled: str, backward: str, before: str
+) -> None:
+    clean(STEPPED.format(inside=inside, enabled=enabled, backward=backward, before=before))
