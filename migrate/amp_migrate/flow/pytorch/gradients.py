@@ -381,8 +381,12 @@ def _accumulated(old: Grad, new: Grad) -> Grad:
 
 
 def backward(frame: Frame, loss: Value, gradient: Value | None, node: ast.AST) -> None:
-    """`loss.backward(gradient)`: for every leaf that the loss depends on a gradient, with the scale of both."""
+    """`loss.backward(gradient)`: for every leaf that the loss depends on a gradient, with the scale of both.
+
+    It may be a list of losses.
+    """
     analysis = frame.analysis
+    loss = losses_in(frame, loss)
     tensors = list(tensors_in(loss)) or [SOME_TENSOR]
     units = _from_gradient(frame, NOTHING.union(*(each.units for each in tensors)), gradient or NEVER, node)
     ways = settled(tensors[0], frame.code) if len(tensors) == 1 else []
@@ -429,6 +433,16 @@ def backward(frame: Frame, loss: Value, gradient: Value | None, node: ast.AST) -
         worlds += changed(assuming_all(frame.now.worlds, facts), change_of(targets, is_any))
     frame.now.worlds = merged(worlds)
     _clear_graph(frame)
+
+
+def losses_in(frame: Frame, value: Value) -> Value:
+    """The losses in what is one, or holds several."""
+    return frozenset(each for each in all_in(frame, value) if not _holds_others(each))
+
+
+def _holds_others(atom: Atom | Tensor) -> bool:
+    is_made = isinstance(atom, Obj) and atom.made_of in (containers.LIST, containers.SET, containers.DICT)
+    return is_made or isinstance(atom, Tup)
 
 
 def _from_gradient(frame: Frame, units: Units, gradient: Value, node: ast.AST) -> Units:
@@ -949,7 +963,8 @@ def clear(frame: Frame, optimizers: dict[Atom, bool | None], node: ast.AST, *, o
 def clear_unknown(frame: Frame, optimizer: Opaque, node: ast.AST) -> None:
     """Gradients are set to nothing by an optimizer that nobody sees: it may be another such one, or hold it."""
     note_optimizer(frame, optimizer)
-    others = (each for each in frame.analysis.pytorch.registry.optimizers if isinstance(each, Opaque))
+    known = relevant(frame, frame.analysis.pytorch.registry.optimizers)  # type: ignore[arg-type]
+    others = (each for each in known if isinstance(each, Opaque))
     clear(frame, {**dict.fromkeys(others), optimizer: True}, node)
 
 
@@ -1311,7 +1326,7 @@ def updated_by_hand(frame: Frame, old: Value, operand: Value, node: ast.AST) -> 
 
 def gradient_of(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     """`torch.autograd.grad(outputs, inputs)`: gradients with the scale of the outputs."""
-    outputs, inputs = args.get(0, "outputs") or UNKNOWN, args.get(1, "inputs") or UNKNOWN
+    outputs, inputs = losses_in(frame, args.get(0, "outputs") or UNKNOWN), args.get(1, "inputs") or UNKNOWN
     units = NOTHING.union(*(each.units for each in tensors_in(outputs))) or PURE
     create = constant(args.get(4, "create_graph") or const(False)) is not False
     held = all_in(frame, inputs)

@@ -18,7 +18,7 @@ from amp_migrate.tables import operators as table
 
 # Of a number of each kind: the bits of its mantissa, and the exponent of the least number.
 _GRIDS = {F16: (11, -24), BF16: (8, -133)}
-_CLAMPS = frozenset("clamp clip clamp_min clamp_max".split())
+CLAMPS = frozenset("clamp clip clamp_min clamp_max".split())
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _rounded(
     if not low:
         return
     points: set[float] = set()
-    if name in _CLAMPS:
+    if name in CLAMPS:
         for position, word in table.FILLED[name]:
             for bound in _numbers(args.get(position, word)):
                 inside = bound if word == "min" else -bound

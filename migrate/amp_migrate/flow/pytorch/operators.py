@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from amp_migrate.flow.domain.atoms import (
     NEVER,
+    NONE_VALUE,
     TRUTHS,
     Atom,
     Const,
@@ -589,6 +590,8 @@ def _watch(
         analysis.event(frame, Act.RISK, node, tensor=tensors[1], why=A_ROUNDED_GRID)
     if name in ("add", "sub", "subtract") and len(operands) == 2:
         _added(frame, operands, node)
+    if name in guards.CLAMPS:
+        _limited(frame, operands[0], [args.get(*place) for place in table.FILLED[name]], node)
 
 
 def filled(frame: Frame, tensor: Tensor, value: Value | None, node: ast.AST, name: str) -> None:
@@ -616,6 +619,14 @@ def _added(frame: Frame, operands: Sequence[Value], node: ast.AST) -> None:
             frame.analysis.pytorch.gauge(frame, value, node, "added to something")
 
 
+def _limited(frame: Frame, value: Value, limits: Sequence[Value | None], node: ast.AST) -> None:
+    """A gradient is limited by a number that has another scale: but for zero and infinities, which have any."""
+    for limit in limits:
+        is_given = limit is not None and limit != NONE_VALUE and constant(limit) not in _OF_ANY_SIZE
+        if is_given and reads_of(value) and units_of(limit or NEVER) != units_of(value):
+            frame.analysis.pytorch.gauge(frame, value, node, "limited by a number")
+
+
 def _is_epsilon(value: Value) -> bool:
     """Whether a value is a number that is added so that nobody divides by zero: of no size beside what is scaled."""
     number = constant(value)
@@ -640,6 +651,7 @@ def compare(frame: Frame, left: Value, right: Value, node: ast.AST) -> Value:
 
 _BELOW_ONE = PROBABILITY | COMPLEMENT
 _OVER = frozenset("reciprocal rsqrt".split())
+_OF_ANY_SIZE = (0, float("inf"), -float("inf"))
 # What takes elements by a test, or makes another test of it.
 _CHOOSING = table.VIEWS | table.SIZELESS | frozenset("where masked_fill bitwise_not bitwise_or bitwise_and".split())
 # A weighed mean of probabilities stays one through these.

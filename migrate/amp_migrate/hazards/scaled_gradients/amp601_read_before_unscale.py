@@ -12,12 +12,13 @@ from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow import events as flow
 from amp_migrate.flow.chains import exclude, steady
 from amp_migrate.flow.domain.atoms import Atom
-from amp_migrate.flow.domain.machine import SCALED, UNSCALED, Machine
+from amp_migrate.flow.domain.machine import EMPTY, NO_GRAD, SCALED, TRUE, UNSCALED
 from amp_migrate.flow.domain.tensor import PURE
-from amp_migrate.flow.questions import Questions
+from amp_migrate.flow.pytorch.gradients import overlap
 from amp_migrate.flow.source import Code
 from amp_migrate.hazards.seen.course import Course, Event
 from amp_migrate.hazards.seen.hazard import Hazard
+from amp_migrate.hazards.seen.rounds import is_in_each
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.hazards.seen.states import Gradients, Seen
 from amp_migrate.plan.edit import Edit
@@ -66,7 +67,7 @@ RULE = Rule(
     ),
     why=(
         "Until `unscale_`, gradients are multiplied by the loss scale, 65536 at first. A norm of 1.0 to clip to is "
-        "then one of 1/65536, and training all but stops; a logged norm means nothing. "
+        "then one of 1/65536, and training all but stops; a logged norm means nothing. What a hook gets is scaled. "
         "The line is added where the clipping stands in one block with the step of the only optimizer."
     ),
     sources=(f"{EXAMPLES}#gradient-clipping",),
@@ -78,16 +79,17 @@ FLOAT16_ONLY = True
 
 def detect(script: Script) -> Iterator[Hazard]:
     """Every first read of scaled gradients before a step."""
-    is_told = False
+    told: list[cst.CSTNode] = []
     for course in script.courses:
         if not course.is_alone or _divides_by_hand(course):
             continue
-        told: set[Event] = set()
+        stepped: set[Event] = set()
         for event, seen in course.reached(flow.Act.CLIP):
             step = _step_after(course, event)
-            if step is None or step in told or not _is_scaled(seen) or _is_without_scale(script, course, event):
+            if step is None or step in stepped or not _is_scaled(seen) or _is_without_scale(script, course, event):
                 continue
-            told.add(step)
+            stepped.add(step)
+            told.append(event.node)
             what = script.file.tree.quote(event.node)
             line = f"{course.scaler}.unscale_({step.optimizer})"
             yield Hazard(
@@ -96,38 +98,65 @@ def detect(script: Script) -> Iterator[Hazard]:
                 f"write {line} before it, and nowhere else until {course.scaler}.update()",
                 _repair(script, course, event, step, line),
             )
-            is_told = True
-    if not is_told:
-        yield from _on_some_way(script)
+    yield from _elsewhere(script, told)
+    yield from _in_hooks(script)
 
 
-def _on_some_way(script: Script) -> Iterator[Hazard]:
-    """Every clipping of scaled gradients on a way that no switch of mixed precision decides about.
-
-    That is where all losses are scaled, by scalers that are surely on: `if world_size > 1: scaler.unscale_(optimizer)`.
-    """
+def _elsewhere(script: Script, told: list[cst.CSTNode]) -> Iterator[Hazard]:
+    """The first read of scaled gradients in each function, whoever steps, of which the others have not told."""
     flowing, questions = script.flowing, script.flowing.questions
-    backwards = questions.events(flow.Act.BACKWARD) if script.courses else []
-    for event in questions.events(flow.Act.CLIP) if backwards else ():
-        own = [each for each in backwards if each.optimizer & event.optimizer]
-        about = [(machine, each) for machine, _, about, _ in event.reached for each in about if isinstance(each, Atom)]
-        kinds = {_kind(questions, machine, each) for machine, each in about}
+    bodies = {script.file.tree.body(each) for each in told}
+    for event in questions.events(flow.Act.CLIP, flow.Act.READ) if script.courses else ():
         node = flowing.interpreted.node_at(script.file, event.site)
-        is_meant = SCALED in kinds and kinds <= {SCALED, UNSCALED} and not event.scaler and not _asks_scale(event.code)
-        if node is not None and is_meant and not any(each.units == PURE for each in own):
-            what = script.file.tree.quote(node)
-            where = "" if kinds == {SCALED} else " on some way"
+        if node is None or script.file.tree.body(node) in bodies or event.scaler or _asks_scale(event.code):
+            continue
+        if event.act is flow.Act.READ and not flowing.is_gauged(event):
+            continue
+        is_told = any(isinstance(each, cst.Call) and flowing.comes_to(script.file, each, event) for each in told)
+        where = None if is_told else _scaled_where(script, event, node)
+        if where is not None:
+            bodies.add(script.file.tree.body(node))
             yield Hazard(
                 node,
-                f"{what} sees gradients that are{where} still multiplied by the loss scale",
+                f"{script.file.tree.quote(node)} sees gradients that are{where} still multiplied by the loss scale",
                 "call the scaler's unscale_(optimizer) before it, on every way that leads there",
             )
 
 
-def _kind(questions: Questions, machine: Machine, optimizer: Atom) -> str:
-    """What is in the gradients of an optimizer on a way that no guess has led to."""
-    grad = machine.grad(optimizer)
-    return "" if grad is None or grad.spent or not questions.is_known(machine, None, optimizer) else grad.kind
+def _scaled_where(script: Script, event: flow.Event, node: cst.CSTNode) -> str | None:
+    """On which ways gradients are scaled, in the words of the message; None where they may be meant to be.
+
+    Where they are true on others, as no loss is scaled there, it has to be in every round that they are read: a test
+    on the way may be that which decides about the scale. So may it where the scaler may be off.
+    """
+    about = [(machine, each) for machine, _, about, _ in event.reached for each in about if isinstance(each, Atom)]
+    about = [(machine, each) for machine, each in about if (machine.grad(each) or NO_GRAD).kind != EMPTY]
+    grads = [machine.grad(each) or NO_GRAD for machine, each in about]
+    kinds = {"" if grad.spent or grad.guessed else grad.kind for grad in grads}
+    questions = script.flowing.questions
+    is_known = all(questions.is_known(machine, None, each) for machine, each in about)
+    if kinds == {SCALED, UNSCALED}:
+        backwards = (each for each in questions.events(flow.Act.BACKWARD) if each.optimizer & event.optimizer)
+        return " on some way" if is_known and not any(each.units == PURE for each in backwards) else None
+    is_meant = kinds == {SCALED, TRUE} or (kinds == {SCALED} and not is_known)
+    is_certain = not is_meant or is_in_each(script.flowing, script.file, script.file.tree.statement(node))
+    return "" if SCALED in kinds and kinds <= {SCALED, TRUE} and is_certain else None
+
+
+def _in_hooks(script: Script) -> Iterator[Hazard]:
+    """Every hook that makes something of gradients, which get to it while they are scaled: all losses are."""
+    flowing, questions = script.flowing, script.flowing.questions
+    backwards = questions.events(flow.Act.BACKWARD) if script.courses else []
+    for event in questions.events(flow.Act.HOOK) if backwards else ():
+        node = flowing.interpreted.node_at(script.file, event.site) if flowing.is_gauged(event) else None
+        answers = [(each, overlap(each.leaves, event.leaves) if event.leaves else None) for each in backwards]
+        own = [each for each, is_own in answers if is_own] or [each for each, is_own in answers if is_own is None]
+        if node is not None and own and all(each.scaler and None not in each.units for each in own):
+            yield Hazard(
+                node,
+                f"{script.file.tree.quote(node)} gets gradients that are still multiplied by the loss scale",
+                "unscale them with the scaler's unscale_(optimizer), and do behind it what the hook does",
+            )
 
 
 def _asks_scale(code: Code) -> bool:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import libcst as cst
-
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
-from amp_migrate.flow.domain.atoms import tensors_in
+from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
-from amp_migrate.hazards.seen.states import is_scaled
-from amp_migrate.trees.nodes import find, is_constant
-from amp_migrate.trees.own_calls import argument
 
 RULE = Rule(
     code="AMP610",
@@ -69,21 +64,17 @@ FLOAT16_ONLY = True
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every differentiable gradient of a scaled loss in a function that never asks for the scale."""
-    file = script.file
-    for call in file.calls:
-        if file.names.callee(call) != "torch.autograd.grad" or not is_constant(
-            argument(call, "create_graph", 4), "True"
-        ):
-            continue
-        outputs = argument(call, "outputs", 0)
-        losses = [] if outputs is None else [*tensors_in(script.flowing.value_of(file, outputs))]
-        courses = (each for each in script.courses if each.body is file.tree.body(call))
-        scaler = next((each.scaler for each in courses if losses and all(map(is_scaled, losses))), None)
-        if scaler is None or "get_scale" in {name.value for name in find(file.tree.body(call), cst.Name)}:
-            continue
-        yield Hazard(
-            call,
-            f"{file.tree.quote(call)} gives gradients that are still multiplied by the loss scale",
-            f"divide each of them by {scaler}.get_scale() before building on them",
-        )
+    """Every differentiable gradient of a scaled loss of which something is made while the scale is in it."""
+    questions = script.flowing.questions
+    taken = [each for each in questions.events(Act.OWN_GRADIENT) if each.why] if script.courses else []
+    built = {site for each in questions.events(Act.GAUGE) if any(each.sure_in.values()) for site in each.sources}
+    for event in taken:
+        place = script.flowing.interpreted.place(event.site) if event.site in built else None
+        if place is not None:
+            file, node = place
+            yield Hazard(
+                node,
+                f"{file.tree.quote(node)} gives gradients that are still multiplied by the loss scale",
+                "divide each of them by the scaler's get_scale() before building on them",
+                file=file,
+            )

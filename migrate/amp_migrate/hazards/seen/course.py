@@ -175,14 +175,18 @@ def _written(file: File, flowing: Flowing, body: Block) -> dict[str, frozenset[A
 
 
 def _reads_elsewhere(file: File, flowing: Flowing, body: Block, known: set[cst.CSTNode]) -> list[Event]:
-    """The calls of functions that clip or read gradients, in sight or by their name, and do nothing else to them."""
+    """The calls of functions that clip or read gradients, and do nothing else to them; of others by their name."""
     return [
         Event(Act.CLIP, call, statement)
         for statement, call in calls_in(body)
         if call not in known
-        and (flowing.only_reads(file, call) or _CLIP_NAME.search(last_word(call.func)))
+        and (flowing.only_reads(file, call) or _clips_by_name(file, flowing, call))
         and not flowing.events(file, call, Act.CLIP)  # whose limit is multiplied by the scale, too
     ]
+
+
+def _clips_by_name(file: File, flowing: Flowing, call: cst.Call) -> bool:
+    return _CLIP_NAME.search(last_word(call.func)) is not None and not flowing.is_followed(file, call)
 
 
 def _atoms(values: Iterable[Value]) -> set[Atom]:

@@ -1,0 +1,290 @@
+"""Scaled gradients that are read or clipped in other functions than those that go backward and step, and in hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+LOOP = """
+    def prepare(scaler, optimizer):
+        scaler.unscale_(optimizer)
+
+    def finish(scaler, optimizer):
+        scaler.step(optimizer)
+        scaler.update()
+
+    def norm_of(model):
+        return sum(p.grad.norm() ** 2 for p in model.parameters()) ** 0.5{inside}
+
+    def is_finite(model):
+        return all(torch.isfinite(p.grad).all() for p in model.parameters())
+
+    def first(model, optimizer, {given}loader):
+        {made}
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = F.mse_loss(model(x), y)
+            scaler.scale(loss).backward()
+            {line}
+            finish(scaler, optimizer)
+
+    def second(model, optimizer, scaler, loader):
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = F.mse_loss(model(x), y)
+            scaler.scale(loss).backward()
+            prepare(scaler, optimizer)
+            finish(scaler, optimizer)
+"""
+MADE = ("", 'scaler = torch.amp.GradScaler("cuda")')
+GIVEN = ("scaler, ", "pass")
+CLIP = "nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+
+
+@pytest.mark.parametrize(("given", "made"), [MADE, GIVEN])
+@pytest.mark.parametrize("line", [CLIP, "for p in model.parameters(): p.grad.clamp_(-1, 1)"])
+def test_gradients_are_clipped_before_a_function_that_steps(marked: Check, given: str, made: str, line: str) -> None:
+    marked(LOOP.format(inside="", given=given, made=made, line=f"{line}  # AMP601"))
+
+
+def test_a_function_measures_gradients_before_another_that_steps(marked: Check) -> None:
+    marked(LOOP.format(inside="  # AMP601", given=MADE[0], made=MADE[1], line="print(norm_of(model))"))
+
+
+@pytest.mark.parametrize(("given", "made"), [MADE, GIVEN])
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"prepare(scaler, optimizer)\n            {CLIP}",
+        "prepare(scaler, optimizer)\n            print(norm_of(model))",
+        "print(norm_of(model) / scaler.get_scale())",
+        "if not is_finite(model): print(loss)",
+    ],
+)
+def test_gradients_that_are_true_or_only_tested_before_a_function_that_steps_are_right(
+    clean: Check, given: str, made: str, line: str
+) -> None:
+    clean(LOOP.format(inside="", given=given, made=made, line=line))
+
+
+METHODS = """
+    class Trainer:
+        def __init__(self, model, optimizer, amp):
+            self.model, self.optimizer, self.amp = model, optimizer, amp
+            self.scaler = torch.amp.GradScaler("cuda"{enabled})
+
+        def back(self, x):
+            with torch.amp.autocast("cuda", dtype=torch.float16, enabled=self.amp):
+                loss = self.model(x).mean()
+            {backward}
+
+        def clip_gradients(self):
+            {before}
+            nn.utils.clip_grad_norm_(self.model.parameters(), 1.0){mark}
+
+        def step(self):
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+            self.optimizer.zero_grad()
+
+        def fit(self, loader):
+            for x in loader:
+                self.back(x)
+                {call}
+                self.step()
+"""
+SCALED = "self.scaler.scale(loss).backward()"
+CHOSEN = f"if self.amp: {SCALED}\n            else: loss.backward()"
+UNSCALE = "self.scaler.unscale_(self.optimizer)"
+
+
+@pytest.mark.parametrize("backward", [SCALED, CHOSEN])
+def test_a_method_clips_that_neither_goes_backward_nor_steps(marked: Check, backward: str) -> None:
+    parts = {"enabled": "", "backward": backward, "before": "pass", "call": "self.clip_gradients()"}
+    marked(METHODS.format(mark="  # AMP601", **parts))
+
+
+@pytest.mark.parametrize(
+    ("enabled", "backward", "before", "call"),
+    [
+        ("", SCALED, UNSCALE, "self.clip_gradients()"),
+        ("", CHOSEN, f"if self.amp: {UNSCALE}", "self.clip_gradients()"),
+        ("", CHOSEN, "pass", "if not self.amp: self.clip_gradients()"),
+        (", enabled=self.amp", SCALED, "pass", "if not self.amp: self.clip_gradients()"),
+    ],
+)
+def test_a_method_clips_what_another_has_not_scaled(
+    clean: Check, enabled: str, backward: str, before: str, call: str
+) -> None:
+    clean(METHODS.format(enabled=enabled, backward=backward, before=before, call=call, mark=""))
+
+
+def test_a_method_is_known_by_what_it_does_and_not_by_its_name(clean: Check) -> None:
+    clean(
+        """
+        class Trainer:
+            def __init__(self, model, most):
+                self.model, self.most = model, most
+                self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                self.scaler = torch.amp.GradScaler("cuda")
+
+            def clip_gradients(self):
+                if self.most:
+                    self.scaler.unscale_(self.optimizer)
+                    nn.utils.clip_grad_norm_(self.model.parameters(), self.most)
+
+            def fit(self, loader):
+                for x in loader:
+                    self.optimizer.zero_grad()
+                    with torch.amp.autocast("cuda", dtype=torch.float16):
+                        loss = self.model(x).mean()
+                    self.scaler.scale(loss).backward()
+                    self.clip_gradients()
+                    self.scaler.step(self.optimizer)
+                    self.scaler.update()
+        """
+    )
+
+
+def test_callbacks_in_a_list_read_scaled_gradients(marked: Check, clean: Check) -> None:
+    text = """
+        class Norms:
+            def __init__(self, model):
+                self.model = model
+
+            def after_backward(self):
+                print(sum(p.grad.norm().item() for p in self.model.parameters()))
+
+        class Trainer:
+            def __init__(self, model, callbacks):
+                self.model, self.callbacks = model, callbacks
+                self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                self.scaler = torch.amp.GradScaler("cuda")
+
+            def fit(self, loader):
+                for x in loader:
+                    self.optimizer.zero_grad()
+                    with torch.amp.autocast("cuda", dtype=torch.float16):
+                        loss = self.model(x).mean()
+                    self.scaler.scale(loss).backward()
+                    {before}
+                    for each in self.callbacks:
+                        {call}
+                    self.scaler.step(self.optimizer)
+                    self.scaler.update()
+
+        def main(loader):
+            model = nn.Linear(4, 1)
+            Trainer(model, [{callback}]).fit(loader)
+    """
+    for call, callback in (("each.after_backward()", "Norms(model)"), ("each()", "Norms(model).after_backward")):
+        marked(text.format(before="pass", call=f"{call}  # AMP601", callback=callback))
+        clean(text.format(before="self.scaler.unscale_(self.optimizer)", call=call, callback=callback))
+
+
+HOOKED = """
+    def limit(gradient):
+        return gradient.clamp(-1, 1)
+
+    def train(model, critic, mask, loader):
+        for p in {of}.parameters():
+            p.register_hook({hook}){mark}
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        plain = torch.optim.SGD(critic.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = model(x).mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            plain.zero_grad()
+            critic(y).mean().backward()
+            plain.step()
+"""
+
+
+@pytest.mark.parametrize("hook", ["limit", "lambda g: torch.clamp(g, max=0.1)", "lambda g: g + 0.01"])
+def test_a_hook_that_goes_by_the_size_of_scaled_gradients_is_told(marked: Check, hook: str) -> None:
+    marked(HOOKED.format(of="model", hook=hook, mark="  # AMP601"))
+
+
+@pytest.mark.parametrize(
+    ("of", "hook"),
+    [("model", "lambda g: g * mask"), ("model", "lambda g: g.clamp(min=0)"), ("critic", "limit")],
+)
+def test_a_hook_that_keeps_the_scale_or_gets_none_is_right(clean: Check, of: str, hook: str) -> None:
+    clean(HOOKED.format(of=of, hook=hook, mark=""))
+
+
+PENALTY = """
+    def taken(loss, inputs):
+        return torch.autograd.grad({outputs}, inputs, create_graph=True){mark}
+
+    def train(model, optimizer, scaler, loader):
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = F.mse_loss(model(x), y)
+            found = taken({given}, list(model.parameters()))
+            {then}
+            penalty = sum(each.pow(2).sum() for each in found)
+            scaler.scale(loss + penalty).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            print(scaler.get_scale())
+"""
+
+
+@pytest.mark.parametrize("outputs", ["loss", "[loss]", "(loss, loss)"])
+def test_a_function_gives_scaled_gradients_for_a_penalty(marked: Check, clean: Check, outputs: str) -> None:
+    marked(PENALTY.format(outputs=outputs, mark="  # AMP610", given="scaler.scale(loss)", then="pass"))
+    clean(PENALTY.format(outputs=outputs, mark="", given="loss", then="pass"))
+    divided = "found = [each / scaler.get_scale() for each in found]"
+    clean(PENALTY.format(outputs=outputs, mark="", given="scaler.scale(loss)", then=divided))
+
+
+ATTACK = """
+    def train(model, optimizer, loader):
+        scaler = torch.amp.GradScaler("cuda")
+        for x, y in loader:
+            x.requires_grad_()
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                attack = F.cross_entropy(model(x), y)
+            gradient = torch.autograd.grad({outputs}, x)[0]{mark}
+            x = (x + 0.1 * gradient.sign()).detach()
+            optimizer.zero_grad()
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = F.cross_entropy(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+"""
+
+
+def test_gradients_of_several_losses_are_those_of_each(marked: Check, clean: Check) -> None:
+    marked(ATTACK.format(outputs="[attack]", mark="  # AMP629"))
+    marked(ATTACK.format(outputs="outputs=(attack,), inputs", mark="  # AMP629").replace("inputs, x", "inputs=x"))
+    clean(ATTACK.format(outputs="[scaler.scale(attack)]", mark=""))
+
+
+def test_losses_in_a_list_that_go_backward_through_float16_without_a_scaler(marked: Check) -> None:
+    marked(
+        """
+        def train(model, optimizer, loader):
+            for x, y in loader:
+                optimizer.zero_grad()
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    out = model(x)
+                    losses = [F.mse_loss(out, y), out.abs().mean()]
+                torch.autograd.backward(losses)  # AMP629
+                optimizer.step()
+        """
+    )
