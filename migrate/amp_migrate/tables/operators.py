@@ -279,15 +279,17 @@ NO_HALF_KERNEL = frozenset(
     (
         "inverse linalg.inv pinverse linalg.pinv linalg.solve cholesky linalg.cholesky svd linalg.svd linalg.svdvals "
         "linalg.eigh linalg.eigvalsh linalg.eig linalg.eigvals qr linalg.qr lu linalg.lu det linalg.det logdet slogdet "
-        "linalg.slogdet cholesky_solve cholesky_inverse linalg.solve_triangular linalg.lstsq lstsq "
-        "symeig geqrf ormqr linalg.householder_product histc bincount_weights lu_solve"
+        "linalg.slogdet cholesky_solve cholesky_inverse linalg.solve_triangular triangular_solve linalg.lstsq lstsq "
+        "symeig geqrf ormqr linalg.householder_product histc lu_solve linalg.cholesky_ex linalg.cond "
+        "linalg.inv_ex linalg.ldl_factor linalg.lu_factor linalg.lu_factor_ex linalg.matrix_rank linalg.solve_ex "
+        "linalg.tensorinv linalg.tensorsolve"
     ).split()
 ) | {quantization.FUSED}
-# Autocast casts a sparse matrix for its product, and CUDA has none of those in half precision: pytorch issue 41069.
 # What magnifies the rounding of what it is given, and is not to be rounded itself.
 INVERSES = frozenset("inverse linalg.inv pinverse linalg.pinv".split())
 # What takes places of an image, and what makes them: its second operand.
 SAMPLING = frozenset("grid_sample grid_sampler".split())
+# Autocast casts a sparse matrix for its product, and CUDA has none of those in half precision: pytorch issue 41069.
 SPARSE_PRODUCTS = frozenset("sparse.mm sparse.addmm spmm".split())
 SEVERAL = {
     "svd": 3, "linalg.svd": 3, "qr": 2, "linalg.qr": 2, "linalg.eigh": 2, "linalg.eig": 2, "slogdet": 2,

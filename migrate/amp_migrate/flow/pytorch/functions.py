@@ -207,7 +207,7 @@ def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         like = tensor_of(args.positional[0]) if args.positional else None
         return tensors.like(frame, like or SOME_TENSOR, args, op, node)
     base = op[:-1] if op.endswith("_") and op[:-1] in table.RESULT else op
-    if base in table.RESULT or base in table.SEVERAL or base in table.AUTOCAST:
+    if any(base in names for names in (table.RESULT, table.SEVERAL, table.AUTOCAST, table.NO_HALF_KERNEL)):
         return _operator(frame, base, args, node, in_place=base != op)
     cuda = frame.now.context.cuda
     if op in table.SPARSE_PRODUCTS and cuda.may_be_on:

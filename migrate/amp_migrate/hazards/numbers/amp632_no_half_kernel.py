@@ -9,9 +9,11 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule, example
+from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.autocast_regions import is_left_to_callers
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
+from amp_migrate.tables.operators import NO_HALF_KERNEL
 
 RULE = Rule(
     code="AMP632",
@@ -48,18 +50,8 @@ RULE = Rule(
 )
 FLOAT16_ONLY = False
 OF_MODELS = True
-_LINALG = (
-    "cholesky cholesky_ex cond det eig eigh eigvals eigvalsh householder_product inv inv_ex ldl_factor lstsq lu "
-    "lu_factor lu_factor_ex matrix_power matrix_rank pinv qr slogdet solve solve_ex solve_triangular svd svdvals "
-    "tensorinv tensorsolve"
-).split()
-_TOP = (
-    "cholesky cholesky_inverse cholesky_solve det geqrf inverse logdet lu lu_solve ormqr pinverse qr slogdet svd "
-    "triangular_solve"
-).split()
-_FUNCTIONS = frozenset({*(f"torch.linalg.{name}" for name in _LINALG), *(f"torch.{name}" for name in _TOP)})
-_METHODS = frozenset(_TOP)
-_SIGN = re.compile(rf"\blinalg\b|\b(?:{'|'.join(_TOP)})\s*\(")
+_NAMES = sorted({name.rpartition(".")[2] for name in NO_HALF_KERNEL})
+_SIGN = re.compile(rf"\b(?:{'|'.join(_NAMES)})\s*\(")
 
 
 def detect(script: Script) -> Iterator[Hazard]:
@@ -67,25 +59,25 @@ def detect(script: Script) -> Iterator[Hazard]:
     if not script.computes_in_bfloat16 and not script.computes_in_float16:
         return
     for file in dict.fromkeys((script.file, *script.modules(_may_matter))):
-        for call in file.calls if _may_matter(file.tree.text) else ():
-            for matrix in _matrices(file, call) if _runs_low(script, file, call) else ():
-                tensor = script.flowing.tensor_in_region(file, matrix)
+        for call in _without_kernel(script, file) if _may_matter(file.tree.text) else ():
+            owner = [call.func.value] if isinstance(call.func, cst.Attribute) else []
+            for operand in (*owner, *(arg.value for arg in call.args)):
+                tensor = script.flowing.tensor_in_region(file, operand)
                 if tensor is not None and tensor.may_be_low:
-                    yield _hazard(script, file, matrix)
+                    yield _hazard(script, file, operand)
+
+
+def _without_kernel(script: Script, file: File) -> Iterator[cst.Call]:
+    """The calls in regions of a script, and in the modules that it may run, that no kernel may serve there."""
+    interpreted = script.flowing.in_region(file)
+    for event in interpreted.questions.events(Act.NO_KERNEL):
+        call = interpreted.node_at(file, event.site)
+        if isinstance(call, cst.Call) and _runs_low(script, file, call):
+            yield call
 
 
 def _may_matter(text: str) -> bool:
     return _SIGN.search(text) is not None
-
-
-def _matrices(file: File, call: cst.Call) -> list[cst.BaseExpression]:
-    """What a call takes apart or solves for."""
-    values = [arg.value for arg in call.args if not arg.star]
-    if file.names.callee(call) in _FUNCTIONS:
-        return values
-    if isinstance(call.func, cst.Attribute) and call.func.attr.value in _METHODS and not file.names.full(call.func):
-        return [call.func.value, *values]
-    return []
 
 
 def _runs_low(script: Script, file: File, call: cst.Call) -> bool:

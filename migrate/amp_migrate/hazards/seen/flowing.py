@@ -147,13 +147,18 @@ class Flowing:
         own = self._node(file, expression)
         return self.questions.analysis.values.get(own, NEVER) if isinstance(own, ast.expr) else NEVER
 
-    def tensor_in_region(self, file: File, expression: cst.CSTNode) -> Tensor | None:
-        """What an expression of any file is where all that is there runs in a region of float16, whoever calls it."""
+    def in_region(self, file: File) -> Interpreted:
+        """Any file, as it is where all that is there runs in a region of float16, whoever calls it."""
         if file not in self._in_regions:
             found = Analysis(self._texts, [file.name], around=Context(Autocast(ON, F16))).run()
             self._in_regions[file] = Interpreted(self._library, found)
-        own = self._in_regions[file].counterparts(file).back(expression)
-        return None if own is None else tensor_of(self._in_regions[file].questions.analysis.values.get(own, NEVER))
+        return self._in_regions[file]
+
+    def tensor_in_region(self, file: File, expression: cst.CSTNode) -> Tensor | None:
+        """What an expression of any file is there; None where it is no tensor."""
+        interpreted = self.in_region(file)
+        own = interpreted.counterparts(file).back(expression)
+        return None if own is None else tensor_of(interpreted.questions.analysis.values.get(own, NEVER))
 
     def precision_of(self, file: File, dtype: cst.CSTNode) -> int | None:
         """The precisions that an expression may name, if that is all that it may be; None where nobody can tell."""

@@ -75,6 +75,8 @@ def test_torch_has_no_such_kernel(name: str, dtype: torch.dtype) -> None:
         ("torch.linalg.solve(products, x @ x)", "torch.linalg.solve(products.float(), (x @ x).float())"),
         ("products.inverse().sum()", "products.float().inverse().sum()"),
         ("torch.logdet(torch.mm(x, x))", "torch.logdet(torch.mm(x, x).float())"),
+        ("torch.linalg.inv_ex(x @ x)[0].sum()", "torch.linalg.inv_ex((x @ x).float())[0].sum()"),
+        ("torch.linalg.matrix_rank(A=products)", "torch.linalg.matrix_rank(A=products.float())"),
         ("torch.inverse(torch.stack([products])).sum()", "torch.inverse(torch.stack([products]).float()).sum()"),
     ],
 )
