@@ -26,7 +26,7 @@ from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.analysis.values.sparse import SparseModules
 from amp_migrate.tables import torch_names as table
 from amp_migrate.tables.apex_names import AMP
-from amp_migrate.trees.nodes import block_of, find, nested_statements, subscript_key, walk, written_string
+from amp_migrate.trees.nodes import block_of, find, last_word, nested_statements, subscript_key, walk, written_string
 
 _MODULE_NAME = re.compile(r"(^|[._])(model|net|network|ddp_model)_?\d*$", re.IGNORECASE)
 # How the name of a function begins that does something with a module.
@@ -315,8 +315,9 @@ class Roles:
         return self._forwards[function.node]
 
     def may_train(self, file: File, call: cst.Call) -> bool:
-        """Whether a call may run a function of the project that goes backward: no region is put round that."""
-        return any(map(self._goes_backward, self.project.may_call(file, call, "backward")))
+        """Whether a call may go backward, by a function of the project or an engine: no region is put round that."""
+        is_of_engine = last_word(call.func) == "backward" and self.project.called(file, call) is None
+        return is_of_engine or any(map(self._goes_backward, self.project.may_call(file, call, "backward")))
 
     def _goes_backward(self, function: FunctionRef) -> bool:
         if function.node not in self._backwards:

@@ -393,10 +393,9 @@ def _told_of_shim(refusals: Iterable[Refusal], *, has_shim: bool, instead: str =
 
 
 def _told_of_native(project: Project, script: ApexScript, native: NativeScript) -> Iterator[Finding]:
-    for file, region in native.left_in_float32:
-        message = "evaluation stays in float32: whether mixed precision is on cannot be asked here"
-        hint = "pass the switch to this function, and put the forward into torch.amp.autocast(..., enabled=...)"
-        yield Finding.at(file.tree, region.first, APEX_EVALUATION.code, Kind.NOTE, message, hint)
+    for left in native.left_in_float32:
+        message = f"evaluation stays in float32: {left.reason}"
+        yield Finding.at(left.file.tree, left.region.first, APEX_EVALUATION.code, Kind.NOTE, message, left.hint)
     for file, name in () if is_off(script.initializes) else script.by_others:
         where = "is in another file, and may not be this script's alone"
         message = f"evaluation stays in float32: {last_word(name)}() {where}"

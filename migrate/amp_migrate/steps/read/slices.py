@@ -217,7 +217,7 @@ class Slices:
         hands_on = any(
             self.roles.project.called(self.file, call) is None
             and (dotted(call.func) or "").partition(".")[0] not in _BUILTINS
-            and not self.file.names.callee(call).startswith("torch.")
+            and not self.file.names.callee(call).startswith(("torch.", "apex."))
             and not _COPIES.match((dotted(call.func) or "").rpartition(".")[2])
             and any(not arg.star and self.roles.is_module(self.file, arg.value) for arg in call.args)
             for call in calls_of(statement)

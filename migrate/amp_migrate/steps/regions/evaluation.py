@@ -11,7 +11,7 @@ from itertools import chain
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.project import FunctionRef, Project
+from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.model.training_step import Island, Region, TrainingStep
 from amp_migrate.steps.regions.find_regions import Placement, RegionFinder
@@ -35,6 +35,7 @@ class EvaluationRegions:
 
     Args:
         moved: the steps that have moved, of whichever files.
+        of_process: whether all of the process computed in low precision, whatever it ran without gradients.
         of_prepared: whether only what Apex prepared computed in low precision, and not all of the process.
         in_float32: whether a statement computed in float32, whatever it runs.
     """
@@ -44,12 +45,14 @@ class EvaluationRegions:
         roles: Roles,
         moved: Sequence[TrainingStep],
         *,
+        of_process: bool = False,
         of_prepared: bool = False,
         in_float32: Callable[[File, Statement], bool] = lambda *_: False,
     ) -> None:
         self._roles, self._moved = roles, moved
+        self._of_process = of_process
         self._of_prepared, self._in_float32 = of_prepared, in_float32
-        within = _called_within(roles, moved)
+        within = called_within(roles, moved)
         self._within = frozenset(within)
         self._helpers = {f.node for f in within.values() if not uses_amp(f.file, block_of(f.node), f.node)}
 
@@ -66,6 +69,7 @@ class EvaluationRegions:
                 continue
             step = next((each for each in self._moved if each.file is file and each.function is function), None)
             whole = step is None and function is not None and _is_evaluation(file, function)
+            whole = whole or self._of_process
             if step is None and not whole and not any(_has_or_is_in(file, body, each) for each in quiet):
                 continue  # most functions: nothing in them runs without gradients
             if step is None and (any(True for _ in backward_calls(body)) or uses_amp(file, body, function)):
@@ -81,20 +85,34 @@ class EvaluationRegions:
         return Placement(tuple(regions), tuple(islands))
 
 
-def evaluated_elsewhere(project: Project, moved: Collection[File]) -> dict[File, set[cst.FunctionDef]]:
-    """The functions of other files that evaluate for files whose steps have moved, and for no others."""
+def is_named_evaluation(file: File, call: cst.Call) -> bool:
+    """Whether a call is one of evaluation, by the name of what it calls."""
+    return _EVALUATION_NAME.search(last_word(call.func)) is not None
+
+
+def evaluated_elsewhere(
+    project: Project, moved: Collection[File], evaluates: Callable[[File, cst.Call], bool] = is_named_evaluation
+) -> dict[File, set[cst.FunctionDef]]:
+    """The functions of other files that evaluate for files whose steps have moved, and for no others.
+
+    Args:
+        evaluates: whether a call is one of evaluation.
+    """
     found: dict[File, set[cst.FunctionDef]] = defaultdict(set)
+
+    def is_seen(site: CallSite) -> bool:
+        return site.file in moved or site.file.tree.function(site.call) in found.get(site.file, ())
+
+    calls = [(file, call) for file in moved for call in file.calls]
+    for file, call in calls:  # grows while it is gone through
+        function = project.called(file, call) if evaluates(file, call) else None
+        if function is None or function.file in moved or function.node in found[function.file]:
+            continue
+        sites = project.call_sites(function)
+        if sites is not None and all(map(is_seen, sites)):
+            found[function.file].add(function.node)
+            calls += ((function.file, each) for each in find(function.node.body, cst.Call))
     for file in moved:
-        for call in file.calls:
-            name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
-            if not isinstance(name, cst.Name) or not _EVALUATION_NAME.search(name.value):
-                continue
-            function = project.called(file, call)
-            if function is None or function.file in moved or function.node in found[function.file]:
-                continue
-            sites = project.call_sites(function)
-            if sites is not None and all(site.file in moved for site in sites):
-                found[function.file].add(function.node)
         for _, function in _evaluating_when_called(project, file, moved):
             if project.users(function) <= {*moved}:
                 found[function.file].add(function.node)
@@ -102,7 +120,10 @@ def evaluated_elsewhere(project: Project, moved: Collection[File]) -> dict[File,
 
 
 def evaluated_by_others(
-    roles: Roles, moved: Collection[File], evaluated: Mapping[File, Collection[cst.FunctionDef]]
+    roles: Roles,
+    moved: Collection[File],
+    evaluated: Mapping[File, Collection[cst.FunctionDef]],
+    evaluates: Callable[[File, cst.Call], bool],
 ) -> Iterator[tuple[File, cst.BaseExpression]]:
     """What is called, or handed on to be, that evaluates in another file, where no region can stand: others do so, too.
 
@@ -110,9 +131,10 @@ def evaluated_by_others(
 
     Args:
         evaluated: the functions of other files that evaluate for those that have moved, and for no others.
+        evaluates: whether a call is one of evaluation.
     """
     for file in moved:
-        called = ((call.func, _evaluating(roles, file, call)) for call in file.calls)
+        called = ((call.func, _evaluating(roles, file, call, evaluates)) for call in file.calls)
         handed_on = ((name, [function]) for name, function in _evaluating_when_called(roles.project, file, moved))
         for node, functions in chain(called, handed_on):
             is_own = any(each.file in moved or each.node in evaluated.get(each.file, ()) for each in functions)
@@ -130,13 +152,14 @@ def _evaluating_when_called(
             yield name, function
 
 
-def _evaluating(roles: Roles, file: File, call: cst.Call) -> list[FunctionRef]:
+def _evaluating(
+    roles: Roles, file: File, call: cst.Call, evaluates: Callable[[File, cst.Call], bool]
+) -> list[FunctionRef]:
     """The functions that a call may run, where it evaluates: by its name, or by what is seen of the function."""
-    is_named = _EVALUATION_NAME.search(last_word(call.func)) is not None
-    if is_named and any(roles.is_module(file, arg.value) for arg in call.args):
+    if is_named_evaluation(file, call) and any(roles.is_module(file, arg.value) for arg in call.args):
         return list(roles.project.may_call(file, call, "torch"))
     known = roles.project.called(file, call)
-    if known is None or not _is_evaluation(known.file, known.node):
+    if known is None or not (_is_evaluation(known.file, known.node) or evaluates(file, call)):
         return []
     return [] if _is_module_method(known.file, roles, known.node) else [known]  # the call of one has a region
 
@@ -145,7 +168,7 @@ def _has_or_is_in(file: File, body: Block, quiet: cst.CSTNode) -> bool:
     return body in file.tree.ancestors(quiet) or quiet in file.tree.ancestors(body)
 
 
-def _called_within(roles: Roles, moved: Iterable[TrainingStep]) -> dict[cst.FunctionDef, FunctionRef]:
+def called_within(roles: Roles, moved: Iterable[TrainingStep]) -> dict[cst.FunctionDef, FunctionRef]:
     """The functions that run in the regions of steps, however deep: they compute in low precision already."""
     found: dict[cst.FunctionDef, FunctionRef] = {}
     todo = [(step.file, call) for step in moved for region in step.regions for call in _calls_in(step, region, roles)]

@@ -96,13 +96,20 @@ def ways_to(project: Project, initializes: Sequence[Initialize], file: File, at:
 
 
 def runs_early(project: Project, initializes: Sequence[Initialize], file: File, at: cst.CSTNode) -> bool:
-    """Whether a place runs in float32 on every way to it, for what initializes comes later.
+    """Whether a place runs in float32 on every way to it, for what initializes comes later."""
+    ways = _ways_by_call(project, initializes, file, at)
+    return bool(ways) and all(each.is_early for each in ways)
 
-    Weights that a wrapper of optimizers finds in float16 have been so before.
-    """
+
+def may_run_early(project: Project, initializes: Sequence[Initialize], file: File, at: cst.CSTNode) -> bool:
+    """Whether a place runs in float32 on some way to it, for what initializes comes later."""
+    return any(each.is_early for each in _ways_by_call(project, initializes, file, at))
+
+
+def _ways_by_call(project: Project, initializes: Sequence[Initialize], file: File, at: cst.CSTNode) -> Sequence[Way]:
+    """The ways to a place; none where weights that a wrapper of optimizers finds in float16 have been so before."""
     is_by_call = not any(each.what == "FP16_Optimizer" for each in initializes)
-    ways = ways_to(project, initializes, file, at) if is_by_call else None
-    return bool(ways) and all(each.is_early for each in ways or ())
+    return (ways_to(project, initializes, file, at) if is_by_call else None) or ()
 
 
 def _standing(initialize: Initialize) -> Statement:

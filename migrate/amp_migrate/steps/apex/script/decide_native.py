@@ -19,10 +19,11 @@ from amp_migrate.settings import Dtype
 from amp_migrate.steps.apex.initialize.in_helper import is_chosen, seen_below, seen_from
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize, casts_prepared_alone
 from amp_migrate.steps.apex.initialize.own_parameter import asked_of_parameter
-from amp_migrate.steps.apex.initialize.reached import runs_early, ways_to
+from amp_migrate.steps.apex.initialize.reached import may_run_early, runs_early, ways_to
 from amp_migrate.steps.apex.initialize.switch import VARIABLE, in_words_of, is_off, is_short, is_visible, switch_code
+from amp_migrate.steps.apex.script.doubts import REGION_ROUND_CALL
 from amp_migrate.steps.apex.script.native_script import (
-    FileInFloat32,
+    InFloat32,
     NativeFile,
     NativeScript,
     NativeStart,
@@ -55,6 +56,7 @@ Place = TypeVar("Place", bound=cst.CSTNode)
 
 UNSAID = "asks for cannot be said where the scaler would be made"
 _UNASKED = "whether mixed precision is on cannot be asked here"
+_PASS_SWITCH = "pass the switch to this function, and put the forward into torch.amp.autocast(..., enabled=...)"
 
 
 class Unsaid(Enum):
@@ -119,7 +121,7 @@ class NativeDecider:
             if refusal is not None:
                 return refusal
         native = tuple(self._step(each, limit) for each in steps)
-        left: list[FileInFloat32] = []
+        left: list[InFloat32] = []
         regions = None if self._is_off else self._evaluation(native)
         decided = [self._file(file, native, regions, left) for file in files]
         if regions is not None:
@@ -199,7 +201,7 @@ class NativeDecider:
         file: File,
         steps: Sequence[NativeStep],
         regions: EvaluationRegions | None,
-        left: list[FileInFloat32],
+        left: list[InFloat32],
     ) -> NativeFile:
         placed = Placement((), ()) if regions is None else regions.of(file)
         evaluated = tuple(self._evaluated(file, placed.regions, left))
@@ -229,7 +231,7 @@ class NativeDecider:
         early = partial(runs_early, self._project, self._initializes)
         of_prepared = casts_prepared_alone(self._initializes)
         moved = [each.step for each in steps]
-        return EvaluationRegions(self._roles, moved, of_prepared=of_prepared, in_float32=early)
+        return EvaluationRegions(self._roles, moved, of_process=True, of_prepared=of_prepared, in_float32=early)
 
     def _tests(self, file: File, folds: Iterable[FoldedBranch]) -> Iterator[tuple[AmpTest, str | Refusal | None]]:
         """The tests of whether `apex.amp` is there, but for those of folded branches, with the switch that they ask."""
@@ -346,15 +348,22 @@ class NativeDecider:
         return VARIABLE
 
     def _evaluated(
-        self, file: File, regions: Iterable[Region], left: list[FileInFloat32]
+        self, file: File, regions: Iterable[Region], left: list[InFloat32]
     ) -> Iterator[tuple[Region, Code | None]]:
         """The regions of evaluation with their switch: Apex patched the process, so that it ran in mixed precision."""
         for region in regions:
             switch = self._switch_at(file, region.first)
             if isinstance(switch, Refusal):
-                left.append((file, region))
+                left.append(InFloat32(file, region, _UNASKED, _PASS_SWITCH))
+            elif self._may_be_early(file, region.first, switch):
+                left.append(InFloat32(file, region, "it runs before amp.initialize, too", REGION_ROUND_CALL))
             else:
                 yield region, None if switch is None else plain(switch)
+
+    def _may_be_early(self, file: File, at: cst.CSTNode, switch: str | None) -> bool:
+        """Whether a place runs in float32 by some way, where the switch is none of those that its callers pass."""
+        may = may_run_early(self._project, self._initializes, file, at)
+        return may and (switch is None or switch != asked_of_parameter(self._project, self._initializes, file, at))
 
     def _scaler_at(self, file: File, place: cst.CSTNode) -> str | None:
         if self._traveller is None or not self._is_scaled:

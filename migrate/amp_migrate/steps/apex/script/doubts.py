@@ -58,7 +58,7 @@ def without_forwards(script: ApexScript, roles: Roles) -> Iterable[Refusal]:
     """Models that Apex prepares for inference, and no forward that a region could stand around."""
     early = partial(runs_early, roles.project, script.initializes)
     of_prepared = casts_prepared_alone(script.initializes)
-    regions = EvaluationRegions(roles, [], of_prepared=of_prepared, in_float32=early)
+    regions = EvaluationRegions(roles, [], of_process=True, of_prepared=of_prepared, in_float32=early)
     elsewhere = (regions.of(file, functions) for file, functions in script.evaluated.items())
     if not any(each.regions for each in (*map(regions.of, script.files), *elsewhere)):
         for each in (one for one in script.initializes if one.what != "amp.init"):  # which tells of them itself

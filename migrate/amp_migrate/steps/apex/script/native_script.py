@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import libcst as cst
 
@@ -18,8 +17,15 @@ from amp_migrate.steps.model.training_step import Island, Region, TrainingStep
 from amp_migrate.steps.scaler.checkpoint_entries import RestoredEntry, SavedEntry
 from amp_migrate.trees.nodes import Statement
 
-# An evaluation forward that cannot ask whether mixed precision is on, and its file.
-FileInFloat32: TypeAlias = "tuple[File, Region]"
+
+@dataclass(frozen=True)
+class InFloat32:
+    """An evaluation forward that stays in float32, why, and what to do by hand."""
+
+    file: File
+    region: Region
+    reason: str
+    hint: str
 
 
 @dataclass(frozen=True)
@@ -125,7 +131,7 @@ class NativeScript:
         starts: what stands where Apex was initialized.
         in_callers: the scalers that callers make of a helper which initialized Apex.
         ways: those of all scalers, and where the others are made.
-        left_in_float32: evaluation forwards that cannot ask whether mixed precision is on.
+        left_in_float32: evaluation forwards that get no region.
     """
 
     steps: tuple[NativeStep, ...]
@@ -133,7 +139,7 @@ class NativeScript:
     starts: tuple[NativeStart, ...]
     in_callers: tuple[NativeStart, ...]
     ways: Ways
-    left_in_float32: tuple[FileInFloat32, ...]
+    left_in_float32: tuple[InFloat32, ...]
 
     @property
     def scaling(self) -> tuple[Initialize, ...]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+
+import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
@@ -36,7 +39,7 @@ from amp_migrate.steps.apex.uses.cast_functions import float_functions
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.steps.read.value_calls import ValueCalls
-from amp_migrate.steps.regions.evaluation import evaluated_by_others, evaluated_elsewhere
+from amp_migrate.steps.regions.evaluation import called_within, evaluated_by_others, evaluated_elsewhere
 from amp_migrate.steps.statements.amp_signs import names_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.wishes import Wishes
@@ -89,15 +92,18 @@ class ScriptReader:
         refusals += asked_elsewhere(files, self._files)
         refusals += wrapper_asked_elsewhere(self._project, files) if wraps else ()
         refusals += apex_state.not_understood(files)
+        parts = (part.gathered.step for each in splits for part in each.steps)
+        within = called_within(self._roles, [*(each.gathered.step for each in steps), *parts])
+        evaluates = partial(self._evaluates, within)
         evaluated = {
             file: [each for each in functions if self._wishes.wants(file.tree, each, APEX_STEP.code)]
-            for file, functions in evaluated_elsewhere(self._project, files).items()
+            for file, functions in evaluated_elsewhere(self._project, files, evaluates).items()
             if not _trains(file)
         }
         called = {each.func for file in files for each in file.calls}
         by_others = tuple(
             (file, call)
-            for file, call in evaluated_by_others(self._roles, files, evaluated)
+            for file, call in evaluated_by_others(self._roles, files, evaluated, evaluates)
             # What is handed on is called later.
             if not (call in called and runs_early(self._project, initializes, file, call))
         )
@@ -111,6 +117,14 @@ class ScriptReader:
         if not refusals:
             refusals = self._missing(script, alone)
         return replace(script, refusals=tuple(refusals))
+
+    def _evaluates(self, within: Collection[cst.FunctionDef], file: File, call: cst.Call) -> bool:
+        """Whether a call runs a forward by a function that is no part of a step: Apex cast in the whole process."""
+        function = self._project.called(file, call)
+        if function is None or function.node in within or function.name == "__init__":
+            return False
+        is_module = function.owner is not None and self._roles.is_module_class(function.file, function.owner)
+        return not is_module and self._roles.has_forward(function) and not self._roles.may_train(file, call)
 
     def _missing(self, script: ApexScript, alone: str) -> list[Refusal]:
         """What a script would need beside what is among the files."""

@@ -554,7 +554,6 @@ epoch(args, model, optimizer)
         ("for _ in range(2):\n    evaluate(args, model)", "", 0),
         (QUIET, QUIET, 2),
         ("", "evaluate(args, model)", 1),
-        ("evaluate(args, model)", "evaluate(args, model)", 1),  # it cannot ask which call it is
         ("test = lambda: evaluate(args, model)", "test()", 1),
         ("given = (evaluate(args, model) for _ in range(2))", "list(given)", 1),
     ],
@@ -565,6 +564,12 @@ def test_what_runs_before_all_that_initializes_stays_in_float32(
     plan = migrate(main(BEFORE.format(before=before, behind=behind)), head="")
     assert sorted(asked(plan.after)) == ["GradScaler: on"] + ["autocast: on"] * (1 + regions)
     assert not any("stays in float32" in each for each in told(plan))
+
+
+def test_an_evaluation_before_and_behind_what_initializes_stays_in_float32(migrate: Check) -> None:
+    plan = migrate(main(BEFORE.format(before="evaluate(args, model)", behind="evaluate(args, model)")), head="")
+    assert asked(plan.after).count("autocast: on") == 1
+    assert ["it runs before amp.initialize, too" in each for each in told(plan) if "stays in float32" in each] == [True]
 
 
 def test_what_a_loop_comes_to_again_runs_behind_what_initializes(migrate: Check) -> None:
@@ -584,3 +589,54 @@ def test_a_function_of_another_file_that_runs_before_is_not_told_of(tmp_path: Pa
     )
     outcome = migrate([tmp_path], Settings())
     assert [each.code for each in outcome.findings] == ["AMP201", "AMP202"]
+
+
+CHECK = "def check(model, xs):\n    return sum(model(x).mean().item() for x in xs)\n"
+LOOPED = "def check(model, xs):\n    for x in xs:\n        print(model(x).mean())\n"
+TRAINS = """\
+MODEL
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+epoch(args, model, optimizer)
+{}
+"""
+
+
+@pytest.mark.parametrize("function", [CHECK, LOOPED])
+def test_what_computes_in_no_step_is_low_without_a_name_of_evaluation(function: str, tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(f"from checks import check\n{main(TRAINS.format('check(model, [])'))}")
+    (tmp_path / "checks.py").write_text(f"import torch\n\n{function}")
+    after = {plan.source.path.name: plan.after for plan in migrate([tmp_path], Settings()).changed}
+    assert asked(after["checks.py"]) == ["autocast: on"]
+
+
+@pytest.mark.parametrize("function", [CHECK, LOOPED])
+def test_what_computes_in_no_step_has_a_region_beside_it(function: str, migrate: Check) -> None:
+    plan = migrate(main(TRAINS.format("check(model, [])")) + function, head="")
+    assert asked(plan.after).count("autocast: on") == 3
+
+
+@pytest.mark.parametrize(("call", "function"), [("check(model, [])", CHECK), ("print(model(x).sum())", "")])
+def test_what_computes_before_all_that_initializes_has_none(call: str, function: str, migrate: Check) -> None:
+    plan = migrate(main(TRAINS.format("").replace("model, opt", f"{call}\nmodel, opt", 1)) + function, head="")
+    assert asked(plan.after).count("autocast: on") == 2  # those of `epoch` and `evaluate`
+
+
+def test_functions_of_other_files_that_others_call_too_are_told(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(f"from checks import check\n{main(TRAINS.format('check(model, [])'))}")
+    (tmp_path / "checks.py").write_text(f"import torch\n\n{CHECK}")
+    (tmp_path / "other.py").write_text("from checks import check\n\nprint(check(load(), []))\n")
+    outcome = migrate([tmp_path], Settings())
+    assert [each.message for each in outcome.findings if each.code == "AMP211"] == [
+        "evaluation stays in float32: check() is in another file, and may not be this script's alone"
+    ]
+
+
+def test_functions_of_other_files_that_have_a_region_through_their_callers(tmp_path: Path) -> None:
+    check = CHECK.replace("model(x).mean()", "inner(model, x)")
+    (tmp_path / "main.py").write_text(f"from checks import check\n{main(TRAINS.format('check(model, [])'))}")
+    (tmp_path / "checks.py").write_text(f"import torch\nfrom inner import inner\n\n{check}")
+    (tmp_path / "inner.py").write_text("import torch\n\ndef inner(model, x):\n    return model(x).mean()\n")
+    outcome = migrate([tmp_path], Settings())
+    after = {plan.source.path.name: plan.after for plan in outcome.changed}
+    assert asked(after["inner.py"]) == ["autocast: on"]
+    assert "AMP211" not in {each.code for each in outcome.findings}

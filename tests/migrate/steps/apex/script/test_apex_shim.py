@@ -87,7 +87,7 @@ def test_training_goes_on_under_the_scale(more: str, serves: Check) -> None:
     "context",
     ["amp.scale_loss(loss, optimizer)", "amp.scale_loss(loss, optimizer) if args.fp16 else nullcontext(loss)"],
 )
-def test_scale_that_is_kept_before_it_is_opened(context: str, serves: Check) -> None:
+def test_scale_that_is_not_only_opened(context: str, serves: Check) -> None:
     serves(
         f"""
         from contextlib import nullcontext
@@ -98,6 +98,7 @@ def test_scale_that_is_kept_before_it_is_opened(context: str, serves: Check) -> 
         for x, y in loader:
             loss = nn.functional.mse_loss(model(x), y)
             context = {context}
+            tell(context)
             with context as scaled_loss:
                 scaled_loss.backward()
             optimizer.step()
