@@ -184,7 +184,7 @@ RISKY_NUMERICS = Rule(
         "with their number, a running buffer with the steps. A statement that only computes such a thing is kept in "
         "float32, and this says so. What is rounded loses what is left of it: a variance as E[x^2] - E[x]^2 may come "
         "to zero or below it. Whether that happens depends on the data, so the step moves, and this says where to "
-        "look. Of a loss that a module computes which is not among the files, it names the module."
+        "look. Of a loss or a model that code computes which is not among the files, it names that code."
     ),
     sources=(f"{AMP}#cuda-ops-that-can-autocast-to-float16",),
 )

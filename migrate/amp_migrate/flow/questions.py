@@ -96,6 +96,7 @@ IN_THREADS = "nn.DataParallel computes in float16 in its threads, whatever dtype
 IN_FLOAT64 = "the model computes in float64, which autocast leaves alone"
 EVALUATED_APART = "what is evaluated here in half precision is trained in float32"
 GIVEN_SMALL = "code that could not be read gets a number whose inverse float16 does not have"
+UNREAD_MODELS = "what runs under autocast could not be read"
 SEVERAL_SCALES = "gradients of several scales are clipped"
 LOSS_ON_CPU = "a loss is scaled on the CPU: a scaler's scale lies where its first loss does, and gradients on a GPU"
 STUCK = "the scale is updated only where a test of gradients lets it be: where they overflow, it never comes down"
@@ -364,6 +365,18 @@ class Questions:
                 is_trained = any(overlap(trained, frozenset({each})) for each in leaves)
                 found += (Fault(each, EVALUATED_APART) for each in self.without_gradients([region]) if is_trained)
         return found
+
+    @cached_property
+    def unread_models(self) -> tuple[Fault, ...]:
+        """Where the first model of code that nobody has read computes in a region, and the names of all of them.
+
+        None of what a loss is told to come from, or is given what is low.
+        """
+        named = self.analysis.pytorch.called
+        told = [named.get(each.site, "") for each in self.events(Act.UNREAD_LOSS, Act.FOREIGN)]
+        events = [each for each in self.events(Act.UNREAD_MODEL) if each.seen_by and not _is_named(each.why, told)]
+        names = ", ".join(dict.fromkeys(each.why for each in events))
+        return (Fault(events[0].site, UNREAD_MODELS, why=names, event=events[0]),) if events else ()
 
     def given_small(self) -> list[Fault]:
         """The regions in which code that nobody has read gets a number it cannot divide by; at their first statements.
@@ -690,6 +703,11 @@ def _is_outdated(machine: Machine, scaler: Atom | None, optimizer: Atom | None) 
 
 def _is_unchecked(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
     return machine.get(("checked", scaler)) is False
+
+
+def _is_named(name: str, among: Iterable[str]) -> bool:
+    """Whether a full name, or that of a part of what it names, is among some."""
+    return any(f"{each}.".startswith(f"{name}.") for each in among)
 
 
 def _is_handed_in(event: Event) -> bool:

@@ -54,6 +54,7 @@ from amp_migrate.flow.questions import (
     SAVED_LOW,
     SEVERAL_SCALES,
     STUCK,
+    UNREAD_MODELS,
     UNSAVED,
     UNSCALED_LOSS,
     WRONG_BY_ITSELF,
@@ -125,6 +126,7 @@ _RUNS = frozenset(
         WRONG_BY_ITSELF[Act.NOT_ALL],
         EVALUATED_APART,
         GIVEN_SMALL,
+        UNREAD_MODELS,
         SAVED_LOW,
         UNSAVED,
         _NOT_CLEARED_IN_SIGHT,
@@ -162,7 +164,7 @@ class Trouble(Enum):
     SMALL = "code that nobody has read, with a number that it cannot divide float16 by: it may evaluate in float32"
     LOSS_ON_CPU = "a loss that is scaled where its parameters are not"
     UNSAVED = "a scaler that begins anew where its optimizer goes on"
-    UNREAD = "a loss that nobody has seen, in a region: original code that has none says nothing of it"
+    UNREAD = "a loss or model that nobody has seen, in a region: original code that has none says nothing of it"
     NORM_TWICE = "a gradient penalty through a norm: bfloat16 has the range for it"
     UNSEEN = "functions and classes that nobody has looked at"
     GIVEN = "a callable that callers hand in, in a region: what it does shows in them alone"
@@ -207,6 +209,7 @@ _TROUBLES = {
     UNSCALED_LOSS: Trouble.UNSCALED,
     STUCK: Trouble.SCALER,
     UNSAVED: Trouble.UNSAVED,
+    UNREAD_MODELS: Trouble.UNREAD,
     WRONG_BY_ITSELF[Act.UNREAD_LOSS]: Trouble.UNREAD,
     WRONG_BY_ITSELF[Act.NOT_ALL]: Trouble.UNSEEN,
 }
@@ -463,6 +466,7 @@ def _faults(questions: Questions) -> Sequence[Fault]:
         added = [replace(each, what=what, why="") for each in found if each.what == ADDED and each.is_seen]
         found = [each for each in found if each.what in _BY_ITSELF] + added
     by_region = (*questions.idle_regions(), *questions.evaluating_apart(), *questions.given_small())
+    by_region += questions.unread_models
     return [*by_region, *questions.unsaved, *questions.wrongly_divided, *found]
 
 

@@ -544,6 +544,11 @@ def unknown_result(
         frame.analysis.event(frame, Act.NOT_ALL, node)
     if any(isinstance(each, (Opaque, Obj)) for each in callee):
         unread.note_small(frame, unread.name_of(frame, callee), args, node)
+    unseen = unread.noted(frame, name or unread.name_of(frame, callee), node)
+    gets_data = any(isinstance(each, (Tensor, Opaque)) for value in args.all() for each in value)
+    models = callee if is_module else _owning_models(frame, callee) if gets_data else NEVER
+    if unseen and models:
+        frame.analysis.event(frame, Act.UNREAD_MODEL, node, why=unread.name_of(frame, models))
     reach = own | (NOTHING.union(*(each.reach | each.leaf for each in given)) if flows & FLOWS else NOTHING)
     tensor = made(
         precision,
@@ -557,7 +562,7 @@ def unknown_result(
         units=PURE if whole is None else whole.units,
         reads=NOTHING if whole is None else whole.reads,
         born=frozenset({frame.site(node)}),
-        unread=unread.noted(frame, name or unread.name_of(frame, callee), node),
+        unread=unseen,
     )
     for module in callee if is_module else ():
         if isinstance(module, Obj) or (isinstance(module, Opaque) and module.path):
@@ -565,6 +570,13 @@ def unknown_result(
     # What gets tensors computes with them; else it may make what computes.
     shares = _shares_of(frame, callee, name, args, node)
     return one(Opaque((frame.site(node), "()"), tensor, "", is_chosen and not given, shares))
+
+
+def _owning_models(frame: Frame, methods: Value) -> Value:
+    """What nobody knows, is used as a module, and has some methods."""
+    owners = frozenset(owner for each in methods if (owner := unread.owner_of(each)) is not None)
+    like = frame.analysis.pytorch.is_like_module
+    return frozenset(each for each in owners if isinstance(each, Opaque) and like(frame, each))
 
 
 def depending_on(frame: Frame, result: Value, owner: Atom) -> Value:

@@ -132,7 +132,7 @@ def registered(frame: Frame, callee: Atom, args: Arguments, found: Value, node: 
     if not any(_is_module(frame, each, here) for each in found if isinstance(each, Atom)):
         return found
     made = others = NEVER
-    for each in registries:
+    for each in sorted(registries, key=repr):
         more = analysis.put_in_elsewhere(frame, each)
         kinds = join_all(analysis.heap.read(each, name, frame.task) for name in _entries(frame, each))
         models = _modules_made(frame, kinds, node)
@@ -176,7 +176,7 @@ def _is_module(frame: Frame, atom: Atom, made_at: Opaque) -> bool:
 def _modules_made(frame: Frame, kinds: Value, node: ast.AST) -> Value:
     """The modules that classes and functions make, with arguments that nobody knows."""
     found = NEVER
-    for kind in kinds:
+    for kind in sorted(kinds, key=repr):
         # What runs here, it may have been given to be called, as the main function of a script.
         is_function = isinstance(kind, Func) and not frame.analysis.runs_in(frame.task, kind.code)
         if is_function or (isinstance(kind, Class) and is_module_class(frame, kind)):
