@@ -49,7 +49,7 @@ from amp_migrate.flow.events import WHERE_NOT_FINITE, Act, Event, Reached
 from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, is_one, overlap, stage, standalone_leaves
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
 from amp_migrate.implications import Facts, implied
-from amp_migrate.tables.signatures import parameters
+from amp_migrate.tables.signatures import argument
 from amp_migrate.tables.torch_names import CLIPPING
 
 # The first PyTorch whose cache of weights' casts knows whether a gradient was wanted (run on 2.6, 2.9 to 2.11, 2.14).
@@ -563,9 +563,7 @@ class Questions:
     def _enabled(self, call: ast.Call) -> ast.expr | None:
         """What a scaler is given that switches it."""
         made = (each.name for each in self.analysis.values.get(call.func, NEVER) if isinstance(each, External))
-        taken = parameters(next(made, ""))
-        given = [*zip(taken, call.args, strict=False), *((each.arg, each.value) for each in call.keywords)]
-        return next((value for name, value in given if name == "enabled"), None)
+        return argument(call, next(made, ""), "enabled")
 
     def _other_losses(self, optimizer: Atom | None) -> str:
         """What a loss may be computed from where it is of no parameter of an optimizer, as the text has it."""

@@ -5,9 +5,11 @@ Read from the sources of PyTorch 1.12 to 2.15; what is older counts as 1.12.
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
 from inspect import Parameter, Signature
+from itertools import takewhile
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -84,6 +86,16 @@ def parameters(full: str) -> tuple[str, ...]:
     """What a function of this table takes, in order, wherever it is imported from; nothing for any other."""
     public = re.sub(r"\.(autocast_mode|grad_scaler)(?=\.)", "", full)
     return tuple(FORMS[public][-1].signature.parameters) if public in FORMS else ()
+
+
+def argument(call: ast.Call, full: str, name: str) -> ast.expr | None:
+    """What a call of a function passes for a parameter: by name, or by place if this table has the function.
+
+    None where it passes nothing, or nobody can tell.
+    """
+    by_name = (each.value for each in call.keywords if each.arg == name)
+    placed = takewhile(lambda each: not isinstance(each, ast.Starred), call.args)
+    return next(by_name, None) or dict(zip(parameters(full), placed, strict=False)).get(name)
 
 
 def spelled(full: str, torch: Version) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from .conftest import Check
 
 IMPORTS = """
@@ -174,3 +176,27 @@ def test_what_only_an_untaken_branch_imports_may_be_renamed(wrong: Check) -> Non
     after = before.replace("torch.cuda.amp", "torch.amp").replace("GradScaler()", 'GradScaler("cuda")')
     assert wrong(before, after) == ""
     assert wrong(before, after.replace("return ", "return not ")) != ""
+
+
+@pytest.mark.parametrize(
+    "region",
+    [
+        'torch.autocast("cuda", dtype=torch.float16, enabled={})',
+        'torch.autocast("cuda", torch.float16, {})',
+        "torch.cuda.amp.autocast({})",
+    ],
+)
+def test_what_switches_a_region_is_read_wherever_it_stands_in_the_call(region: str, wrong: Check) -> None:
+    text = f"""
+    import torch
+    from data import args
+    try:
+        from apex import amp
+        has_apex = True
+    except ImportError:
+        has_apex = False
+    with {region}:
+        y = model(x)
+    """
+    assert "decides otherwise" in wrong(text.format("has_apex"), text.format("has_apex"))
+    assert wrong(text.format("args.amp"), text.format("args.amp")) == ""

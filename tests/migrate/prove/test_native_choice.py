@@ -154,6 +154,10 @@ def test_a_region_that_is_switched_off_asks_for_nothing(wrong: Check) -> None:
     assert wrong(BEFORE + float32, AFTER + float32) == ""
     half = float32.replace("enabled=False", "enabled=True")
     assert "another program" in wrong(BEFORE + half, AFTER + half)
+    for said in ("torch.autocast('cuda', torch.float16, False)", "torch.cuda.amp.autocast(False)"):
+        by_place = float32.replace("torch.autocast('cuda', enabled=False)", said)
+        assert wrong(BEFORE + by_place, AFTER + by_place) == ""
+        assert "another program" in wrong(BEFORE + by_place.replace("False", "True"), AFTER + by_place)
 
 
 def test_a_flag_of_another_function_is_another_flag(wrong: Check) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 from inspect import Parameter
@@ -9,7 +10,7 @@ from inspect import Parameter
 import pytest
 import torch
 from amp_migrate.settings import NEWEST_TORCH
-from amp_migrate.tables.signatures import FORMS, OLDER, forms, spelled
+from amp_migrate.tables.signatures import FORMS, OLDER, argument, forms, spelled
 
 # These take their arguments apart in C++, so that Python cannot tell what they take: they are called instead.
 IN_C = frozenset(
@@ -104,3 +105,24 @@ def test_an_older_version_takes_the_older_call(
     with pytest.raises(TypeError):
         old.signature.bind(*after)
     forms(full, (2, 4))[-1].signature.bind(*after)
+
+
+@pytest.mark.parametrize(
+    ("call", "switch"),
+    [
+        ("torch.autocast('cuda', torch.float16, on)", "on"),
+        ("torch.amp.GradScaler('cuda', 4.0, 2.0, 0.5, 2000, on)", "on"),
+        ("torch.cuda.amp.GradScaler(4.0, 2.0, 0.5, 2000, on)", "on"),
+        ("torch.cuda.amp.autocast_mode.autocast(on)", "on"),
+        ("torch.cuda.amp.autocast(dtype=torch.float16, enabled=on)", "on"),
+        ("wrapped.autocast(enabled=on)", "on"),
+        ("wrapped.autocast(on)", None),
+        ("torch.autocast(*given, on)", None),
+        ("torch.autocast('cuda')", None),
+    ],
+)
+def test_an_argument_is_found_by_name_or_by_place(call: str, switch: str | None) -> None:
+    parsed = ast.parse(call, mode="eval").body
+    assert isinstance(parsed, ast.Call)
+    found = argument(parsed, ast.unparse(parsed.func), "enabled")
+    assert (None if found is None else ast.unparse(found)) == switch

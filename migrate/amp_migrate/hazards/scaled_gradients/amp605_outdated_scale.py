@@ -59,8 +59,8 @@ RULE = Rule(
     ),
     why=(
         "`step` divides the gradients by the scale of now. Where `update()` has changed it since `backward()`, they "
-        "are divided by another number than they were multiplied by. Where a loop steps several optimizers and updates in "
-        "every round, so are those of all but the first."
+        "are divided by another number than they were multiplied by. Where a loop steps several optimizers and updates "
+        "in every round, so are those of all but the first."
     ),
     sources=(f"{EXAMPLES}#working-with-multiple-models-losses-and-optimizers",),
     safety=Safety.MANUAL,

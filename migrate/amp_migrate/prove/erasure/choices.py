@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from amp_migrate.prove.code.public_names import AUTOCAST, SCALERS, public
 from amp_migrate.prove.code.scopes import DEFINITIONS, Scope, Scopes, heads, imported_name, last_word, parameters
+from amp_migrate.tables.signatures import argument
 
 ON = True  # what a flag is where it is set
 OFF = False
@@ -234,7 +235,7 @@ class Chooser:
         asks_enabled: bool,
     ) -> Iterator[tuple[str, ...]]:
         if isinstance(node, ast.Call) and self.is_of_torch(node.func, scope):
-            enabled = next((each.value for each in node.keywords if each.arg == "enabled"), ast.Constant(True))
+            enabled = argument(node, imported_name(node.func, scope), "enabled") or ast.Constant(True)
             if isinstance(enabled, ast.Constant) and not enabled.value:
                 return  # it keeps float32, whichever was chosen
             if asks_enabled and not isinstance(enabled, ast.Constant):

@@ -25,7 +25,7 @@ from amp_migrate.prove.code.public_names import (
     WRAPPERS,
     of_torch,
 )
-from amp_migrate.prove.code.scopes import FUNCTIONS, Function, Scope, heads, parameters
+from amp_migrate.prove.code.scopes import FUNCTIONS, Function, Scope, heads, imported_name, parameters
 from amp_migrate.prove.code.trees import Same, dump, is_same
 from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.erasure.calls_of_torch import native_call
@@ -34,6 +34,7 @@ from amp_migrate.prove.erasure.entered import entered_loss, given_loss, scaled_l
 from amp_migrate.prove.erasure.simplify import IS_ON, PARAMETERS, is_method, simplified
 from amp_migrate.prove.erasure.simplify import SCALER as MARK
 from amp_migrate.tables.apex_names import CLIPS_IN_STEP
+from amp_migrate.tables.signatures import argument
 
 MayGo: TypeAlias = "Callable[[ast.expr, Scope], bool]"
 _Node = TypeVar("_Node", bound=ast.AST)
@@ -149,7 +150,7 @@ class Eraser:
         names = WRAPPERS | FP16_OPTIMIZERS
         is_context = bool(value := self._of(node)) and all(each == CONTEXT for each in value)
         if is_context:
-            self._switch(node)
+            self._switches(node)
         return is_context or self._name(func) in names or is_carrier(self._of(func))
 
     def _parameters(self, node: Function) -> ast.arguments:
@@ -324,7 +325,7 @@ class Eraser:
                     given = ast.Assign([item.optional_vars], self.expression(loss))
                     before.append(ast.copy_location(given, item.context_expr))
             elif value and all(each == CONTEXT for each in value):
-                self._switch(item.context_expr)
+                self._switches(item.context_expr)
             else:
                 items.append(self._rebuilt(item))
         body = self._block(node.body)
@@ -619,9 +620,9 @@ class Eraser:
             return {at for each, at in carried.items() if isinstance(at, str) and _is_of_precision(values[each])}
         for function, skipped, _ in self._values.called(node, self._scope):
             inner = self._values.scope_of(function)
-            for parameter, argument in bound(function, node, skipped):
-                if argument in carried and is_carrier(self._values.at(inner, parameter)):
-                    gone.add(carried[argument])
+            for parameter, given in bound(function, node, skipped):
+                if given in carried and is_carrier(self._values.at(inner, parameter)):
+                    gone.add(carried[given])
             if function.args.kwarg is not None:
                 names = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)}
                 others = {each: at for each, at in carried.items() if _is_of_precision(values[each])}
@@ -680,16 +681,10 @@ class Eraser:
     # -- switches
 
     def _switches(self, node: ast.expr) -> None:
-        for each in ast.walk(node):
-            if isinstance(each, ast.Call):
-                self._switch(each)
-
-    def _switch(self, node: ast.expr) -> None:
-        """Note what decides whether a region or a scaler is on."""
-        for each in ast.walk(node):
-            for keyword in each.keywords if isinstance(each, ast.Call) else ():
-                if keyword.arg == "enabled":
-                    self.switches.append(dump(self.expression(keyword.value)))
+        """Note what decides whether the regions and scalers in an expression are on."""
+        calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
+        given = (argument(each, imported_name(each.func, self._scope), "enabled") for each in calls)
+        self.switches += (dump(self.expression(each)) for each in given if each is not None)
 
 
 _NO_EFFECT = frozenset(
