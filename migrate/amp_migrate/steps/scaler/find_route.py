@@ -19,6 +19,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names.scopes import Scope
 from amp_migrate.analysis.objects import Class
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
+from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.model.route import Creation, NewArgument, NewParameter, Route, Ways
 from amp_migrate.steps.read.value_calls import CalledTogether, ValueCalls
@@ -212,9 +213,9 @@ class Traveller:
         if self._gives:
             return self._given_with(where, owner, names, free)
         nodes = [node for name in names for node in where.class_attribute(owner, name)]
-        makers = dict.fromkeys(where.tree.function(node) for name in names for node in _given(where, owner, name))
-        if len(makers) > 1 and method_of(owner, "__init__") is None:
-            return lost(file, at, f"`{names[0]}` is made in several methods, none of which runs first")
+        if method_of(owner, "__init__") is None and len(_makers(where, owner)) > 1:
+            why = f"{owner.name.value} makes its optimizers in several methods, none of which runs first"
+            return lost(file, at, why)
         method = where.tree.function(nodes[0])
         homes = [node for node in nodes if where.tree.function(node) is method]
         return Route(free, (Creation(where, self._home(where, [homes]), free),))
@@ -467,6 +468,14 @@ def _repeating(file: File, node: cst.CSTNode) -> list[cst.CSTNode]:
     """What may run a place more than once in one call of its function, the innermost first."""
     inside = takewhile(lambda each: not isinstance(each, (cst.FunctionDef, cst.ClassDef)), file.tree.ancestors(node))
     return [each for each in inside if isinstance(each, (*LOOP_TYPES, cst.BaseComp, cst.Lambda))]
+
+
+def _makers(file: File, owner: cst.ClassDef) -> set[cst.FunctionDef | None]:
+    """The methods of a class that give its objects their optimizers."""
+    methods = find(owner.body, cst.FunctionDef)
+    attributes = (each for method in methods for each in find(method, cst.Attribute) if dotted(each.value) == "self")
+    paths = {f"self.{each.attr.value}" for each in attributes if is_optimizer(file, each)}
+    return {file.tree.function(node) for path in paths for node in _given(file, owner, path)}
 
 
 def _given(file: File, owner: cst.ClassDef, path: str) -> Iterator[cst.CSTNode]:

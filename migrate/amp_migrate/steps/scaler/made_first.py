@@ -29,6 +29,7 @@ from amp_migrate.trees.nodes import (
     parts_of,
     statements,
     walk_own,
+    walk_surely,
 )
 from amp_migrate.trees.tree import Tree
 
@@ -231,7 +232,7 @@ def _read_with(tree: Tree, node: cst.CSTNode, *, with_later: bool) -> Iterator[_
 
 def _reads(parts: Iterable[cst.CSTNode]) -> Iterator[_Read]:
     for part in parts:
-        for each in walk_own(part):
+        for each in walk_surely(part):
             if isinstance(each, (cst.Attribute, cst.Subscript)):
                 yield _Read(each.value, True)
             elif isinstance(each, cst.Call):

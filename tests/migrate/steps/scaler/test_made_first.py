@@ -220,7 +220,77 @@ def test_object_without_a_constructor_whose_methods_make_optimizers(leaves: Chec
                 loss.backward()
                 self.optimizer.step()
         """,
-        "`self.optimizer` is made in several methods",
+        "Trainer makes its optimizers in several methods",
+    )
+
+
+def test_object_without_a_constructor_with_an_optimizer_for_each_of_two_steps(leaves: Check) -> None:
+    leaves(
+        """
+        class Trainer(Base):
+            def start(self, rate):
+                self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+            def start_test(self, rate):
+                self.test_optimizer = torch.optim.SGD(self.net.parameters(), lr=1.0)
+
+            def step(self, x, y):
+                loss = nn.functional.cross_entropy(self.net(x), y)
+                loss.backward()
+                self.optimizer.step()
+
+            def test_step(self, x, y):
+                loss = nn.functional.cross_entropy(self.net(x), y)
+                loss.backward()
+                self.test_optimizer.step()
+        """,
+        "Trainer makes its optimizers in several methods",
+    )
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        "self.test_net(x) if test else self.net(x)",
+        "self.net(x) if not test else self.test_net(x)",
+        "test and self.test_net(x) or self.net(x)",
+        "sum(self.test_net(each) for each in x if test) + self.net(x)",
+    ],
+)
+def test_network_that_one_of_two_ways_alone_has(rewrites: Check, forward: str) -> None:
+    rewrites(
+        f"""
+          class Agent:
+              def __init__(self, net):
+        +         self.scaler = torch.amp.GradScaler("cuda")
+                  self.net = net
+                  self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+              def start_test(self):
+                  self.test_net = copy.deepcopy(self.net)
+                  self.test_optimizer = torch.optim.SGD(self.test_net.parameters(), lr=1.0)
+
+              def update(self, x, y, test):
+        -         out = {forward}
+        -         loss = nn.functional.cross_entropy(out, y)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +             out = {forward}
+        +             loss = nn.functional.cross_entropy(out, y)
+                  if test:
+                      self.test_optimizer.zero_grad()
+        -             loss.backward()
+        -             self.test_optimizer.step()
+        +             self.scaler.scale(loss).backward()
+        +             self.scaler.step(self.test_optimizer)
+        +             self.scaler.update()
+                  else:
+                      self.optimizer.zero_grad()
+        -             loss.backward()
+        -             self.optimizer.step()
+        +             self.scaler.scale(loss).backward()
+        +             self.scaler.step(self.optimizer)
+        +             self.scaler.update()
+        """
     )
 
 
