@@ -401,7 +401,7 @@ def test_a_kernel_that_is_given_a_dtype_or_tensors_is_right(clean: Check, old: s
     [
         ("..models.attention", ["AMP626", "AMP501"]),
         ("models.attention", ["AMP626", "AMP501"]),
-        ("elsewhere", ["AMP501"]),
+        ("elsewhere", ["AMP504", "AMP501"]),
     ],
     ids=["of its package", "of a folder on the path", "of a neighbour"],
 )

@@ -23,7 +23,7 @@ from amp_migrate.steps.apex.initialize.reached import may_run_early, runs_early,
 from amp_migrate.steps.apex.initialize.switch import VARIABLE, in_words_of, is_off, is_short, is_visible, switch_code
 from amp_migrate.steps.apex.script.doubts import REGION_ROUND_CALL
 from amp_migrate.steps.apex.script.native_script import (
-    InFloat32,
+    EvaluatedInFloat32,
     NativeFile,
     NativeScript,
     NativeStart,
@@ -121,7 +121,7 @@ class NativeDecider:
             if refusal is not None:
                 return refusal
         native = tuple(self._step(each, limit) for each in steps)
-        left: list[InFloat32] = []
+        left: list[EvaluatedInFloat32] = []
         regions = None if self._is_off else self._evaluation(native)
         decided = [self._file(file, native, regions, left) for file in files]
         if regions is not None:
@@ -201,7 +201,7 @@ class NativeDecider:
         file: File,
         steps: Sequence[NativeStep],
         regions: EvaluationRegions | None,
-        left: list[InFloat32],
+        left: list[EvaluatedInFloat32],
     ) -> NativeFile:
         placed = Placement((), ()) if regions is None else regions.of(file)
         evaluated = tuple(self._evaluated(file, placed.regions, left))
@@ -348,15 +348,15 @@ class NativeDecider:
         return VARIABLE
 
     def _evaluated(
-        self, file: File, regions: Iterable[Region], left: list[InFloat32]
+        self, file: File, regions: Iterable[Region], left: list[EvaluatedInFloat32]
     ) -> Iterator[tuple[Region, Code | None]]:
         """The regions of evaluation with their switch: Apex patched the process, so that it ran in mixed precision."""
         for region in regions:
             switch = self._switch_at(file, region.first)
             if isinstance(switch, Refusal):
-                left.append(InFloat32(file, region, _UNASKED, _PASS_SWITCH))
+                left.append(EvaluatedInFloat32(file, region, _UNASKED, _PASS_SWITCH))
             elif self._may_be_early(file, region.first, switch):
-                left.append(InFloat32(file, region, "it runs before amp.initialize, too", REGION_ROUND_CALL))
+                left.append(EvaluatedInFloat32(file, region, "it runs before amp.initialize, too", REGION_ROUND_CALL))
             else:
                 yield region, None if switch is None else plain(switch)
 

@@ -19,7 +19,7 @@ from amp_migrate.trees.nodes import Statement
 
 
 @dataclass(frozen=True)
-class InFloat32:
+class EvaluatedInFloat32:
     """An evaluation forward that stays in float32, why, and what to do by hand."""
 
     file: File
@@ -139,7 +139,7 @@ class NativeScript:
     starts: tuple[NativeStart, ...]
     in_callers: tuple[NativeStart, ...]
     ways: Ways
-    left_in_float32: tuple[InFloat32, ...]
+    left_in_float32: tuple[EvaluatedInFloat32, ...]
 
     @property
     def scaling(self) -> tuple[Initialize, ...]:
