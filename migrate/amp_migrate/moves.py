@@ -57,8 +57,8 @@ def moves_of(
     if not files:
         return
     read_handed(project, files)
-    steps = StepMigration(project, wishes)
     values = ValueCalls(project, texts, files)
+    steps = StepMigration(project, wishes, values)
     moves = [*steps.moves(files), *ApexMigration(project, steps.roles, wishes, values).moves(files)]
     yield from moves
     told = (finding for move in moves for finding in move.findings)

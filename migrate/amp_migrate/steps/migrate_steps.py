@@ -31,6 +31,7 @@ from amp_migrate.steps.read import fp32
 from amp_migrate.steps.read.gather import Gathered
 from amp_migrate.steps.read.split import Joiner, Split
 from amp_migrate.steps.read.unfit import unfit
+from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.regions.evaluation import EvaluationRegions, evaluated_elsewhere
 from amp_migrate.steps.regions.find_regions import Placement
 from amp_migrate.steps.scaler.find_route import Traveller
@@ -51,7 +52,8 @@ _TRAINS = re.compile(r"optim|(?:\b|_)opt(?:\b|_)|zero_grad.*\.grad\b|\.grad\b.*z
 class StepMigration:
     """Moves the training steps of a project."""
 
-    def __init__(self, project: Project, wishes: Wishes) -> None:
+    def __init__(self, project: Project, wishes: Wishes, values: ValueCalls) -> None:
+        self._values = values
         self.project = project
         self.wishes = wishes
         self.settings = wishes.settings
@@ -129,7 +131,7 @@ class StepMigration:
                     self._leave(own or withdrawn, read.step)
                 else:
                     found.append(read)
-        joined = Joiner(self.project, self._gather_again, self._steppers).join(found)
+        joined = Joiner(self.project, self._gather_again, self._steppers, self._values).join(found)
         for each in joined:
             parts = each.parts if isinstance(each, Split) else () if isinstance(each, Refusal) else (each,)
             steps = [part.step for part in parts if _goes_backward(part.step)]

@@ -6,15 +6,12 @@ forward, backward and step are together. All of them move, or none.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import libcst as cst
 
-from amp_migrate.analysis.arguments.argument_binding import fits
-from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.plan.move import Refusal
@@ -26,7 +23,6 @@ from amp_migrate.steps.scaler.callers import with_overriding
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.trees.nodes import Statement, find
 
-_ANY = re.compile("")
 Key: TypeAlias = "tuple[File, cst.FunctionDef | None]"
 # Makes the step of one function from its own calls of backward and those of its parts.
 Regather: TypeAlias = "Callable[[File, cst.FunctionDef | None, list[Backward]], Gathered | Refusal]"
@@ -55,9 +51,7 @@ class Joiner:
         values: knows who calls functions that are handed on as values.
     """
 
-    def __init__(
-        self, project: Project, regather: Regather, steppers: Steppers | None, values: ValueCalls | None = None
-    ) -> None:
+    def __init__(self, project: Project, regather: Regather, steppers: Steppers | None, values: ValueCalls) -> None:
         self._project = project
         self._steppers = steppers
         self._values = values
@@ -92,9 +86,9 @@ class Joiner:
     def _attach_called(self, caller: Key, function: FunctionRef) -> None:
         """Link a function that uses its callers' scaler to all of them: each has to have one."""
         key = function.file, function.node
-        sites = None if self._steppers is None else self._steppers.sites(function)
-        sites = self._sites_of(function) if sites is None else sites
-        self._sites[key] = [((each.file, each.file.tree.function(each.call)), each) for each in sites or ()]
+        stepping = None if self._steppers is None else self._steppers.sites(function)
+        sites = (self._called_with(function) or {}).get(function, ()) if stepping is None else stepping
+        self._sites[key] = [((each.file, each.file.tree.function(each.call)), each) for each in sites]
         for other, site in self._sites[key]:
             known = () if other not in self._parts else self._parts[other].step.called_parts
             if all(call is not site.call for call, _ in known):
@@ -153,12 +147,7 @@ class Joiner:
         if any(overriding.values()):
             return overriding
         sites = self._sites_of(function)
-        if sites:
-            return {function: tuple(sites)}
-        # Of several by one name, only values tell which is called.
-        is_one_of = len(function.file.scopes.of(function.node).lookup(function.name)) > 1
-        is_called = sites is None or is_one_of or self._project.call_sites(function) is None
-        return self._values.together(function) if is_called and self._values is not None else None
+        return {function: tuple(sites)} if sites else self._values.together(function)
 
     def _gather_again(self, caller: Key, callee: Key) -> None:
         known = self._parts.get(caller)
@@ -171,40 +160,13 @@ class Joiner:
         else:
             self._parts[caller] = again
 
-    def _sites_of(self, function: FunctionRef) -> list[CallSite] | None:
-        """The calls of a function, where all are known."""
-        if function.owner is not None and self._project.overriding(function):
-            return None
-        if function.owner is not None and function.is_bound:
-            if self._project.is_only_method(function):
-                everywhere = self._project.call_sites(function)
-                if everywhere is not None:
-                    return list(everywhere)
-            file = function.file
-            own = [call for call in file.calls if _is(self._project.own_method(file, call), function)]
-            inherited = self._inherited_calls(function)
-            return None if inherited is None else [CallSite(file, call) for call in own] + inherited or None
-        return list(self._project.call_sites(function) or ())
-
-    def _inherited_calls(self, function: FunctionRef) -> list[CallSite] | None:
-        """The calls of a method on `self` in classes that inherit it; None where others may call it there, too."""
-        found: list[CallSite] = []
-        others: list[cst.Call] = []
-        for file in self._project.library.calling(function.name, _ANY) if self._is_inherited(function) else ():
-            for call in file.calls:
-                if not isinstance(call.func, cst.Attribute) or call.func.attr.value != function.name:
-                    continue
-                called = self._project.called(file, call)
-                is_on_self = dotted(call.func) == f"self.{function.name}"
-                if is_on_self and _is(called, function) and self._project.own_method(file, call) is None:
-                    found.append(CallSite(file, call))
-                elif called is None and fits(function.node, call, bound=True):
-                    others.append(call)
-        return None if found and others else found
-
-    def _is_inherited(self, function: FunctionRef) -> bool:
-        """Whether a class derives from a method's."""
-        return function.owner is not None and any(True for _ in self._project.derived(function.file, function.owner))
+    def _sites_of(self, function: FunctionRef) -> Sequence[CallSite]:
+        """The calls of a function whose name alone tells them; none where only values do."""
+        if function.owner is None or not function.is_bound:
+            is_known = len(function.file.scopes.of(function.node).lookup(function.name)) == 1
+        else:
+            is_known = self._project.is_only_method(function) and not self._project.overriding(function)
+        return (self._project.call_sites(function) or ()) if is_known else ()
 
     def _result(self, originals: dict[Key, Gathered]) -> Iterator[Gathered | Refusal | Split]:
         told: set[Key] = set()

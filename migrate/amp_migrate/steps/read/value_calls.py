@@ -46,7 +46,7 @@ class ValueCalls:
         if function.file not in self._files:
             return None
         focus: tuple[File, ...] = ()
-        wider, found = self._using([function.file]), None
+        wider, found = self._using([function.file], function.name), None
         while wider != focus:
             focus = wider
             if focus not in self._interpreted:
@@ -56,17 +56,23 @@ class ValueCalls:
             if found is None:
                 return None
             # Whoever gets at one of the calls may bring a function of its own.
-            wider = self._using([*focus, *(site.file for sites in found.values() for site in sites)])
+            wider = self._using([*focus, *(site.file for sites in found.values() for site in sites)], function.name)
         return found
 
-    def _using(self, files: Sequence[File]) -> tuple[File, ...]:
-        """Some files and all that import them, be it through others: who has an object has it from there."""
+    def _using(self, files: Sequence[File], word: str) -> tuple[File, ...]:
+        """Some files and all that import them, be it through others: who has an object has it from there.
+
+        Of those that do not change by themselves, the ones that have a word.
+        """
+        library = self._project.library
         found, waiting = dict.fromkeys(files), [*files]
         while waiting:
-            new = [each for each in self._importers[waiting.pop()] if each not in found]
+            file = waiting.pop()
+            beside = (library.named(name) for name in library.importing(file, {word}))
+            new = [each for each in (*self._importers[file], *beside) if each is not None and each not in found]
             found.update(dict.fromkeys(new))
             waiting += new
-        return tuple(each for each in self._files if each in found)
+        return tuple(sorted(found, key=lambda each: each.name))
 
     @cached_property
     def _importers(self) -> Mapping[File, list[File]]:

@@ -328,6 +328,77 @@ def test_wrapper_in_another_file(rewrites_files: Check) -> None:
     )
 
 
+def test_backward_of_a_method_that_is_chosen(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer:
+              def __init__(self, model, args):
+                  self.model = model
+                  self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        +         self.scaler = torch.amp.GradScaler("cuda")
+                  self.go_back = self.twice if args.twice else self.once
+
+              def once(self, loss):
+        -         loss.backward()
+        +         self.scaler.scale(loss).backward()
+
+              def twice(self, loss):
+        -         (2 * loss).backward()
+        +         self.scaler.scale(2 * loss).backward()
+
+              def step(self, x, y):
+        ~         loss = nn.functional.mse_loss(self.model(x), y)
+                  self.go_back(loss)
+        -         self.optimizer.step()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+        """
+    )
+
+
+def test_backward_in_a_class_that_another_file_derives_from(rewrites_files: Check) -> None:
+    """Another class has a method of that name, too: only values tell what `self.update(loss)` runs."""
+    rewrites_files(
+        {
+            "base.py": """
+                  import torch
+
+                  class Base:
+                      def __init__(self, model):
+                          self.model = model
+                          self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                +         self.scaler = torch.amp.GradScaler("cuda")
+
+                      def update(self, loss):
+                          self.optimizer.zero_grad()
+                -         loss.backward()
+                -         self.optimizer.step()
+                +         self.scaler.scale(loss).backward()
+                +         self.scaler.step(self.optimizer)
+                +         self.scaler.update()
+            """,
+            "derived.py": """
+                  import torch
+                  from base import Base
+                  from torch import nn
+
+                  class Trainer(Base):
+                      def train(self, loader):
+                          for x, y in loader:
+                ~             loss = nn.functional.mse_loss(self.model(x), y)
+                              self.update(loss)
+            """,
+            "other.py": """
+                  class Meter:
+                      def update(self, value):
+                          self.value = value
+
+                  Meter().update(1)
+            """,
+        }
+    )
+
+
 def test_helper_that_is_called_where_nothing_steps(leaves: Check) -> None:
     leaves(
         """
