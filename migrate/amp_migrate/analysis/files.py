@@ -8,7 +8,7 @@ from typing import cast
 
 import libcst as cst
 
-from amp_migrate.analysis.bindings import Binding, dotted, item_path
+from amp_migrate.analysis.bindings import Binding, BindingKind, dotted, item_path
 from amp_migrate.analysis.names.elsewhere import Elsewhere
 from amp_migrate.analysis.names.file_names import Names
 from amp_migrate.analysis.names.scopes import Scopes
@@ -89,6 +89,20 @@ class File:
         bound = (each for scope in self.scopes.all() for bindings in scope.bindings.values() for each in bindings)
         return frozenset(binding.imported for binding in bound) - {""}
 
+    def local_names(self, name: str) -> list[str]:
+        """What something called `name` elsewhere may be called here: that, or what an import renames it to."""
+        return sorted({name, *self._renamed.get(name, ())})
+
+    @cached_property
+    def _renamed(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = defaultdict(set)
+        for scope in self.scopes.all():
+            for local, bindings in scope.bindings.items():
+                for each in bindings:
+                    if each.kind is BindingKind.IMPORT:
+                        found[each.imported.rpartition(".")[2]].add(local)
+        return found
+
     @cached_property
     def methods(self) -> dict[str, list[cst.FunctionDef]]:
         """The methods that the classes of the file define, by name."""
@@ -157,8 +171,8 @@ def object_bindings(file: File, node: cst.CSTNode) -> list[Binding]:
     if path is None:
         return []
     found = file.scopes.of(node).lookup(path)
-    owner = file.tree.owner_class(node)
-    if path.startswith("self.") and owner is not None:
+    owner = file.tree.owner_class(node) if path.startswith("self.") else None
+    if owner is not None:
         for method in find(owner.body, cst.FunctionDef):
             found.extend(b for b in file.scopes.inside(method).bindings.get(path, ()) if b not in found)
     if isinstance(node, cst.Subscript):

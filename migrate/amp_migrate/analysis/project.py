@@ -9,7 +9,7 @@ from itertools import islice, tee
 import libcst as cst
 
 from amp_migrate.analysis.arguments.argument_binding import fits
-from amp_migrate.analysis.bindings import BindingKind, dotted, module_and_name
+from amp_migrate.analysis.bindings import dotted, module_and_name
 from amp_migrate.analysis.definitions import Definitions
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.library import Library
@@ -96,8 +96,8 @@ class Project:
 
     def _init_of_own_class(self, file: File, call: cst.Call) -> FunctionRef | None:
         """The `__init__` that `cls(...)` runs in a class method; one of a derived class may have another."""
-        owner = file.tree.owner_class(call)
-        init = None if owner is None or not isinstance(call.func, cst.Name) else method_of(owner, "__init__")
+        owner = file.tree.owner_class(call) if isinstance(call.func, cst.Name) else None
+        init = None if owner is None else method_of(owner, "__init__")
         function = None if init is None else FunctionRef(file, init, owner)
         is_own = function is not None and owner is not None and call in _calls_of_own_class(file, owner)
         return function if is_own else None
@@ -284,7 +284,7 @@ class Project:
     def _uses(self, name: str, *, is_method: bool = False) -> Iterator[tuple[File, cst.CSTNode]]:
         """The uses of something of a name, in all files that may mean one of the project's."""
         for file in self.library.using_own(name, is_method=is_method):
-            yield from ((file, use) for local in _local_names(file, name) for use in file.uses.get(local, ()))
+            yield from ((file, use) for local in file.local_names(name) for use in file.uses.get(local, ()))
 
     def _constructor_calls(self, where: File, owner: cst.ClassDef) -> tuple[CallSite, ...] | None:
         """Every call of the constructor of a class: its own, and those of classes that derive from it."""
@@ -323,10 +323,10 @@ class Project:
     def own_method(self, file: File, call: cst.Call) -> FunctionRef | None:
         """`self.f(...)` inside a class that defines `f`."""
         path = dotted(call.func)
-        owner = file.tree.owner_class(call)
-        if path is None or owner is None or not path.startswith("self.") or path.count(".") != 1:
+        if path is None or not path.startswith("self.") or path.count(".") != 1:
             return None
-        method = method_of(owner, path.removeprefix("self."))
+        owner = file.tree.owner_class(call)
+        method = None if owner is None else method_of(owner, path.removeprefix("self."))
         return None if method is None else FunctionRef(file, method, owner)
 
     def _method_named(self, file: File, node: cst.CSTNode, function: FunctionRef) -> bool:
@@ -412,14 +412,3 @@ def _is_asked(file: File, node: cst.CSTNode) -> bool:
     if isinstance(parent, cst.UnaryOperation):
         return isinstance(parent.operator, cst.Not)
     return isinstance(parent, (cst.If, cst.While, cst.IfExp, cst.Assert)) and parent.test is node
-
-
-def _local_names(file: File, name: str) -> list[str]:
-    """What something called `name` elsewhere may be called in a file: that, or what an import renames it to."""
-    renamed = {
-        local
-        for scope in file.scopes.all()
-        for local, bindings in scope.bindings.items()
-        if any(b.kind is BindingKind.IMPORT and b.imported.rpartition(".")[2] == name for b in bindings)
-    }
-    return sorted({name, *renamed})

@@ -129,3 +129,28 @@ def keep_latest(kept: dict[Source, Any], most: int) -> None:
         oldest = next(iter(kept))
         size -= len(oldest.text)
         del kept[oldest]
+
+
+class LatestRead:
+    """The files that were read last, each with the bytes that are searched for words.
+
+    Args:
+        most: so many bytes at the most; before there are more, all are forgotten.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._size = most, 0
+        self._files: dict[str, tuple[bytes, Source]] = {}
+
+    def get(self, file: str) -> tuple[bytes, Source] | None:
+        """What was read of a file, if that is kept."""
+        return self._files.get(file)
+
+    def keep(self, file: str, words: bytes, source: Source) -> None:
+        """Keep what was read of a file."""
+        if self._size + len(words) > self._most:
+            self._files.clear()
+            self._size = 0
+        if len(words) <= self._most:
+            self._files[file] = words, source
+            self._size += len(words)

@@ -1,4 +1,4 @@
-"""The files of a run, read when they are asked for and not kept."""
+"""The files of a run, read when they are asked for; of what was read last, a little is kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from amp_migrate.engine.notebooks import notebook
 from amp_migrate.engine.notebooks.installs import names_of
 from amp_migrate.engine.parts.work import Work, count, count_lines
 from amp_migrate.engine.problems import in_the_file, os_error, unreadable
-from amp_migrate.engine.source import Source, SourceError, display_name, keep_latest
+from amp_migrate.engine.source import LatestRead, Source, SourceError, display_name, keep_latest
 from amp_migrate.engine.texts.parse import parse, parses
 from amp_migrate.flow.source import Module, read_module
 from amp_migrate.pragmas import read_pragmas
@@ -50,6 +50,7 @@ class Learned:
         imports: the modules that they may name in their imports.
         scripts: whether they can be run by their paths.
         modules: those that the analysis of values has parsed last.
+        read: those that were wanted last, with the bytes that were searched: one is often asked for many names in turn.
     """
 
     index: WordIndex = field(default_factory=WordIndex)
@@ -57,6 +58,7 @@ class Learned:
     imports: dict[str, tuple[str, ...]] = field(default_factory=dict)
     scripts: dict[str, bool] = field(default_factory=dict)
     modules: dict[Source, Module | None] = field(default_factory=dict)
+    read: LatestRead = field(default_factory=lambda: LatestRead(_KEPT_BYTES))
 
 
 class Workspace:
@@ -318,12 +320,23 @@ class Workspace:
                     yield source
                 continue
             try:
-                read = _read(found.path, partial(wanted, found.real))
+                read = self._read(found, partial(wanted, found.real))
                 if read is not None:
                     yield read
             except SourceError as error:
                 name = display_name(found.path)
                 self._problems.setdefault(name, unreadable(name, error))
+
+    def _read(self, found: FoundFile, wanted: Callable[[prefilter.Bytes], bool]) -> Source | None:
+        known = self._learned.read.get(found.real)
+        if known is not None:
+            words, source = known
+            return source if wanted(words) else None
+        read = _read(found.path, wanted)
+        if read is None:
+            return None
+        self._learned.read.keep(found.real, *read)
+        return read[1]
 
 
 def text_of_imports(path: Path) -> str:
@@ -345,8 +358,8 @@ class OnDisk:
         return isinstance(path, str) and os.path.isfile(path)
 
 
-def _read(path: Path, wanted: Callable[[prefilter.Bytes], bool]) -> Source | None:
-    """The source of a file whose bytes are wanted; None for the others, which are not even decoded."""
+def _read(path: Path, wanted: Callable[[prefilter.Bytes], bool]) -> tuple[bytes, Source] | None:
+    """A file whose bytes are wanted, with what was searched of it; None for the others, which are not even decoded."""
     is_notebook = path.suffix == notebook.SUFFIX
     limit = MAX_NOTEBOOK_BYTES if is_notebook else MAX_BYTES
     try:
@@ -358,7 +371,7 @@ def _read(path: Path, wanted: Callable[[prefilter.Bytes], bool]) -> Source | Non
                 count(Work.BYTES, len(data))
                 # In JSON, the `n` of an escaped line end would run into the word that follows it.
                 words = data.replace(rb"\n", b"\n") if is_notebook else data
-                return notebook.read_source(data, path) if wanted(words) else None
+                return (words, notebook.read_source(data, path)) if wanted(words) else None
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
                 if not wanted(view):
                     return None

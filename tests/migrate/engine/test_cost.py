@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import libcst as cst
 import pytest
+from amp_migrate.analysis.names.scopes import Scope, Scopes
 from amp_migrate.engine import workspace
 from amp_migrate.engine.migrate import migrate
 from amp_migrate.engine.parts.work import Work, done, since
 from amp_migrate.flow.source import Module, read_module
 from amp_migrate.settings import Settings
-from amp_migrate.steps.regions import evaluation
+from amp_migrate.steps.regions import evaluation, find_regions
 from amp_migrate.steps.regions.find_regions import Placement
 from amp_migrate.steps.regions.quiet_regions import place_quiet_regions
+from amp_migrate.trees.nodes import Statement
+from amp_migrate.trees.own_calls import calls_of
 
 SCRIPT = """\
 import torch
@@ -354,3 +358,61 @@ def test_what_several_analyses_ask_for_is_parsed_for_one_of_them_as_long_as_it_i
         (tmp_path / f"task_{number}" / f"train_{number}.py").write_text(SCRIPT.format(0))
     assert len(migrate([tmp_path], Settings()).changed) == 2
     assert parsed == {"train_0.py": 1, "train_1.py": 1, "net_0.py": times}
+
+
+STEPPING = """
+
+def step_{0}(model, optimizer, batch):
+    optimizer.zero_grad()
+    model(batch).mean().backward()
+    optimizer.step()
+"""
+CALLING_STEPS = """
+import torch
+from task.steps import *
+
+model = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+
+
+def test_a_file_that_is_asked_for_many_names_is_read_and_its_imports_are_looked_through_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_through = Counter[int]()
+    every = Scopes.all
+
+    def counting(self: Scopes) -> tuple[Scope, ...]:
+        looked_through[functions] += 1
+        return every(self)
+
+    monkeypatch.setattr(Scopes, "all", counting)
+    read = {}
+    for functions in (3, 12):
+        root = tmp_path / str(functions)
+        (root / "task").mkdir(parents=True)
+        (root / "task/steps.py").write_text("import torch\n" + "".join(map(STEPPING.format, range(functions))))
+        calls = "".join(f"step_{each}(model, optimizer, torch.ones(2, 4).cuda())\n" for each in range(functions))
+        (root / "run.py").write_text(
+            CALLING_STEPS.replace("*", ", ".join(f"step_{n}" for n in range(functions))) + calls
+        )
+        before = done()
+        assert len(migrate([root], Settings()).changed) == 2
+        read[functions] = since(before)[Work.READ]
+    assert read[12] == read[3]
+    assert looked_through[12] - looked_through[3] <= 2 * (12 - 3)  # names that are free for a scaler
+
+
+def test_what_a_statement_calls_is_looked_for_once_for_all_questions_about_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Counter[Statement]()
+
+    def counting(statement: Statement) -> Iterator[cst.Call]:
+        asked[statement] += 1
+        return calls_of(statement)
+
+    monkeypatch.setattr(find_regions, "calls_of", counting)
+    (tmp_path / "train.py").write_text(SCRIPT.format(0) + SCORING)
+    assert len(migrate([tmp_path], Settings()).changed) == 1
+    assert max(asked.values()) == 2  # for its step, and for what evaluates beside it

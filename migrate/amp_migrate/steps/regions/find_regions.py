@@ -51,6 +51,14 @@ class RegionFinder:
         self.assumed: set[Statement] = set()
         # Statements outside every region whose results go on from what was computed in one.
         self.derived: set[Statement] = set()
+        self._calls: dict[Statement, list[cst.Call]] = {}
+
+    def _calls_of(self, statement: Statement) -> list[cst.Call]:
+        """The calls that a statement evaluates by itself; none of a definition."""
+        if statement not in self._calls:
+            is_definition = isinstance(statement, (cst.FunctionDef, cst.ClassDef))
+            self._calls[statement] = [] if is_definition else list(calls_of(statement))
+        return self._calls[statement]
 
     def assume(self, statement: Statement) -> None:
         """Take it that a statement runs a module, though that cannot be seen."""
@@ -62,11 +70,11 @@ class RegionFinder:
 
     def forwards(self, statement: Statement) -> list[cst.Call]:
         """The calls in a statement that run a module."""
-        return [call for call in _calls(statement) if self.roles.runs_forward(self.file, call)]
+        return [call for call in self._calls_of(statement) if self.roles.runs_forward(self.file, call)]
 
     def computes_loss(self, statement: Statement) -> bool:
         """Whether a statement by itself calls a criterion, or a function of the project that does."""
-        calls = _calls(statement)
+        calls = self._calls_of(statement)
         return any(self.roles.losses.computes(self.file, call) for call in calls) and not self._prepares(statement)
 
     def _prepares(self, statement: Statement) -> bool:
@@ -79,19 +87,19 @@ class RegionFinder:
 
     def calls_module(self, statement: Statement) -> bool:
         """Whether a statement by itself runs a module without a function of the project in between."""
-        calls = (call for call in _calls(statement) if self.roles.calls_module(self.file, call))
+        calls = (call for call in self._calls_of(statement) if self.roles.calls_module(self.file, call))
         return any(not self._is_kept_apart(call) for call in calls)
 
     def runs_apart(self, statement: Statement) -> bool:
         """Whether a statement by itself runs only modules that computed in float32 beside those which Apex prepared."""
-        return any(map(self._is_kept_apart, _calls(statement))) and not self.calls_module(statement)
+        return any(map(self._is_kept_apart, self._calls_of(statement))) and not self.calls_module(statement)
 
     def _is_kept_apart(self, call: cst.Call) -> bool:
         return self._of_prepared and runs_module_kept_apart(self.roles, self.file, call)
 
     def may_train(self, statement: Statement) -> bool:
         """Whether a statement by itself may run a function of the project that goes backward."""
-        return any(self.roles.may_train(self.file, call) for call in _calls(statement))
+        return any(self.roles.may_train(self.file, call) for call in self._calls_of(statement))
 
     def gives(self, statement: Statement) -> bool:
         """Whether a statement by itself gives a value of a generator: a region round it is open in who takes that."""
@@ -99,7 +107,7 @@ class RegionFinder:
 
     def banned_calls(self, statement: Statement) -> list[cst.Call]:
         """The calls in a statement that autocast refuses, or that come to one."""
-        return [call for call in _calls(statement) if self.is_banned(call)]
+        return [call for call in self._calls_of(statement) if self.is_banned(call)]
 
     def is_banned(self, call: cst.Call) -> bool:
         """Whether a call is a loss that has to stay outside of regions.
@@ -147,9 +155,8 @@ class RegionFinder:
 
     def island(self, statement: Statement, computed: frozenset[str]) -> Island:
         """The arguments of a banned statement's losses that come out of a region, under the names `computed`."""
-        calls = [
-            c for c in _calls(statement) if c in self.banned_calls(statement) or self.roles.losses.is_call(self.file, c)
-        ]
+        banned = self.banned_calls(statement)
+        calls = [c for c in self._calls_of(statement) if c in banned or self.roles.losses.is_call(self.file, c)]
         return Island(
             tuple(
                 value
@@ -194,7 +201,7 @@ class RegionFinder:
 
     def _goes_on_computing(self, statement: Statement, outputs: frozenset[str]) -> bool:
         """Whether a statement calls something on what came out of a region before: a term of a later loss."""
-        return bool(self.effects.reads(statement) & outputs) and bool(_calls(statement))
+        return bool(self.effects.reads(statement) & outputs) and bool(self._calls_of(statement))
 
     def _derived_before(self, statement: Statement) -> frozenset[str]:
         """What statements outside every region have made of the results of regions before a statement."""
@@ -270,12 +277,6 @@ def own_blocks(statement: Statement) -> tuple[Block, ...]:
 def own_statements(statement: Statement) -> list[Statement]:
     """A statement, and those of the blocks below it that run when it does."""
     return [statement, *(inner for block in own_blocks(statement) for inner in nested_statements(block))]
-
-
-def _calls(statement: Statement) -> list[cst.Call]:
-    if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
-        return []
-    return list(calls_of(statement))
 
 
 def _is_tensor_path(value: cst.BaseExpression) -> bool:

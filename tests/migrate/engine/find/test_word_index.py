@@ -52,7 +52,7 @@ def test_a_project_is_not_read_again_for_every_word(tmp_path: Path, monkeypatch:
     reads: list[Path] = []
     read = workspace_module._read
 
-    def counted(path: Path, wanted: Callable[[Bytes], bool]) -> Source | None:
+    def counted(path: Path, wanted: Callable[[Bytes], bool]) -> tuple[bytes, Source] | None:
         reads.append(path)
         return read(path, wanted)
 
