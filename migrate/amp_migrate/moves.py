@@ -59,7 +59,8 @@ def moves_of(
     read_handed(project, files)
     values = ValueCalls(project, texts, files)
     steps = StepMigration(project, wishes, values)
-    moves = [*steps.moves(files), *ApexMigration(project, steps.roles, wishes, values).moves(files)]
+    apex = ApexMigration(project, steps.roles, wishes, values, steps.scaler_beside)
+    moves = [*steps.moves(files), *apex.moves(files)]
     yield from moves
     told = (finding for move in moves for finding in move.findings)
     moved = {each.path for each in told if each.kind is Kind.MIGRATED and each.code in _INTO_REGIONS}

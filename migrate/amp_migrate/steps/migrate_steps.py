@@ -100,6 +100,15 @@ class StepMigration:
             moves = [replace(move, beside=move.beside | flags.move.trees) for move in moves]
         return list(told_beside(moves))
 
+    def scaler_beside(self, file: File, optimizer: cst.BaseExpression) -> str | None:
+        """The new scaler of an optimizer, as code, where a place can see it and it is made by then."""
+        route = self._traveller.reach(file, [optimizer], create=False)
+        if isinstance(route, Refusal) or route.parameters:
+            return None
+        tree, made = file.tree, self._traveller.ways.creations.get(file.tree.function(optimizer) or file.tree.module)
+        is_late = made is not None and tree.order[made.home] > tree.order[tree.statement(optimizer)]
+        return None if is_late else route.scaler
+
     def _editor(self, file: File) -> Editor:
         return Editor(file, self.settings, FP32_STEP.code)
 

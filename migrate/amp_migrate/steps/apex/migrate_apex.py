@@ -6,14 +6,15 @@ are migrated together, or they all keep Apex's calls and get them from `amp_shim
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.project import CallSite, Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.catalog.apex_rules import (
     APEX_EVALUATION,
@@ -33,6 +34,7 @@ from amp_migrate.steps.apex.beside.without_apex import is_native_without_apex
 from amp_migrate.steps.apex.initialize.first_time import made_with_object
 from amp_migrate.steps.apex.initialize.in_helper import lifted
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.initialize.reached import ways_to
 from amp_migrate.steps.apex.initialize.switch import is_off
 from amp_migrate.steps.apex.names.apex_imports import Fate
 from amp_migrate.steps.apex.names.rest_of_apex import ApexRest
@@ -77,14 +79,26 @@ Files: TypeAlias = tuple[File, ...]
 
 
 class ApexMigration:
-    """Moves the Apex scripts of a project."""
+    """Moves the Apex scripts of a project.
 
-    def __init__(self, project: Project, roles: Roles, wishes: Wishes, values: ValueCalls) -> None:
+    Args:
+        scaler_beside: the scaler that a step which has nothing of Apex is given in the same run, for an optimizer.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        roles: Roles,
+        wishes: Wishes,
+        values: ValueCalls,
+        scaler_beside: Callable[[File, cst.BaseExpression], str | None],
+    ) -> None:
         self.project = project
         self.wishes = wishes
         self.settings = settings = wishes.settings
         self.roles = roles
         self._values = values
+        self._scaler_beside = scaler_beside
         self._files: tuple[File, ...] = ()
         self._unwanted: set[File] = set()
         self._native: set[File] = set()
@@ -338,6 +352,16 @@ class ApexMigration:
         beside = any(file.name.startswith(f"{folder}/" if folder else "") for folder in folders)
         return file in self._on_shim or (beside and file not in self._native)
 
+    def _spare(
+        self, initializes: Sequence[Initialize], site: CallSite, optimizers: list[cst.BaseExpression]
+    ) -> str | None:
+        """What a call passes for a scaler in a program that never initializes Apex, and so has no state of it."""
+        ways = ways_to(self.project, initializes, site.file, site.call)
+        if not ways or not all(way.is_apart for way in ways):
+            return None
+        own = {self._scaler_beside(site.file, each) for each in optimizers}
+        return (own.pop() if len(own) == 1 else None) or "None"
+
     def _site(self, script: ApexScript, *, gives: bool) -> tuple[list[ScriptStep], Traveller] | Refusal:
         """Each step with the way of its scaler, and what knows the way to other places."""
         homes: dict[cst.CSTNode, Statement] = {}
@@ -347,7 +371,8 @@ class ApexMigration:
             tree = initialize.file.tree
             if not isinstance(initialize.home, cst.Return):
                 homes[tree.function(initialize.home) or tree.module] = initialize.home
-        traveller = Traveller(self.project, homes, self._values, gives=gives)
+        spare = partial(self._spare, script.initializes)
+        traveller = Traveller(self.project, homes, self._values, gives=gives, spare=spare)
         if self.settings.dtype is Dtype.BF16 or is_off(script.initializes):
             return [ScriptStep(each, None) for each in script.all_steps], traveller
         found: list[ScriptStep] = []

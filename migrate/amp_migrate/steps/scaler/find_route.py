@@ -6,9 +6,10 @@ same object, or as an argument beside it through every call on the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import takewhile
+from typing import TypeAlias
 
 import libcst as cst
 
@@ -45,6 +46,9 @@ from amp_migrate.trees.nodes import LOOP_TYPES, Statement, find, is_constant, me
 
 SCALER_NAMES = ("scaler", "grad_scaler", "amp_scaler")
 
+# What a call passes for a scaler whose optimizers none of the scalers here steps, as code; None where one may.
+Spare: TypeAlias = "Callable[[CallSite, list[cst.BaseExpression]], str | None]"
+
 
 class Traveller:
     """Finds the ways of scalers through a project.
@@ -54,6 +58,7 @@ class Traveller:
             stand in (Apex's `initialize`).
         values: knows who calls functions that are handed on as values.
         gives: whether an object that is given its optimizer is given the scaler with it, and does not make one.
+        spare: says what calls pass that share a function with those which have scalers, and have none of these.
     """
 
     def __init__(
@@ -63,11 +68,14 @@ class Traveller:
         values: ValueCalls | None = None,
         *,
         gives: bool = False,
+        spare: Spare | None = None,
     ) -> None:
         self.project = project
         self.homes = homes
         self._values = values
         self._gives = gives
+        self._spare = spare
+        self._spared: set[cst.CSTNode] = set()  # functions and classes that may be given None beside an optimizer
         self._given: set[cst.ClassDef] = set()
         self._taking: dict[cst.CSTNode, str] = {}  # methods that are being given a scaler, by that name
         self._uncalled: set[cst.CSTNode] = set()  # which pass a scaler on that nobody gives them
@@ -227,9 +235,11 @@ class Traveller:
         free = None if found is None else self._free_attribute(*found, file)
         if found is None or name is None or free is None:
             return lost(file, optimizer, f"`{file.tree.quote(optimizer)}` is not given to its object")
-        return self._given_with(*found, [name], free)
+        return self._given_with(*found, [name], free, create=False)
 
-    def _given_with(self, file: File, owner: cst.ClassDef, names: list[str], free: str) -> Route | Refusal:
+    def _given_with(
+        self, file: File, owner: cst.ClassDef, names: list[str], free: str, *, create: bool = True
+    ) -> Route | Refusal:
         """The way of a scaler that an object is given with its optimizers: `self.optimizer = optimizer`."""
         init = method_of(owner, "__init__")
         given = {} if init is None else {name: file.scopes.inside(init).bindings.get(name, []) for name in names}
@@ -241,8 +251,10 @@ class Traveller:
         if owner in self._given:  # an object that makes another one gives it its own
             return Route(free)
         self._given.add(owner)
-        route = self._reach(file, [each for each in values if each is not None], True, ())
+        route = self._reach(file, [each for each in values if each is not None], create, ())
         self._given.discard(owner)
+        if init in self._spared:
+            self._spared.add(owner)
         if isinstance(route, Refusal) or not route.parameters:
             return route if isinstance(route, Refusal) else lost(file, owner, f"`{names[0]}` is made in its object")
         homes = [cst.ensure_type(each.node, cst.Assign) for found in given.values() for each in found]
@@ -264,6 +276,14 @@ class Traveller:
         """The scaler that objects of a class have, where they have one: their own, or that of a base class."""
         made = (self.ways.creations.get(each) for _, each in self.project.lineage(file, owner))
         return next((each.target for each in made if each is not None), None)
+
+    def may_be_none(self, file: File, at: cst.CSTNode, scaler: str) -> bool:
+        """Whether a scaler that has come to a place may be None, for an optimizer that none of the scalers steps."""
+        is_kept, around = scaler.startswith("self."), file.tree.ancestors(at)
+        if not is_kept:
+            return any(node in self._spared for node in around if isinstance(node, cst.FunctionDef))
+        owners = (node for node in around if isinstance(node, cst.ClassDef))
+        return any(each in self._spared for owner in owners for _, each in self.project.lineage(file, owner))
 
     def _assigning_class(self, file: File, owner: cst.ClassDef, names: list[str]) -> Class | None:
         """The class that gives an object its attributes: its own, or the first of those it derives from."""
@@ -415,12 +435,16 @@ class Traveller:
         route: Route | Refusal
         if not optimizers:
             route = Route("None")
+        elif not create and self._spare is not None and (spared := self._spare(site, optimizers)) is not None:
+            route = Route(spared)
         elif len(optimizers) == 1 and _makes_optimizer(site.file, optimizers[0]):
             route = self._beside_call(site, create)
         else:
             route = self._reach(site.file, optimizers, create, seen)
         if isinstance(route, Refusal):
             return route
+        if optimizers and (route.scaler == "None" or self.may_be_none(site.file, site.call, route.scaler)):
+            self._spared.add(function.node)
         argument = NewArgument(site, beside.index, name, beside.by_keyword, route.scaler)
         return Route(route.scaler, route.creations, route.parameters, (*route.arguments, argument))
 

@@ -164,13 +164,16 @@ class NativeDecider:
                 if isinstance(switch, Refusal):
                     return switch
         for file in files:
-            given = (call for call, _ in apex_state.given(file, self._project))
+            given = [call for call, _ in apex_state.given(file, self._project)]
             saved = (*amp_calls(file, "state_dict"), *amp_calls(file, "load_state_dict"), *given)
             for place in (*saved, *(read for read, _ in scale_reads(file))):
                 if self._is_scaled and self._scaler_at(file, place) is None:
                     return Refusal(
                         file, place, "no way for the scaler to where Apex's state is saved, restored or read"
                     )
+            for read in (*given, *(read for read, _ in scale_reads(file))):
+                if self._may_be_none(file, read):
+                    return Refusal(file, read, "the loss scale is asked for where some callers have none")
         return None
 
     def _is_never_prepared(self, files: Sequence[File], creation: Creation) -> bool:
@@ -210,6 +213,8 @@ class NativeDecider:
         apart = [fold for _, body in bodies(file) for fold in clip_folds(file, body, {}) if fold not in folds]
         folds += apart
         dead = [fold.dead for fold in folds]
+        restored = self._with_scalers(file, amp_calls(file, "load_state_dict"))
+        saved = self._with_scalers(file, (c for c in amp_calls(file, "state_dict") if c not in reads.values()))
         tests = ((test, switch) for test, switch in self._tests(file, folds) if not isinstance(switch, Refusal))
         return NativeFile(
             file,
@@ -218,8 +223,9 @@ class NativeDecider:
             folds=tuple(apart),
             tests=tuple(tests),
             reads=self._with_scalers(file, reads),
-            saved=self._with_scalers(file, (c for c in amp_calls(file, "state_dict") if c not in reads.values())),
-            restored=self._with_scalers(file, amp_calls(file, "load_state_dict")),
+            saved=saved,
+            restored=restored,
+            spared=frozenset(call for call, _ in (*saved, *restored) if self._may_be_none(file, call)),
             keeps_keys=self._keeps_keys,
             given=tuple((*each, self._scaler_at(file, each[0])) for each in apex_state.given(file, self._project)),
             parameters=tuple(self._parameters(file, dead)),
@@ -369,6 +375,11 @@ class NativeDecider:
         if self._traveller is None or not self._is_scaled:
             return None
         return scaler_at(self._traveller, self._roles, file, place)
+
+    def _may_be_none(self, file: File, place: cst.CSTNode) -> bool:
+        """Whether the scaler at a place is one that float32 callers may do without."""
+        scaler = self._scaler_at(file, place)
+        return self._traveller is not None and scaler is not None and self._traveller.may_be_none(file, place, scaler)
 
     def _with_scalers(self, file: File, places: Iterable[Place]) -> tuple[tuple[Place, str | None], ...]:
         return tuple((place, self._scaler_at(file, place)) for place in places)

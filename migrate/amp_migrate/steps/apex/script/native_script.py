@@ -87,6 +87,7 @@ class NativeFile:
         tests: the tests of whether `apex.amp` is there that ask for the script's switch, each with that as code.
         reads: what asks Apex for the loss scale, each with the scaler that answers.
         saved, restored: the calls of `amp.state_dict` and `amp.load_state_dict`, each with the scaler.
+        spared: those of `saved` and `restored` whose scaler may be None: callers in float32 share them.
         keeps_keys: whether what is saved stays under the keys that it is saved by, since some cannot be seen.
         given: the calls that pass `apex.amp` to what restores it, with the place of the argument and the scaler.
         parameters: the calls of `amp.master_params`, each with what it gave, as code.
@@ -102,6 +103,7 @@ class NativeFile:
     reads: tuple[tuple[cst.BaseExpression, str | None], ...] = ()
     saved: tuple[tuple[cst.Call, str | None], ...] = ()
     restored: tuple[tuple[cst.Call, str | None], ...] = ()
+    spared: frozenset[cst.Call] = frozenset()
     keeps_keys: bool = False
     given: tuple[tuple[cst.Call, int, str | None], ...] = ()
     parameters: tuple[tuple[cst.Call, str], ...] = ()

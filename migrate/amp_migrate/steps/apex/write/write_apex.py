@@ -106,10 +106,11 @@ def _write_file(editor: Editor, file: NativeFile, project: Project) -> Iterator[
     for read, scaler in file.reads:
         yield write_read(editor, read, scaler)
     for call, scaler in file.saved:
-        yield from write_state.write_saved(editor, call, scaler, keeps_key=file.keeps_keys)
+        is_spared = call in file.spared
+        yield from write_state.write_saved(editor, call, scaler, keeps_key=file.keeps_keys, is_spared=is_spared)
     for call, scaler in file.restored:
         write = write_state.write_restored_by_content if file.keeps_keys else write_state.write_restored
-        yield from write(editor, call, scaler)
+        yield from write(editor, call, scaler, is_spared=call in file.spared)
     for call, index, scaler in file.given:
         yield from write_state.write_given(editor, call, index, scaler)
     for call, parameters in file.parameters:

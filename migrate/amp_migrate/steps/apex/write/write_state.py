@@ -13,14 +13,29 @@ from amp_migrate.trees.nodes import find
 from amp_migrate.write.editor import Editor, guarded
 
 
-def write_saved(editor: Editor, call: cst.Call, scaler: str | None, *, keeps_key: bool) -> Iterator[Edit]:
-    """The edits that save the scaler where Apex's state was saved; without a scaler the entry goes."""
+def write_saved(
+    editor: Editor, call: cst.Call, scaler: str | None, *, keeps_key: bool, is_spared: bool = False
+) -> Iterator[Edit]:
+    """The edits that save the scaler where Apex's state was saved; without a scaler the entry goes.
+
+    Args:
+        is_spared: whether the scaler may be None at run time: nothing is saved then.
+    """
     entry = saved_entry(editor.file, call)
     if scaler is not None:
         key = None if entry is None or keeps_key else key_of(entry)
+        if is_spared and isinstance(entry, cst.Assign) and entry.value is call:
+            target = cst.ensure_type(entry.targets[0].target, cst.Subscript)
+            name = editor.text(target) if key is None else f"{editor.text(target.value)}[{_renamed(key)}]"
+            saved = f"{name} = {scaler}.state_dict()"
+            yield editor.substitute(entry, guarded(f"if {scaler} is not None:", saved))
+            return
         if key is not None:
             yield editor.replace(key, _renamed(key))
-        yield editor.replace(call, f"{scaler}.state_dict()")
+        state = f"{scaler}.state_dict()"
+        spared = f"{state} if {scaler} is not None else None"
+        is_alone = isinstance(editor.file.tree.parents[call], (cst.Arg, cst.Assign, cst.DictElement))
+        yield editor.replace(call, state if not is_spared else spared if is_alone else f"({spared})")
     elif isinstance(entry, cst.DictElement):
         yield editor.edit(entry, Remove())
     elif entry is not None:
@@ -37,10 +52,13 @@ def write_given(editor: Editor, call: cst.Call, index: int, scaler: str | None) 
     yield editor.replace(arg.value, scaler)
 
 
-def write_restored(editor: Editor, call: cst.Call, scaler: str | None) -> Iterator[Edit]:
+def write_restored(editor: Editor, call: cst.Call, scaler: str | None, *, is_spared: bool = False) -> Iterator[Edit]:
     """The edits that restore the scaler where Apex was restored, from checkpoints that have its state.
 
     A checkpoint of Apex's days has none, and one saved with the scaler off has an empty one: the scale starts afresh.
+
+    Args:
+        is_spared: whether the scaler may be None at run time: nothing is restored then.
     """
     tree = editor.file.tree
     statement, restored = tree.parents[call], restored_entry(editor.file, call)
@@ -55,7 +73,7 @@ def write_restored(editor: Editor, call: cst.Call, scaler: str | None) -> Iterat
     source, key = restored
     new_key, checkpoint = _renamed(key), editor.text(source)
     restore = f"{scaler}.load_state_dict({checkpoint}[{new_key}])"
-    test = f"{checkpoint}.get({new_key})"
+    test = f"{_spared(scaler, is_spared=is_spared)}{checkpoint}.get({new_key})"
     if tested is not None:
         yield editor.replace(tested, test)
         yield editor.substitute(statement, restore)
@@ -64,12 +82,20 @@ def write_restored(editor: Editor, call: cst.Call, scaler: str | None) -> Iterat
         yield editor.substitute(statement, guarded(f"if {test}:", restore))
 
 
-def write_restored_by_content(editor: Editor, call: cst.Call, scaler: str | None) -> Iterator[Edit]:
+def write_restored_by_content(
+    editor: Editor, call: cst.Call, scaler: str | None, *, is_spared: bool = False
+) -> Iterator[Edit]:
     """The edits that restore the scaler from what its own state says that it is: Apex's says nothing of a scale."""
     statement, source = editor.file.tree.parents[call], editor.text(call.args[0].value)
     restore = f"{scaler}.load_state_dict({source})"
     if isinstance(statement, cst.Expr):
-        yield editor.substitute(statement, guarded(f'if "scale" in {source}:', restore))
+        test = f'if {_spared(scaler or "", is_spared=is_spared)}"scale" in {source}:'
+        yield editor.substitute(statement, guarded(test, restore))
+
+
+def _spared(scaler: str, *, is_spared: bool) -> str:
+    """What a test asks first of a scaler that may be None."""
+    return f"{scaler} is not None and " if is_spared else ""
 
 
 def _write_tests(
