@@ -17,6 +17,7 @@ from amp_migrate.plan.edit import (
     Before,
     Cast,
     DropBranch,
+    DropDecorator,
     Edit,
     NewArguments,
     NewLine,
@@ -58,6 +59,8 @@ def _what(edit: Edit) -> str:
             return f"remove: {old}"
         case AddDecorator(new):
             return f"decorator of {_head(edit)}: @{_flat(str(new))}"
+        case DropDecorator(decorator):
+            return f"drop decorator of {_head(edit)}: {edit.tree.quote(decorator)}"
         case Before(lines) | After(lines):
             return f"{edit.kind.lower()} {_head(edit)}: {_lines(lines)}"
         case Substitute(lines):

@@ -149,6 +149,13 @@ class AddDecorator:
     new: Code
 
 
+@dataclass(frozen=True)
+class DropDecorator:
+    """A function has one decorator less; the comments above it stay."""
+
+    decorator: cst.Decorator
+
+
 # Statements.
 
 
@@ -256,6 +263,7 @@ class Reimport:
 
 Change: TypeAlias = (
     "Replace | Cast | NewArguments | AddArgument | SetKeyword | AddParameter | AddEntry | Remove | AddDecorator "
+    "| DropDecorator "
     "| Before | After | Substitute | Splice | Wrap | DropBranch | Annotate | Recomment | Reimport"
 )
 

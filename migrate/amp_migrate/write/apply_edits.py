@@ -23,6 +23,7 @@ from amp_migrate.plan.edit import (
     Before,
     Cast,
     DropBranch,
+    DropDecorator,
     Edit,
     NewArguments,
     NewLine,
@@ -197,6 +198,8 @@ class _Applier(cst.CSTTransformer):
             case AddDecorator(new):
                 assert isinstance(node, cst.FunctionDef)
                 return node.with_changes(decorators=[*node.decorators, cst.Decorator(self.fill.expression(new))])
+            case DropDecorator(decorator):
+                return _without_decorator(cst.ensure_type(node, cst.FunctionDef), original, decorator)
             case DropBranch():
                 return _without_branch(node, is_elif=isinstance(self.tree.parents[original], cst.If))
             case Annotate(comment):
@@ -319,6 +322,17 @@ class _Applier(cst.CSTTransformer):
         lines[0] = lines[0].with_changes(leading_lines=new_line.leading_lines)
         lines[-1] = lines[-1].with_changes(trailing_whitespace=new_line.trailing_whitespace)
         return [((each,), line) for each, line in zip(olds, lines, strict=True)], True
+
+
+def _without_decorator(node: cst.FunctionDef, original: cst.CSTNode, gone: cst.Decorator) -> cst.FunctionDef:
+    """A function with one decorator less, under the comments that stood above that."""
+    index = [*cst.ensure_type(original, cst.FunctionDef).decorators].index(gone)
+    kept = [each for at, each in enumerate(node.decorators) if at != index]
+    above = [line for line in node.decorators[index].leading_lines if line.comment is not None]
+    if index < len(kept):
+        kept[index] = kept[index].with_changes(leading_lines=[*above, *kept[index].leading_lines])
+        return node.with_changes(decorators=kept)
+    return node.with_changes(decorators=kept, lines_after_decorators=[*above, *node.lines_after_decorators])
 
 
 def _without_branch(node: cst.CSTNode, *, is_elif: bool) -> cst.CSTNode:

@@ -55,9 +55,9 @@ from amp_migrate.steps.apex.script.script_group import (
 from amp_migrate.steps.apex.script.told_steps import told_of_steps
 from amp_migrate.steps.apex.step.apex_steps import clips_under_scale
 from amp_migrate.steps.apex.step.fp16_optimizer import wrapped_receivers
-from amp_migrate.steps.apex.uses.apex_calls import amp_calls, has_later_wrapper, wrapper_calls
+from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name, has_later_wrapper, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import, probes_for_apex
-from amp_migrate.steps.apex.uses.cast_functions import float_functions
+from amp_migrate.steps.apex.uses.cast_functions import cast_functions, cast_uses, form_of, said_of
 from amp_migrate.steps.apex.write.write_apex import NOT_SCALED, write_apex, write_float32, write_uses
 from amp_migrate.steps.apex.write.write_beside import write_beside
 from amp_migrate.steps.apex.write.write_uses import drop_imports
@@ -194,7 +194,9 @@ class ApexMigration:
             return f"what is in {seen_from(each.name, files[0].name)} is, which uses it"
         if self._native and not self._on_shim:
             return ""
-        return "no script that is seen to use amp.float_function here is among the files that were given"
+        names = {amp_name(file, node) for file in files for node in cast_functions(file)}
+        name = min(filter(None, names), default="disable_casts")
+        return f"no script that is seen to use amp.{name} here is among the files that were given"
 
     def _to_native(self, script: ApexScript) -> Move | tuple[Refusal, ...]:
         """The move of a script to native AMP, or what speaks against it."""
@@ -233,7 +235,7 @@ class ApexMigration:
             return native
         edits = (*write_apex(native, self.roles, self.settings), *kept.edits)
         told = (
-            *_told_of_native(self.project, script, native),
+            *_told_of_native(self.project, script, native, self.settings.target_torch),
             *self._told_of_unprepared(script, native),
             *kept.findings,
         )
@@ -417,7 +419,9 @@ def _told_of_shim(refusals: Iterable[Refusal], *, has_shim: bool, instead: str =
         yield Finding.at(each.file.tree, each.node, APEX_ON_SHIM.code, kind, f"{outcome}: {each.reason}", hint)
 
 
-def _told_of_native(project: Project, script: ApexScript, native: NativeScript) -> Iterator[Finding]:
+def _told_of_native(
+    project: Project, script: ApexScript, native: NativeScript, target_torch: tuple[int, int]
+) -> Iterator[Finding]:
     for left in native.left_in_float32:
         message = f"evaluation stays in float32: {left.reason}"
         yield Finding.at(left.file.tree, left.region.first, APEX_EVALUATION.code, Kind.NOTE, message, left.hint)
@@ -447,9 +451,10 @@ def _told_of_native(project: Project, script: ApexScript, native: NativeScript) 
     yield from told_of_steps(project, script.files, native.steps, script.initializes)
     yield from _told_of_imports(tuple(file for file in script.files if not _calls(file)))
     for file in script.files:
-        for node in float_functions(file):
-            note = "inside a function that was float_function, Apex went on casting and torch does not"
-            yield Finding.at(file.tree, node, APEX_LEVEL.code, Kind.NOTE, note)
+        for node in cast_uses(file):
+            note = said_of(file, node, form_of(project, file, node, target_torch))
+            if note:
+                yield Finding.at(file.tree, node, APEX_LEVEL.code, Kind.NOTE, note)
     for initialize in script.initializes:
         tree, call = initialize.file.tree, initialize.call
         message = f"{initialize.what} is gone: native AMP needs no preparation of models and optimizers"

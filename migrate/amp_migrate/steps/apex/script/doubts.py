@@ -23,7 +23,7 @@ from amp_migrate.steps.apex.uses.amp_tests import amp_tests
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name, keepings, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import insists
 from amp_migrate.steps.apex.uses.apex_state import given
-from amp_migrate.steps.apex.uses.cast_functions import is_native
+from amp_migrate.steps.apex.uses.cast_functions import form_of
 from amp_migrate.steps.apex.uses.handed_amp import handed_arguments
 from amp_migrate.steps.apex.uses.loss_scale import understood
 from amp_migrate.steps.regions.evaluation import EvaluationRegions
@@ -147,7 +147,7 @@ def leftovers(
         ):
             continue
         used = amp_name(file, node)
-        if used is not None and used not in API and not is_native(file, node, target_torch):
+        if used is not None and used not in API and form_of(project, file, node, target_torch) is None:
             yield Refusal(file, node, f"amp.{used} has no native form here")
             continue
         is_used = parent.func is node if isinstance(parent, cst.Call) else isinstance(parent, cst.AssignTarget)

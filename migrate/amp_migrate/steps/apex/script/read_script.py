@@ -35,7 +35,7 @@ from amp_migrate.steps.apex.step.half_weights import asked_of_weights
 from amp_migrate.steps.apex.step.split_steps import ApexSplit, join
 from amp_migrate.steps.apex.uses import apex_state
 from amp_migrate.steps.apex.uses.apex_calls import wrapper_calls
-from amp_migrate.steps.apex.uses.cast_functions import float_functions
+from amp_migrate.steps.apex.uses.cast_functions import cast_functions
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.steps.read.value_calls import ValueCalls
@@ -129,7 +129,7 @@ class ScriptReader:
     def _missing(self, script: ApexScript, alone: str) -> list[Refusal]:
         """What a script would need beside what is among the files."""
         if not script.initializes:
-            functions = ((file, node) for file in script.files for node in float_functions(file))
+            functions = ((file, node) for file in script.files for node in cast_functions(file))
             refused = [Refusal(file, node, alone) for file, node in functions] if alone else []
             return refused or list(without_initialize(script))
         if script.all_steps:

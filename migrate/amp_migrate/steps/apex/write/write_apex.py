@@ -115,7 +115,7 @@ def _write_file(editor: Editor, file: NativeFile, project: Project) -> Iterator[
         yield from write_state.write_given(editor, call, index, scaler)
     for call, parameters in file.parameters:
         yield editor.replace(call, parameters)
-    yield from write_functions(editor)
+    yield from write_functions(editor, project)
     for test, switch in file.tests:
         yield write_answer(editor, test, switch)
     if file.wrapper is not None:

@@ -8,12 +8,12 @@ import libcst as cst
 
 from amp_migrate.analysis.project import Project
 from amp_migrate.plan.code import code
-from amp_migrate.plan.edit import Edit, Imported, Reimport, Remove
+from amp_migrate.plan.edit import DropDecorator, Edit, Imported, Reimport, Remove
 from amp_migrate.steps.apex.initialize.switch import is_short
 from amp_migrate.steps.apex.uses.amp_tests import AmpTest
 from amp_migrate.steps.apex.uses.apex_calls import amp_name, handed_on
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
-from amp_migrate.steps.apex.uses.cast_functions import cast_uses
+from amp_migrate.steps.apex.uses.cast_functions import Form, cast_uses, form_of, is_needless
 from amp_migrate.steps.apex.uses.handed_amp import handed_arguments
 from amp_migrate.steps.statements.bodies import bodies
 from amp_migrate.tables.apex_names import AMP
@@ -57,20 +57,35 @@ def write_read(editor: Editor, read: cst.BaseExpression, scaler: str | None) -> 
     return editor.replace(read, "1.0" if scaler is None else f"{scaler}.get_scale()")
 
 
-def write_functions(editor: Editor) -> Iterator[Edit]:
-    """The edits that write every use in a file as torch's own."""
+def write_functions(editor: Editor, project: Project) -> Iterator[Edit]:
+    """The edits that write every use in a file as torch's own, or leave what it says to autocast."""
     for node in cast_uses(editor.file):
+        form = form_of(project, editor.file, node, editor.settings.target_torch)
         parent = editor.file.tree.parents[node]
-        device = f'device_type="{editor.settings.device_type}"'
-        if amp_name(editor.file, node) == "disable_casts":
+        if form is Form.REGION:
             yield editor.replace(parent, editor.no_autocast(node))
-            continue
-        options = code("{}, cast_inputs={}.float32", device, editor.torch(node))
-        name = editor.amp("custom_fwd", node)
-        if isinstance(parent, cst.Call):
-            yield editor.replace(parent, code("{}({}, {})", name, parent.args[0].value, options))
-        else:
-            yield editor.replace(node, code("{}({})", name, options))
+        elif form is Form.GONE:
+            yield from _left_to_autocast(editor, parent)
+        elif form is Form.CAST:
+            is_low = amp_name(editor.file, node) == "half_function"
+            dtype = editor.dtype(editor.settings.dtype, node) if is_low else code("{}.float32", editor.torch(node))
+            options = code('device_type="{}", cast_inputs={}', editor.settings.device_type, dtype)
+            name = editor.amp("custom_fwd", node)
+            if isinstance(parent, cst.Call):
+                yield editor.replace(parent, code("{}({}, {})", name, parent.args[0].value, options))
+            else:
+                yield editor.replace(node, code("{}({})", name, options))
+
+
+def _left_to_autocast(editor: Editor, use: cst.CSTNode) -> Iterator[Edit]:
+    """The edits that take out a decorator, or a call that hands back its function or registers one."""
+    tree = editor.file.tree
+    if isinstance(use, cst.Decorator):
+        yield editor.edit(tree.parents[use], DropDecorator(use))
+    elif isinstance(use, cst.Call) and len(use.args) == 1:
+        yield editor.replace(use, code("{}", use.args[0].value))
+    elif not is_needless(editor.file, tree.statement(use)):  # which goes with the imports
+        yield editor.remove(tree.statement(use))
 
 
 def write_handed(editor: Editor, project: Project) -> Iterator[Edit]:
