@@ -19,6 +19,7 @@ from amp_migrate.plan.edit import (
     Cast,
     Change,
     DropBranch,
+    DropDecorator,
     Edit,
     Given,
     Imported,
@@ -376,6 +377,31 @@ def test_items_go_and_come() -> None:
         "f(0, a, c=2)\nd = {'x': 1, 'z': 3, 'y': 2}\n\n@deco\n@new()\n"
         "def g(p, q: int = 1, s: Scaler = None, *, r=2, amp=True): pass\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("@gone\n@deco\ndef f(): pass\n", "@deco\ndef f(): pass\n"),
+        ("# above\n@gone\ndef f(): pass\n", "# above\ndef f(): pass\n"),
+        ("@deco\n# of it\n@gone\ndef f(): pass\n", "@deco\n# of it\ndef f(): pass\n"),
+        ("@deco\n# of it\n@gone\n@other\ndef f(): pass\n", "@deco\n# of it\n@other\ndef f(): pass\n"),
+    ],
+)
+def test_decorator_goes_and_comments_stay(old: str, new: str) -> None:
+    sheet = Sheet(old)
+    (function,) = sheet.tree.every(cst.FunctionDef)
+    gone = next(each for each in function.decorators if sheet.tree.code(each.decorator) == "gone")
+    sheet.edit(function, DropDecorator(gone))
+    assert sheet.result == new
+
+
+def test_context_of_a_with_goes() -> None:
+    sheet = Sheet("with a() as x, b() as y:\n    f(x)\nwith c(), d(): pass\n")
+    first, second = sheet.tree.every(cst.With)
+    sheet.edit(first.items[1], Remove())
+    sheet.edit(second.items[0], Remove())
+    assert sheet.result == "with a() as x:\n    f(x)\nwith d(): pass\n"
 
 
 @pytest.mark.parametrize(

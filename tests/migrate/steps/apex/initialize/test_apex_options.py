@@ -339,7 +339,7 @@ def test_registration_that_changes_nothing_goes(registration: str, migrate: Chec
 @pytest.mark.parametrize(
     "registration",
     [
-        'amp.register_half_function(F, "softmax")',
+        'amp.register_half_function(ops, "softmax")',
         'amp.register_float_function(torch, "sigmoid")',
         'amp.register_float_function(ops, "softmax")',
         "amp.register_half_function(torch, name)",
