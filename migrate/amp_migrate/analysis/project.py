@@ -63,6 +63,7 @@ class Project:
         self._methods: dict[str, list[cst.FunctionDef]] = {}
         self._named: dict[tuple[str, str, frozenset[str] | None], Iterator[FunctionRef]] = {}
         self._called: dict[cst.Call, FunctionRef | None] = {}
+        self._handed_on: dict[File, tuple[tuple[cst.BaseExpression, FunctionRef], ...]] = {}
 
     def reference(self, file: File, node: cst.FunctionDef) -> FunctionRef:
         """The function a definition makes."""
@@ -181,8 +182,13 @@ class Project:
         uses = ((file, self.definition(file, node)) for file, node in self._uses(function.name))
         return {file for file, found in uses if found is not None and found[1] is function.node}
 
-    def handed_on(self, file: File) -> Iterator[tuple[cst.BaseExpression, FunctionRef]]:
+    def handed_on(self, file: File) -> tuple[tuple[cst.BaseExpression, FunctionRef], ...]:
         """Where a file hands on a function that it imports, for others to call: `Monitor(validate)`."""
+        if file not in self._handed_on:
+            self._handed_on[file] = tuple(self._find_handed_on(file))
+        return self._handed_on[file]
+
+    def _find_handed_on(self, file: File) -> Iterator[tuple[cst.BaseExpression, FunctionRef]]:
         for name in (node for nodes in file.uses.values() for node in nodes if isinstance(node, cst.BaseExpression)):
             parent = file.tree.parents[name]
             is_called = isinstance(parent, cst.Call) and parent.func is name

@@ -53,7 +53,7 @@ def asked_of_weights(
     networks = [(file, call) for file, call, network in halved if not is_never_stepped(file, roles, network)]
     places = [place for file, call in networks for place in _places(project, initialize, file, call)]
     known = {part for code in initialize.switch for part in _parts(code)}
-    asked = _whichever_branch(
+    asked = _without_opposites(
         {tuple(code for code in place.conditions if not known.issuperset(_parts(code))) for place in places}
     )
     if () in asked or not asked:
@@ -98,12 +98,12 @@ def _conditions(initialize: Initialize, file: File, statement: Statement) -> tup
     return conditions
 
 
-def _whichever_branch(asked: set[tuple[str, ...]]) -> set[tuple[str, ...]]:
+def _without_opposites(asked: set[tuple[str, ...]]) -> set[tuple[str, ...]]:
     """The same conditions, without the test of an `if` where both of its branches are among them."""
     for codes in asked:
         other = (*codes[:-1], negated(build.expression(codes[-1]))) if codes else ()
         if other and other in asked:
-            return _whichever_branch((asked - {codes, other}) | {codes[:-1]})
+            return _without_opposites((asked - {codes, other}) | {codes[:-1]})
     return asked
 
 
