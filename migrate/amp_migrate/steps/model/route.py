@@ -13,6 +13,9 @@ from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.trees.nodes import Statement
 from amp_migrate.trees.tree import Tree
 
+# What a scaler may be called.
+SCALER_NAMES = ("scaler", "grad_scaler", "amp_scaler")
+
 
 @dataclass(frozen=True)
 class Creation:

@@ -9,8 +9,7 @@ import libcst as cst
 
 from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.plan.move import Refusal
-from amp_migrate.steps.model.route import Creation, NewArgument, NewParameter, Route
-from amp_migrate.steps.scaler.find_route import SCALER_NAMES
+from amp_migrate.steps.model.route import SCALER_NAMES, Creation, NewArgument, NewParameter, Route
 
 # Functions that the same calls may run, each with all its calls and the way of the scaler to each caller.
 HandedTogether: TypeAlias = "Mapping[FunctionRef, Sequence[tuple[CallSite, Route]]]"

@@ -22,8 +22,9 @@ from amp_migrate.analysis.objects import Class
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.plan.move import Refusal
-from amp_migrate.steps.model.route import Creation, NewArgument, NewParameter, Route, Ways
+from amp_migrate.steps.model.route import SCALER_NAMES, Creation, NewArgument, NewParameter, Route, Ways
 from amp_migrate.steps.read.value_calls import CalledTogether, ValueCalls
+from amp_migrate.steps.scaler.as_last_argument import hand_on
 from amp_migrate.steps.scaler.callers import (
     every_call,
     hands_all_on,
@@ -32,6 +33,7 @@ from amp_migrate.steps.scaler.callers import (
     is_unused,
     with_overriding,
 )
+from amp_migrate.steps.scaler.lives_for_a_batch import lives_for_a_batch
 from amp_migrate.steps.scaler.optimizer_origin import (
     container,
     displayed,
@@ -42,9 +44,7 @@ from amp_migrate.steps.scaler.optimizer_origin import (
     makes,
     other_name,
 )
-from amp_migrate.trees.nodes import LOOP_TYPES, Statement, find, is_constant, method_of
-
-SCALER_NAMES = ("scaler", "grad_scaler", "amp_scaler")
+from amp_migrate.trees.nodes import LOOP_TYPES, Statement, block_of, find, is_constant, method_of, statements
 
 # What a call passes for a scaler whose optimizers none of the scalers here steps, as code; None where one may.
 Spare: TypeAlias = "Callable[[CallSite, list[cst.BaseExpression]], str | None]"
@@ -91,7 +91,36 @@ class Traveller:
         route = self._reach(file, optimizers, create, ())
         if isinstance(route, Refusal):
             return self._before_loop(file, optimizers[0], create) or route
-        return route
+        made = route.creations[0] if len(route.creations) == 1 and not route.parameters else None
+        if made is None or made.home in self.homes.values() or not lives_for_a_batch(self.project, made, optimizers[0]):
+            return route
+        longer = self._before_loop(file, optimizers[0], create) or self._of_its_object(file, optimizers[0])
+        why = f"`{file.tree.quote(optimizers[0])}` is made anew for every batch, and its scaler would be"
+        return longer or self._from_before_loops(file, optimizers[0]) or lost(file, optimizers[0], why)
+
+    def _from_before_loops(self, file: File, at: cst.CSTNode) -> Route | None:
+        """A scaler that is made before the loops that call a function, and handed to it."""
+        node = file.tree.function(at)
+        function = None if node is None else self.project.reference(file, node)
+        sites = () if function is None else every_call(self.project, function, ())
+        if function is None or isinstance(sites, str):
+            return None
+        made = [(site, self._before_loop(site.file, site.call.func, True)) for site in sites]
+        handed = [(site, route) for site, route in made if route is not None]
+        route = hand_on(function, {function: handed}) if len(handed) == len(made) else None
+        if not isinstance(route, Route):
+            return None
+        return replace(route, creations=tuple(each for _, way in handed for each in way.creations))
+
+    def _of_its_object(self, file: File, at: cst.CSTNode) -> Route | None:
+        """A scaler that an object has from the start, for an optimizer that a method of it makes at times."""
+        function = file.tree.function(at)
+        owner = None if function is None else self.project.reference(file, function).owner
+        init = None if owner is None else method_of(owner, "__init__")
+        name = None if owner is None or init is None else self._free_attribute(file, owner, file)
+        if function is None or init is None or name is None or not _has_object(function):
+            return None
+        return Route(name, (Creation(file, statements(block_of(init))[-1], name),))
 
     def _before_loop(self, file: File, at: cst.BaseExpression, create: bool) -> Route | None:
         """A scaler that is made before the outermost loop round a step, where that loop is run but once."""
@@ -492,6 +521,12 @@ def _repeating(file: File, node: cst.CSTNode) -> list[cst.CSTNode]:
     """What may run a place more than once in one call of its function, the innermost first."""
     inside = takewhile(lambda each: not isinstance(each, (cst.FunctionDef, cst.ClassDef)), file.tree.ancestors(node))
     return [each for each in inside if isinstance(each, (*LOOP_TYPES, cst.BaseComp, cst.Lambda))]
+
+
+def _has_object(method: cst.FunctionDef) -> bool:
+    """Whether a method names its object `self`."""
+    params = (*method.params.posonly_params, *method.params.params)
+    return bool(params) and params[0].name.value == "self" and not method.decorators
 
 
 def _makers(file: File, owner: cst.ClassDef) -> set[cst.FunctionDef | None]:

@@ -1,0 +1,112 @@
+"""Optimizers that are made for one batch, to adapt a model to it.
+
+A scale begins at 65536, and every step that it is too large for is lost. One that is made with such an optimizer is
+made again for the next batch: it has to be as old as what the batches are given to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import FunctionRef, Project
+from amp_migrate.steps.model.route import Creation
+from amp_migrate.steps.statements.data_flow import reads
+from amp_migrate.trees.nodes import find
+from amp_migrate.trees.tree import Tree
+
+# A scale comes down to one in sixteen steps: of so many, they are the tenth part.
+_MANY_STEPS = 160
+_COUNTING = frozenset({"range", "trange", "tqdm.trange"})
+
+
+def lives_for_a_batch(project: Project, creation: Creation, at: cst.CSTNode) -> bool:
+    """Whether the optimizer that steps at a place, and with which a scaler would be made, is made for each batch.
+
+    All its steps are on what is there when it is made: no loop round them takes batches, but one round its making does,
+    or one that calls the function.
+    """
+    tree = creation.file.tree
+    function = tree.function(at)
+    if tree.function(creation.home) is not function:
+        return False
+    around = list(_loops(tree, creation.home))
+    if any(_takes_batches(each) or _is_long(each) for each in _loops(tree, at) if each not in around):
+        return False
+    taking = [each for each in around if _takes_batches(each)]
+    if not taking and (function is None or not _gets_batches(project, project.reference(creation.file, function), ())):
+        return False
+    return not _is_of_a_new_model(project, creation, taking[-1] if taking else function)
+
+
+def _is_of_a_new_model(project: Project, creation: Creation, within: cst.CSTNode | None) -> bool:
+    """Whether what makes an optimizer makes what it trains as well: a training from the start, as for another fold."""
+    file = creation.file
+    scope = file.scopes.of(creation.home)
+    values = [
+        each.value
+        for name in reads([creation.home])
+        for each in scope.bindings.get(name, ())
+        if within in file.tree.ancestors(each.node)
+    ]
+    return any(_makes_module(project, file, each) for each in values)
+
+
+def _makes_module(project: Project, file: File, value: cst.BaseExpression | None) -> bool:
+    """Whether a value is an object of a class, as `Net(3).cuda()` is, and no copy or part of another."""
+    if not isinstance(value, cst.Call):
+        return False
+    if isinstance(value.func, cst.Attribute) and isinstance(value.func.value, cst.Call):
+        return _makes_module(project, file, value.func.value)
+    found = project.definition(file, value.func)
+    is_class = found is not None and isinstance(found[1], cst.ClassDef)
+    return is_class or file.names.callee(value).startswith("torch.nn.")
+
+
+def _gets_batches(project: Project, function: FunctionRef, seen: tuple[cst.CSTNode, ...]) -> bool:
+    """Whether a loop over batches gives some function one, through others or by itself."""
+    if function.node in seen:
+        return False
+    for site in (*(project.call_sites(function) or ()), *project.possible_calls(function)):
+        tree = site.file.tree
+        caller = tree.function(site.call)
+        if site.call.args and any(map(_takes_batches, _loops(tree, site.call))):
+            return True
+        if caller is not None and _gets_batches(project, project.reference(site.file, caller), (*seen, function.node)):
+            return True
+    return False
+
+
+def _loops(tree: Tree, node: cst.CSTNode) -> Iterator[cst.For | cst.While]:
+    """The loops around a node in its function, the innermost first."""
+    loop = tree.loop(node)
+    while loop is not None:
+        yield loop
+        loop = tree.loop(loop)
+
+
+def _takes_batches(loop: cst.For | cst.While) -> bool:
+    """Whether each round has something else to compute with: an item, what stands at its number, the next of some."""
+    if isinstance(loop, cst.For) and not _counts(loop.iter):
+        return True
+    number = reads([loop.target]) if isinstance(loop, cst.For) else frozenset()
+    return any(number & reads(each.slice) for each in find(loop.body, cst.Subscript)) or any(
+        dotted(each.func) == "next" for each in find(loop.body, cst.Call)
+    )
+
+
+def _counts(over: cst.BaseExpression) -> bool:
+    """Whether a loop runs over numbers: `range(n)`, `tqdm(range(n))`."""
+    if not isinstance(over, cst.Call):
+        return False
+    return dotted(over.func) in _COUNTING or (bool(over.args) and _counts(over.args[0].value))
+
+
+def _is_long(loop: cst.For | cst.While) -> bool:
+    """Whether a loop says that it has many rounds."""
+    over = loop.iter if isinstance(loop, cst.For) else None
+    numbers = [each.value for each in over.args] if isinstance(over, cst.Call) else []
+    return any(isinstance(each, cst.Integer) and each.evaluated_value >= _MANY_STEPS for each in numbers)
