@@ -26,7 +26,16 @@ from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.analysis.values.sparse import SparseModules
 from amp_migrate.tables import torch_names as table
 from amp_migrate.tables.apex_names import AMP
-from amp_migrate.trees.nodes import block_of, find, last_word, nested_statements, subscript_key, walk, written_string
+from amp_migrate.trees.nodes import (
+    arms,
+    block_of,
+    find,
+    last_word,
+    nested_statements,
+    subscript_key,
+    walk,
+    written_string,
+)
 
 _MODULE_NAME = re.compile(r"(^|[._])(model|net|network|ddp_model)_?\d*$", re.IGNORECASE)
 # How the name of a function begins that does something with a module.
@@ -107,11 +116,11 @@ class Roles:
 
     def _holds_module(self, file: File, node: cst.BaseExpression, bindings: Sequence[Binding], depth: int) -> bool:
         """Whether a name is given a module: by an assignment, or by a caller."""
-        values = [each.value for each in bindings if each.value is not None]
+        values = [arm for each in bindings if each.value is not None for arm in arms(each.value)]
         calls = (each for each in values if isinstance(each, cst.Call))
         if any(self._makes_module(file, each, depth + 1) for each in calls):
             return True
-        others = (each for each in values if isinstance(each, (cst.Name, cst.Subscript)))
+        others = (each for each in values if isinstance(each, (cst.Name, cst.Attribute, cst.Subscript)))
         if any(self.is_module(file, each, depth + 1) for each in others):
             return True
         return self._is_passed_module(file, node, bindings, depth)

@@ -211,6 +211,15 @@ def parts_of(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         yield test
 
 
+def arms(value: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What a value may be: `a` and `b` of `a if c else b` and of `a or b`, but for None."""
+    if isinstance(value, cst.IfExp):
+        return [each for arm in (value.body, value.orelse) if not is_constant(arm, "None") for each in arms(arm)]
+    if isinstance(value, cst.BooleanOperation) and isinstance(value.operator, cst.Or):
+        return [*arms(value.left), *arms(value.right)]
+    return [value]
+
+
 def header(statement: Statement) -> tuple[cst.CSTNode, ...]:
     """What a statement evaluates by itself: all of a simple one, the head of a compound one without its blocks."""
     if is_kind(type(statement), cst.BaseSmallStatement):

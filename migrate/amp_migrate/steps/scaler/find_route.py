@@ -42,9 +42,9 @@ from amp_migrate.steps.scaler.optimizer_origin import (
     is_parameter,
     is_same_object,
     makes,
-    other_name,
+    other_names,
 )
-from amp_migrate.trees.nodes import LOOP_TYPES, Statement, block_of, find, is_constant, method_of, statements
+from amp_migrate.trees.nodes import LOOP_TYPES, Statement, arms, block_of, find, is_constant, method_of, statements
 
 # What a call passes for a scaler whose optimizers none of the scalers here steps, as code; None where one may.
 Spare: TypeAlias = "Callable[[CallSite, list[cst.BaseExpression]], str | None]"
@@ -165,7 +165,7 @@ class Traveller:
         if scope is None or any(each is not scope for each in found):
             return lost(file, at, "the optimizers of this step come from different places")
         bindings = [scope.bindings.get(name) or _of_its_object(scope, name) for name in names]
-        others = [other_name(name, each) for name, each in zip(names, bindings, strict=True)]
+        others = [other_names(name, each) for name, each in zip(names, bindings, strict=True)]
         if any(others):
             return self._from_other_names(file, at, optimizers, others, create, seen)
         initialized = scope.node in self.homes
@@ -324,15 +324,15 @@ class Traveller:
         file: File,
         at: cst.BaseExpression,
         optimizers: list[cst.BaseExpression],
-        others: list[cst.BaseExpression | None],
+        others: list[list[cst.BaseExpression]],
         create: bool,
         seen: tuple[cst.CSTNode, ...],
     ) -> Route | Refusal:
         """The way to what `optimizer = self.optimizer` takes its optimizer from: the scaler is kept there, too."""
-        if any(other in seen for other in others):
+        if any(other in seen for each in others for other in each):
             return lost(file, at, f"where `{file.tree.quote(at)}` is made cannot be seen")
-        behind = [given if other is None else other for given, other in zip(optimizers, others, strict=True)]
-        return self._reach(file, behind, create, (*seen, *(other for other in others if other is not None)))
+        behind = [other for given, each in zip(optimizers, others, strict=True) for other in each or [given]]
+        return self._reach(file, behind, create, (*seen, *(other for each in others for other in each)))
 
     def _from_scope(
         self, file: File, at: cst.CSTNode, scope: Scope, bindings: list[list[Binding]], create: bool
@@ -459,8 +459,8 @@ class Traveller:
             if param is not None and not is_constant(param.default, "None"):
                 return lost(site.file, site.call, f"the optimizer is what {function.name}() has for a default")
             return Route("None")
-        values = [_if_any(each.argument.value) for each in given if each is not None and each.argument is not None]
-        optimizers = [value for value in values if not is_constant(value, "None")]
+        values = [each.argument.value for each in given if each is not None and each.argument is not None]
+        optimizers = [arm for value in values if not is_constant(value, "None") for arm in arms(value)]
         route: Route | Refusal
         if not optimizers:
             route = Route("None")
@@ -549,13 +549,6 @@ def _of_its_object(scope: Scope, path: str) -> list[Binding]:
     """Where an object is made that a method gives its optimizer: a scaler may be as old, `net` for `net.optimizer`."""
     made = scope.bindings.get(path.partition(".")[0], []) if "." in path else []
     return [] if is_parameter(made) or not any(map(makes, made)) else made
-
-
-def _if_any(value: cst.BaseExpression) -> cst.BaseExpression:
-    """What is passed where anything is: `optimizer` for `optimizer if resumes else None`."""
-    arms = (value.body, value.orelse) if isinstance(value, cst.IfExp) else ()
-    held = [each for each in arms if not is_constant(each, "None")]
-    return held[0] if len(held) == 1 else value
 
 
 def _makes_optimizer(file: File, value: cst.BaseExpression) -> bool:

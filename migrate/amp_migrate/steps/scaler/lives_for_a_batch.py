@@ -50,7 +50,7 @@ def _is_of_a_new_model(project: Project, creation: Creation, within: cst.CSTNode
         each.value
         for name in reads([creation.home])
         for each in scope.bindings.get(name, ())
-        if within in file.tree.ancestors(each.node)
+        if any(around is within for around in file.tree.ancestors(each.node))
     ]
     return any(_makes_module(project, file, each) for each in values)
 

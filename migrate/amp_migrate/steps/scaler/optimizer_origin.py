@@ -8,7 +8,7 @@ from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.analysis.values.looped import collection, items, values_of
 from amp_migrate.steps.model.route import Creation
 from amp_migrate.steps.statements.data_flow import reads
-from amp_migrate.trees.nodes import Statement, find, is_constant
+from amp_migrate.trees.nodes import Statement, arms, find, is_constant
 
 
 def container(node: cst.BaseExpression) -> cst.BaseExpression:
@@ -45,22 +45,24 @@ def _calls(value: cst.BaseExpression) -> bool:
     return any(find(value, cst.Call))
 
 
-def other_name(name: str, bindings: list[Binding]) -> cst.BaseExpression | None:
-    """What a name is another name for: `self.optimizer` for `optimizer = self.optimizer`.
+def other_names(name: str, bindings: list[Binding]) -> list[cst.BaseExpression]:
+    """What a name is another name for: `self.optimizer` for `optimizer = self.optimizer`; nothing where it is none.
 
     For what a loop takes out of a collection, that is the collection, which the scaler is kept beside; so it is for
-    what is unpacked from one. A tuple is another name for what stands in it: see `displayed`.
+    what is unpacked from one. A name that is given one of several is another name for each: see `displayed`.
     """
     looped = [collection(binding.node, name) for binding in bindings]
     if looped and looped[0] is not None and len({dotted(each) for each in looped}) == 1:
-        return looped[0]
-    value = bindings[0].value if len(bindings) == 1 else None
-    value = None if value is None else _gathered(value) or value
-    source = bindings[0].source if len(bindings) == 1 else None
-    value = source if value is None and dotted(source) is not None else value
-    if value is None or is_constant(value, "None"):
-        return None
-    return value if all(dotted(container(each)) is not None for each in displayed(value)) else None
+        return [looped[0]]
+    values = [value for each in bindings if not is_constant(value := _named(each), "None")]
+    held = [inner for each in values if each is not None for inner in displayed(each)]
+    return held if None not in values and all(dotted(container(each)) is not None for each in held) else []
+
+
+def _named(binding: Binding) -> cst.BaseExpression | None:
+    """What a binding gives a name of that has one itself, alone or beside others."""
+    value = None if binding.value is None else _gathered(binding.value) or binding.value
+    return binding.source if value is None and dotted(binding.source) is not None else value
 
 
 def is_display(bindings: list[Binding]) -> bool:
@@ -69,10 +71,15 @@ def is_display(bindings: list[Binding]) -> bool:
 
 
 def displayed(value: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """What stands in a tuple or list that is written out: beside what has a name there, a scaler may be kept."""
-    if not isinstance(value, (cst.Tuple, cst.List)) or not value.elements:
-        return [value]
-    return [each.value for each in value.elements]
+    """What stands in a tuple or list that is written out, or in the arms of a choice.
+
+    Beside what has a name there, a scaler may be kept.
+    """
+    found: list[cst.BaseExpression] = []
+    for each in arms(value):
+        is_display = isinstance(each, (cst.Tuple, cst.List)) and each.elements
+        found += [one.value for one in each.elements] if is_display else [each]
+    return found
 
 
 def _gathered(value: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -240,6 +242,82 @@ def test_scaler_follows_a_chain_of_names(rewrites: Check) -> None:
                   optimizer.zero_grad()
         ~         loss = nn.functional.mse_loss(model(x), y)
         ~         STEP
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        ["policy = self.other if test else self.net", "opt = self.other_optimizer if test else self.optimizer"],
+        [
+            "policy = test and self.other or self.net",
+            "opt = (self.other_optimizer if test else None) or self.optimizer",
+        ],
+        [
+            "if test:",
+            "    policy, opt = self.other, self.other_optimizer",
+            "else:",
+            "    policy, opt = self.net, self.optimizer",
+        ],
+        [
+            "policy = self.other",
+            "opt = self.other_optimizer",
+            "if not test:",
+            "    policy = self.net",
+            "    opt = self.optimizer",
+        ],
+    ],
+)
+@pytest.mark.parametrize("prepare", ["__init__", "prepare_test"])
+def test_network_and_optimizer_are_chosen_by_a_flag(rewrites: Check, chosen: list[str], prepare: str) -> None:
+    is_later = prepare != "__init__"
+    rewrites(
+        "\n".join(
+            [
+                "  class Agent:",
+                "      def __init__(self, net):",
+                *(['+         self.scaler = torch.amp.GradScaler("cuda")'] if is_later else []),
+                "          self.net = nn.Linear(2, 2)",
+                "          self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)",
+                *([] if is_later else ['+         self.scaler = torch.amp.GradScaler("cuda")']),
+                *(["", "      def prepare_test(self):"] if is_later else []),
+                "          self.other = nn.Linear(2, 2)",
+                "          self.other_optimizer = torch.optim.SGD(self.other.parameters(), lr=1.0)",
+                "",
+                "      def update(self, loader, test):",
+                *(f"          {each}" for each in chosen),
+                "          for x, y in loader:",
+                "              opt.zero_grad()",
+                "~             loss = nn.functional.cross_entropy(policy(x), y)",
+                "-             loss.backward()",
+                "-             opt.step()",
+                "+             self.scaler.scale(loss).backward()",
+                "+             self.scaler.step(opt)",
+                "+             self.scaler.update()",
+                "",
+            ]
+        )
+    )
+
+
+def test_scaler_is_handed_on_with_one_of_two_optimizers(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def train(model, optimizer, loader):
+        + def train(model, optimizer, scaler, loader):
+              for x, y in loader:
+                  optimizer.zero_grad()
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        ~         STEP
+
+
+          def main(model, loader, slowly):
+              fast = torch.optim.SGD(model.parameters(), lr=0.1)
+              slow = torch.optim.SGD(model.parameters(), lr=0.01)
+        +     scaler = torch.amp.GradScaler("cuda")
+        -     train(model, slow if slowly else fast, loader)
+        +     train(model, slow if slowly else fast, scaler, loader)
         """
     )
 
