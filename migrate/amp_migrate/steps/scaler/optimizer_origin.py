@@ -77,8 +77,8 @@ def displayed(value: cst.BaseExpression) -> list[cst.BaseExpression]:
     """
     found: list[cst.BaseExpression] = []
     for each in arms(value):
-        is_display = isinstance(each, (cst.Tuple, cst.List)) and each.elements
-        found += [one.value for one in each.elements] if is_display else [each]
+        elements = each.elements if isinstance(each, cst.Tuple | cst.List) else ()
+        found += [one.value for one in elements] or [each]
     return found
 
 

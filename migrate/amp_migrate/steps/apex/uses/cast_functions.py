@@ -27,7 +27,7 @@ _OF_TORCH = frozenset({"torch", "math", *dir(builtins)})
 _CUSTOM_FWD, _REGION = (2, 4), (1, 12)
 
 
-class Form(Enum):
+class CastForm(Enum):
     """What one use becomes."""
 
     REGION = "a region without autocast"
@@ -38,26 +38,28 @@ class Form(Enum):
 _CASTS = frozenset({"float_function", "half_function", "promote_function", "disable_casts", *AS_REGISTERED})
 
 
-def form_of(project: Project, file: File, node: cst.Name | cst.Attribute, target_torch: tuple[int, int]) -> Form | None:
+def form_of(
+    project: Project, file: File, node: cst.Name | cst.Attribute, target_torch: tuple[int, int]
+) -> CastForm | None:
     """What a use of a name of `apex.amp` that says what something computes in becomes; None where torch has no form."""
     name = amp_name(file, node) or ""
     call = file.tree.parents[node]
     if name in AS_REGISTERED:
         is_gone = is_needless(file, file.tree.statement(node)) or _is_left(project, file, name, call)
-        return Form.GONE if is_gone else None
+        return CastForm.GONE if is_gone else None
     if name == "disable_casts":
         is_called = isinstance(call, cst.Call) and call.func is node and not call.args
         is_entered = is_called and isinstance(file.tree.parents[call], cst.WithItem)
-        return Form.REGION if is_entered and target_torch >= _REGION else None
+        return CastForm.REGION if is_entered and target_torch >= _REGION else None
     is_call = isinstance(call, cst.Call) and call.func is node and [arg.keyword for arg in call.args] == [None]
     if name not in _CASTS or not (is_call or isinstance(call, cst.Decorator)):
         return None
     function = _cast(project, file, call)
     is_kernel = function is None or _is_of_autograd(function)
     if name != "float_function" and function is not None and not is_kernel and _is_of_torch(project, function):
-        return Form.GONE
+        return CastForm.GONE
     is_cast = name == "float_function" or (name == "half_function" and is_kernel)
-    return Form.CAST if is_cast and target_torch >= _CUSTOM_FWD else None
+    return CastForm.CAST if is_cast and target_torch >= _CUSTOM_FWD else None
 
 
 def is_needless(file: File, statement: Statement) -> bool:
@@ -69,12 +71,12 @@ def is_needless(file: File, statement: Statement) -> bool:
     return registered[1] in AS_REGISTERED.get(amp_name(file, call.func) or "", ())
 
 
-def said_of(file: File, node: cst.Name | cst.Attribute, form: Form | None) -> str:
+def said_of(file: File, node: cst.Name | cst.Attribute, form: CastForm | None) -> str:
     """What native AMP does differently where a use becomes something; empty where that is nothing."""
     name = (amp_name(file, node) or "").removeprefix(_REGISTERED)
-    if form is Form.CAST:
+    if form is CastForm.CAST:
         return f"inside a function that was {name}, Apex went on casting and torch does not"
-    is_said = form is Form.GONE and name == "half_function" and not is_needless(file, file.tree.statement(node))
+    is_said = form is CastForm.GONE and name == "half_function" and not is_needless(file, file.tree.statement(node))
     return "what half_function made float16 is left to autocast, which may keep it in float32" if is_said else ""
 
 

@@ -13,7 +13,7 @@ from amp_migrate.steps.apex.initialize.switch import is_short
 from amp_migrate.steps.apex.uses.amp_tests import AmpTest
 from amp_migrate.steps.apex.uses.apex_calls import amp_name, handed_on
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
-from amp_migrate.steps.apex.uses.cast_functions import Form, cast_uses, form_of, is_needless
+from amp_migrate.steps.apex.uses.cast_functions import CastForm, cast_uses, form_of, is_needless
 from amp_migrate.steps.apex.uses.handed_amp import handed_arguments
 from amp_migrate.steps.statements.bodies import bodies
 from amp_migrate.tables.apex_names import AMP
@@ -62,11 +62,11 @@ def write_functions(editor: Editor, project: Project) -> Iterator[Edit]:
     for node in cast_uses(editor.file):
         form = form_of(project, editor.file, node, editor.settings.target_torch)
         parent = editor.file.tree.parents[node]
-        if form is Form.REGION:
+        if form is CastForm.REGION:
             yield editor.replace(parent, editor.no_autocast(node))
-        elif form is Form.GONE:
+        elif form is CastForm.GONE:
             yield from _left_to_autocast(editor, parent)
-        elif form is Form.CAST:
+        elif form is CastForm.CAST:
             is_low = amp_name(editor.file, node) == "half_function"
             dtype = editor.dtype(editor.settings.dtype, node) if is_low else code("{}.float32", editor.torch(node))
             options = code('device_type="{}", cast_inputs={}', editor.settings.device_type, dtype)
