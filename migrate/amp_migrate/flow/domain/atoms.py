@@ -273,7 +273,7 @@ class Opaque(Atom):
         if not self.path or len(self.path) >= _LONGEST_PATH or step in self.path:
             return Opaque((), self.tensor, "", is_chosen)
         shares = self.shares
-        if step[0] == ".":
+        if step not in ("[]", "()"):  # one attribute or element is not another
             shares = frozenset(Share((*each.call, step), each.of) for each in shares)
         return Opaque((*self.path, step), self.tensor, "", is_chosen, shares)
 

@@ -643,6 +643,8 @@ class PyTorch:
         )
         if name == "step" and not is_optimizer and is_scheduler_name(word):
             return NONE_VALUE
+        if is_optimizer:
+            gradients.note_made_unread(frame, owner, callee.shares)
         # No optimizer's `step()` takes a scaler: a wrapper's does, which steps by it what nobody sees.
         is_wrapper = any(each in registry.scalers for value in args.all() for each in value)
         if name in ("step", "add_param_group") and is_optimizer and "sched" not in word and not is_wrapper:

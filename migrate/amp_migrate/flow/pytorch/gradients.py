@@ -169,6 +169,17 @@ def note_optimizer(frame: Frame, optimizer: Atom, leaves: frozenset[Atom] | None
     _note_home(frame, optimizer, is_new)
 
 
+def note_made_unread(frame: Frame, optimizer: Opaque, shares: frozenset[Share]) -> None:
+    """Note the parameters of an optimizer that code has made which nobody has read: those of modules that it was given.
+
+    What else it was given, of which nobody knows anything, says how: `build_optimizer(cfg, model)`. Which of several
+    that one call gives has which of them, nobody knows.
+    """
+    if optimizer.path[1:] == ("()",):
+        leaves = NOTHING.union(*(_leaves_of_share(frame, each) for each in shares)) - {UNKNOWN_PARAMETERS}
+        note_optimizer(frame, optimizer, leaves or None)
+
+
 def note_scaler(frame: Frame, scaler: Atom) -> None:
     """Note that something is a scaler."""
     registry = frame.analysis.pytorch.registry
@@ -629,18 +640,21 @@ def leaves_of(frame: Frame, value: Value, node: ast.AST) -> frozenset[Atom]:
             found |= atom.leaf
         elif isinstance(atom, Opaque):
             path = atom.path[:-1] if atom.path[-1:] in (("[]",), ("()",)) else atom.path
-            found |= frozenset(_shares(frame, atom)) or {Part(Opaque(path), "*")}
+            found |= frozenset(shares_of(frame, atom)) or {Part(Opaque(path), "*")}
     return frozenset(found)
 
 
-def _shares(frame: Frame, unknown: Opaque) -> Iterator[Atom]:
+def shares_of(frame: Frame, unknown: Opaque) -> Iterator[Atom]:
     """The parameters in something unknown that a call gave which is about modules or leaves."""
-    all_of = frame.analysis.pytorch.leaves_of
     for share in unknown.shares:
-        of = (frozenset({each}) if isinstance(each, Part) else all_of(frame, each) for each in share.of)
-        leaves = NOTHING.union(*of)
+        leaves = _leaves_of_share(frame, share)
         if leaves - {UNKNOWN_PARAMETERS}:
             yield Part(Opaque((Share(share.call, leaves),)), "*")
+
+
+def _leaves_of_share(frame: Frame, share: Share) -> frozenset[Atom]:
+    all_of = frame.analysis.pytorch.leaves_of
+    return NOTHING.union(*(frozenset({each}) if isinstance(each, Part) else all_of(frame, each) for each in share.of))
 
 
 def all_in(frame: Frame, value: Value, key: str = "") -> Value:
