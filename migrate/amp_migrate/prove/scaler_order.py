@@ -61,10 +61,11 @@ class Disorder:
 
     Attributes:
         what: the fact.
-        function: where it is, as `Class.method`.
+        file, function: where it is, the latter as `Class.method`.
     """
 
     what: str
+    file: str
     function: str
     line: int
 
@@ -76,9 +77,11 @@ def disorders(program: Program) -> dict[str, list[Disorder]]:
     for file, node, scope, label in code.starts():
         walk = _Order(code, scope, label, {}, (node,) if isinstance(node, DEFINITIONS) else ())
         ended = walk.block(node.body, frozenset({Between()})) | walk.returned
-        found[file] += walk.found
+        for each in walk.found:
+            found[each.file].append(each)
         if not walk.found and any(each.scaled and each.stepped for each in ended):
-            found[file].append(Disorder("the scale is not updated behind a step", label, getattr(node, "lineno", 0)))
+            line = getattr(node, "lineno", 0)
+            found[file].append(Disorder("the scale is not updated behind a step", file, label, line))
     return found
 
 
@@ -278,7 +281,7 @@ class _Order(Walk[Between]):
         return states
 
     def _note(self, what: str, node: ast.AST) -> None:
-        self.found.append(Disorder(what, self._label, getattr(node, "lineno", 0)))
+        self.found.append(Disorder(what, self._scope.file, self._label, getattr(node, "lineno", 0)))
 
     def _call(self, call: ast.Call, scope: Scope, states: frozenset[Between]) -> frozenset[Between]:
         method = self._code.scaler_method(call, scope)

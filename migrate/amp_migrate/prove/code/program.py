@@ -32,7 +32,7 @@ class Others:
 
     def __init__(self, text: Callable[[str, str], str | None], mentions: Callable[[str], bool]) -> None:
         self.text = text
-        self._known: dict[tuple[str, str], dict[str, Definition]] = {}
+        self._known: dict[tuple[str, str], dict[str, Definition | ast.ClassDef]] = {}
         self._bodies: dict[tuple[str, str], list[ast.stmt]] = {}
         self._words: dict[tuple[str, str], set[str]] = {}
         self.mentions = cache(mentions)
@@ -70,10 +70,11 @@ class Others:
             self._bodies[importer, module] = body
         return self._bodies[importer, module]
 
-    def function(self, importer: str, module: str, name: str) -> Definition | None:
-        """A function of such a file, as a file imports it."""
+    def defined(self, importer: str, module: str, name: str) -> Definition | ast.ClassDef | None:
+        """A function or class of such a file, as a file imports it."""
         if (importer, module) not in self._known:
-            found = {each.name: each for each in self._body(importer, module) if isinstance(each, DEFINITIONS)}
+            kinds = (*DEFINITIONS, ast.ClassDef)
+            found = {each.name: each for each in self._body(importer, module) if isinstance(each, kinds)}
             self._known[importer, module] = found
         return self._known[importer, module].get(name)
 
@@ -117,7 +118,7 @@ class Program:
         lines = text.splitlines()
         words = [set(_WORD.findall(line)) for line in lines]
         scopes = Scopes(tree, name, text)
-        outside = partial(self.others.function, name)
+        outside = partial(self.others.defined, name)
         file = File(name, tree, scopes, words, self._located(name), partial(self._handed_on, name), outside)
         chosen = [node for node in tree.body if may_choose(file.words_of(node))]
         if chosen:

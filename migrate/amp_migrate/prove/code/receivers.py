@@ -8,6 +8,10 @@ from typing import Any, Protocol
 
 from amp_migrate.prove.code.public_names import OPTIMIZERS
 from amp_migrate.prove.code.scopes import DEFINITIONS, Scope, heads, last_word, parameters
+from amp_migrate.tables.torch_names import HANDS_BACK
+
+# Of whose objects it is known what their methods are: none of the files.
+_WITHOUT_CLASSES = (*OPTIMIZERS, "torch.nn.")
 
 
 class Values(Protocol):
@@ -18,6 +22,9 @@ class Values(Protocol):
 
     def place(self, node: ast.expr, scope: Scope) -> tuple[Any, str]:
         """Where something is kept: whose it is, None where nobody can say, and its name."""
+
+    def is_class_outside(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether an expression names a class that has nothing to do with those of the files."""
 
     def mentioning(self, name: str) -> Iterable[tuple[ast.stmt, Scope]]:
         """The statements that have a name in them."""
@@ -31,9 +38,10 @@ class Receivers:
         self._known: dict[tuple[Any, str], list[ast.ClassDef] | None] = {}
 
     def made_by(self, node: ast.expr, scope: Scope) -> list[ast.ClassDef] | None:
-        """The classes of the files that an object may be of: none for an optimizer or a schedule of PyTorch's.
+        """The classes of the files that an object may be of.
 
-        None where it may be of any.
+        None of them for an optimizer, a schedule or a module of PyTorch's, and for an object of a class of another
+        file; None where it may be of any.
         """
         owner, name = place = self._values.place(node, scope)
         if owner is None:
@@ -63,8 +71,7 @@ class Receivers:
                 if not isinstance(each, (ast.Name, ast.Attribute)) or isinstance(each.ctx, ast.Load):
                     continue
                 if self._values.place(each, scope) in places or (in_class and last_word(each) == name):
-                    is_plain = isinstance(statement, ast.Assign) and each in statement.targets
-                    yield (statement.value if isinstance(statement, ast.Assign) and is_plain else None), scope
+                    yield _assigned(statement, each), scope
 
     def _made_in(self, node: ast.expr, scope: Scope) -> list[ast.ClassDef] | None:
         """The classes of the files whose objects an expression gives, as in `made_by`."""
@@ -73,14 +80,27 @@ class Receivers:
             return None if None in both else [each for made in both for each in made or ()]
         if _is_none(node):
             return []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in HANDS_BACK:
+            return self._made_in(node.func.value, scope)
+        if isinstance(node, ast.Call) and self._values.is_class_outside(node.func, scope):
+            return []
         found: list[ast.ClassDef] = []
         of = self._values.of(node.func, scope) if isinstance(node, ast.Call) else ()
         for each in of:
             if isinstance(each, tuple) and each[0] == "class":
                 found.append(each[1])
-            elif not (isinstance(each, tuple) and each[0] == "name" and each[1].startswith(OPTIMIZERS)):
+            elif not (isinstance(each, tuple) and each[0] == "name" and each[1].startswith(_WITHOUT_CLASSES)):
                 return None
         return found if of else None
+
+
+def _assigned(statement: ast.stmt, target: ast.expr) -> ast.expr | None:
+    """The value that a statement gives to one of its targets, where that is all that the target gets."""
+    is_plain = isinstance(statement, ast.Assign) and target in statement.targets
+    is_annotated = isinstance(statement, ast.AnnAssign) and target is statement.target
+    return (
+        statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) and (is_plain or is_annotated) else None
+    )
 
 
 def _is_none(node: ast.expr | None) -> bool:

@@ -56,6 +56,7 @@ from amp_migrate.prove.code.scopes import (
     Function,
     Scope,
     heads,
+    last_word,
     member,
     parameters,
     place_of,
@@ -675,6 +676,16 @@ class Values:
 
     def outside(self, node: ast.expr, scope: Scope) -> Definition | None:
         """The function of a file that is the same on both sides which an expression names."""
+        found = self._outside(node, scope)
+        return found if isinstance(found, DEFINITIONS) else None
+
+    def is_class_outside(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether an expression names a class of a file that is the same on both sides, and inherits from none here."""
+        found = self._outside(node, scope)
+        own = {each.name for each in self._classes}
+        return isinstance(found, ast.ClassDef) and own.isdisjoint(map(last_word, found.bases))
+
+    def _outside(self, node: ast.expr, scope: Scope) -> Definition | ast.ClassDef | None:
         module, _, name = self.name(node, scope).rpartition(".")
         return self.files[scope.file].outside(module, name) if module else None
 
