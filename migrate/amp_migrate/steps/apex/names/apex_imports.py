@@ -219,7 +219,8 @@ class ApexImports:
     def _tops(self, local: str, full: str) -> Iterator[cst.CSTNode]:
         """The longest chains of attributes on the uses of a name that an import brings."""
         for node in self.file.uses.get(local, ()):
-            if not isinstance(node, cst.Name) or full not in self.file.names.meanings(node):
+            is_given = isinstance(self.file.tree.parents[node], cst.AssignTarget)  # `DDP = None` where Apex is missing
+            if is_given or not isinstance(node, cst.Name) or full not in self.file.names.meanings(node):
                 continue
             top: cst.CSTNode = node
             while isinstance(self.file.tree.parents[top], cst.Attribute):

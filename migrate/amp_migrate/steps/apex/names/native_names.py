@@ -13,11 +13,13 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_migrate.analysis.files import File, object_bindings
+from amp_migrate.analysis.names.file_names import UNKNOWN
 from amp_migrate.plan.code import plain, source
 from amp_migrate.plan.edit import AddArgument, Edit, Remove, SetKeyword
 from amp_migrate.steps.apex.uses.apex_calls import is_in
 from amp_migrate.tables.apex_names import DELETED
 from amp_migrate.tables.apex_natives import NATIVES, OWN_METHODS, TorchForm, public_name
+from amp_migrate.trees.nodes import is_constant
 from amp_migrate.write.editor import Editor
 
 _OLD_NAMES = frozenset(native.old for native in NATIVES)
@@ -64,7 +66,7 @@ def uses_of_apex(file: File) -> Iterator[ApexUse]:
 
 
 def _meant(file: File, node: cst.Name | cst.Attribute) -> str:
-    """What a name stands for: what Apex has deleted, too, where without Apex it is just what torch has for that."""
+    """What a name stands for: what Apex has deleted, too, where without Apex it is what torch has for that, or None."""
     meanings = {public_name(each) for each in file.names.meanings(node)}
     deleted = {each for each in meanings & _OLD_NAMES if is_in(each, DELETED)}
     if len(meanings) < 2 or len(deleted) != 1:
@@ -72,8 +74,11 @@ def _meant(file: File, node: cst.Name | cst.Attribute) -> str:
     (old,) = deleted
     others = [each for each in object_bindings(file, node) if public_name(each.imported) != old]
     is_for_missing = all(any(isinstance(a, cst.ExceptHandler) for a in file.tree.ancestors(b.node)) for b in others)
-    is_torchs = meanings - deleted <= {native.new for native in NATIVES if native.old == old}
-    return old if is_for_missing and is_torchs else ""
+    torchs = {native.new for native in NATIVES if native.old == old}
+    is_nothing = any(is_constant(each.value, "None") for each in others)
+    is_torchs = meanings - deleted <= (torchs | {UNKNOWN} if is_nothing else torchs)
+    are_known = all(is_constant(each.value, "None") or public_name(each.imported) in torchs for each in others)
+    return old if is_for_missing and is_torchs and are_known else ""
 
 
 def native_of(

@@ -418,3 +418,30 @@ def test_parameters_without_gradients_are_looked_for_unless_some_would_be_hidden
     hints = [each.hint for each in outcome.findings if each.code == "AMP310"]
     assert ["drop find_unused_parameters" in each for each in hints] == [is_told]
     assert ["is not there" in each for each in hints] == [not is_told]
+
+
+def test_class_that_is_none_without_apex_is_torchs(rewrites: Check) -> None:
+    rewrites(
+        """
+        - try:
+        -     from apex import amp
+        -     from apex.parallel import DistributedDataParallel as ApexDDP
+        - except ImportError:
+        -     ApexDDP = None
+        -
+          def is_wrapped(model):
+        -     return isinstance(model, (nn.DataParallel, ApexDDP))
+        +     return isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel))
+
+          MODEL
+        ~ INITIALIZE
+        ~ APEX_EPOCH
+        """
+    )
+
+
+@pytest.mark.parametrize("other", ["    ApexDDP = Own", "    from own import ApexDDP", "    pass\nApexDDP = None"])
+def test_class_that_may_be_another_one_stays(other: str, migrate: Check) -> None:
+    brought = "try:\n    from apex.parallel import DistributedDataParallel as ApexDDP\nexcept ImportError:\n"
+    plan = migrate(f"{brought}{other}\nprint(isinstance(model, ApexDDP))\n")
+    assert "isinstance(model, ApexDDP)" in plan.after
