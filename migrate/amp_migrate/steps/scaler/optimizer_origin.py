@@ -77,8 +77,8 @@ def displayed(value: cst.BaseExpression) -> list[cst.BaseExpression]:
     """
     found: list[cst.BaseExpression] = []
     for each in arms(value):
-        elements = each.elements if isinstance(each, cst.Tuple | cst.List) else ()
-        found += [one.value for one in elements] or [each]
+        inside = each.elements if isinstance(each, (cst.Tuple, cst.List)) else ()
+        found += [one.value for one in inside] or [each]
     return found
 
 
