@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import Binding
 from amp_migrate.analysis.files import File, object_bindings
-from amp_migrate.analysis.names.file_names import UNKNOWN
 from amp_migrate.plan.code import plain, source
 from amp_migrate.plan.edit import AddArgument, Edit, Remove, SetKeyword
 from amp_migrate.steps.apex.uses.apex_calls import is_in
@@ -75,10 +75,13 @@ def _meant(file: File, node: cst.Name | cst.Attribute) -> str:
     others = [each for each in object_bindings(file, node) if public_name(each.imported) != old]
     is_for_missing = all(any(isinstance(a, cst.ExceptHandler) for a in file.tree.ancestors(b.node)) for b in others)
     torchs = {native.new for native in NATIVES if native.old == old}
-    is_nothing = any(is_constant(each.value, "None") for each in others)
-    is_torchs = meanings - deleted <= (torchs | {UNKNOWN} if is_nothing else torchs)
-    are_known = all(is_constant(each.value, "None") or public_name(each.imported) in torchs for each in others)
-    return old if is_for_missing and is_torchs and are_known else ""
+    return old if is_for_missing and all(_is_none_or_of(file, each, torchs) for each in others) else ""
+
+
+def _is_none_or_of(file: File, binding: Binding, names: Collection[str]) -> bool:
+    """Whether a name is given None, or something that has one of some full names."""
+    brought = {binding.imported} if binding.value is None else file.names.meanings(binding.value)
+    return is_constant(binding.value, "None") or all(public_name(each) in names for each in brought)
 
 
 def native_of(

@@ -420,14 +420,15 @@ def test_parameters_without_gradients_are_looked_for_unless_some_would_be_hidden
     assert ["is not there" in each for each in hints] == [not is_told]
 
 
-def test_class_that_is_none_without_apex_is_torchs(rewrites: Check) -> None:
+@pytest.mark.parametrize("otherwise", ["None", "nn.parallel.DistributedDataParallel"])
+def test_class_that_is_none_without_apex_or_torchs_is_torchs(otherwise: str, rewrites: Check) -> None:
     rewrites(
-        """
+        f"""
         - try:
         -     from apex import amp
         -     from apex.parallel import DistributedDataParallel as ApexDDP
         - except ImportError:
-        -     ApexDDP = None
+        -     ApexDDP = {otherwise}
         -
           def is_wrapped(model):
         -     return isinstance(model, (nn.DataParallel, ApexDDP))
