@@ -163,6 +163,7 @@ class Analysis:
         self.given_up: dict[Code, None] = {}
         self.unseen: dict[Code, None] = {}
         self._allowance = _STATEMENTS * patience
+        self._over_at = 0
         self._tasks: dict[tuple[Any, ...], Task] = {}
         self._by_code: dict[Code, list[Task]] = {}
         self._wide: dict[tuple[FrameRef, int], Task] = {}
@@ -329,12 +330,20 @@ class Analysis:
         """Whether a run has come to rest within its allowance, as far as it has to do with a step."""
         return not self.unseen
 
-    def follows(self, code: Code) -> bool:
-        """Whether a call of a function is followed into it. One of a file in focus, or about gradients, always is."""
-        if self._is_asked_about(code) or (code.is_function and code.reads_gradients):
+    def follows(self, code: Code, is_of_step: Callable[[], bool]) -> bool:
+        """Whether a call of a function is followed into it. One of a file in focus, or about gradients, always is.
+
+        Args:
+            is_of_step: whether a file in focus calls it, or it is given what steps: for these there is as much again.
+        """
+        if self.is_own(code) or (code.is_function and code.reads_gradients):
             return True
-        if not self.has_come_to_its_end_for(code) and code.parent not in self.not_followed:
-            return True
+        if code.parent not in self.not_followed:
+            if not self.has_come_to_its_end_for(code):
+                return True
+            self._over_at = self._over_at or self.consulted
+            if self.consulted <= self._over_at + self._allowance and is_of_step():
+                return True
         self.not_followed[code] = None
         return False
 
@@ -344,12 +353,13 @@ class Analysis:
 
     def follows_objects(self, code: Code, bases: list[str]) -> bool:
         """Whether an object of a class is looked into. Data sets of other files give what they read."""
-        if self._is_asked_about(code) or DATA_SETS.isdisjoint(bases):
+        if self.is_own(code) or DATA_SETS.isdisjoint(bases):
             return True
         self.not_followed[code] = None
         return False
 
-    def _is_asked_about(self, code: Code) -> bool:
+    def is_own(self, code: Code) -> bool:
+        """Whether a function is of a file in focus, or of one beside."""
         return code.file in self._own
 
     def _outdate(self, task: Task) -> None:
@@ -423,7 +433,7 @@ class Analysis:
 
     def _most_tasks(self, code: Code) -> int:
         """With how many sets of arguments a function is interpreted; a consulted one with few once half is used up."""
-        is_short = self.consulted > self._allowance // 2 and not self._is_asked_about(code)
+        is_short = self.consulted > self._allowance // 2 and not self.is_own(code)
         return _MOST_TASKS_OF_THE_REST if is_short else _MOST_TASKS
 
     def bring(self, task: Task, machines: set[Machine]) -> None:
@@ -441,7 +451,7 @@ class Analysis:
                 task.join_entries(missing.values())
             elif missing or not task.has_run:
                 # Most of what is only consulted has nothing to do with states: a first run in one of them shows it.
-                is_first_asked = not task.has_run and self._is_asked_about(task.code)
+                is_first_asked = not task.has_run and self.is_own(task.code)
                 task.entries |= machines if is_first_asked else set(missing.values())
                 task.is_outdated = True
                 if len(task.entries) > _MOST_ENTRIES:
@@ -580,7 +590,7 @@ class Analysis:
     def _handed_away(self) -> Iterator[Code]:
         """The functions of files that are only consulted which somebody gets whom nobody follows."""
         codes = dict.fromkeys(each.code for each in self._escaped)
-        return (each for each in codes if not self._is_asked_about(each) and not self.has_come_to_its_end_for(each))
+        return (each for each in codes if not self.is_own(each) and not self.has_come_to_its_end_for(each))
 
     def _enter_code(self, code: Code, entered: set[Code]) -> None:
         entered.add(code)

@@ -78,10 +78,12 @@ class Code:
         """The names of all attributes in it."""
         return frozenset(each.attr for each in ast.walk(self.node) if isinstance(each, ast.Attribute))
 
-    @property
+    @cached_property
     def reads_gradients(self) -> bool:
-        """Whether the gradient of something is named in it: it may be a part of a step."""
-        return "grad" in self.attributes
+        """Whether the gradient of something, or what clips gradients, is named in it: it may be a part of a step."""
+        named = (each for each in ast.walk(self.node) if isinstance(each, (ast.Attribute, ast.Name)))
+        words = (each.attr if isinstance(each, ast.Attribute) else each.id for each in named)
+        return any(each == "grad" or "clip_grad" in each for each in words)
 
     @cached_property
     def gives_gradients(self) -> bool:

@@ -164,9 +164,10 @@ def test_what_is_only_consulted_costs_no_more_than_the_script_is_worth() -> None
     assert not short.not_followed
     assert long.not_followed
     assert long.consulted < 9_000
-    # What reads gradients is looked at all the same: a step may go by it.
+    # What reads gradients, and what the script calls by itself, is looked at all the same: a step may go by it.
     left = {each.name for each in long.not_followed}
-    assert "count" in left
+    assert "forward" in left
+    assert "count" not in left
     assert "norm" not in left
     # The loss still depends on the model: the optimizer has gradients, and nothing is said against its step.
     assert faults(long) == [] == faults(short)
@@ -584,3 +585,53 @@ def test_what_a_test_tells_is_added_to_the_same_ways_once(monkeypatch: pytest.Mo
     assert first is second
     assert {each.now for each in first} == set(stages)
     assert asked == {first: 1}
+
+
+LARGE = """
+from library import {names}
+
+
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
+
+
+def main(loader):
+    model = nn.Linear(4, 4)
+    trainer = Trainer(model, optim.SGD(model.parameters(), lr=0.1))
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        loss = deep_0(model(x)).mean()
+        scaler.scale(loss).backward()
+        {calls}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("finish", "finish(trainer.optimizer)"),
+        ("finish_of", "finish_of(trainer)"),
+        ("nested", "nested([trainer])"),
+        ("limit", "limit(model)"),
+        ("own", "own(x)"),
+    ],
+)
+def test_the_functions_of_a_step_are_looked_at_however_large_the_program_is(
+    monkeypatch: pytest.MonkeyPatch, name: str, call: str
+) -> None:
+    monkeypatch.setattr(analysis, "_STATEMENTS", 20)
+    library = "".join(f"def deep_{n}(x):\n    return deep_{n + 1}(x)\n\n\n" for n in range(300))
+    library += "def deep_300(x):\n    return x\n\n\ndef own(x):\n    return deep_1(x)\n\n\n"
+    library += (
+        "def finish(optimizer):\n    optimizer.step()\n\n\ndef finish_of(trainer):\n    finish(trainer.optimizer)\n"
+    )
+    library += "\n\ndef nested(held):\n    finish_of(held[0])\n\n\n"
+    library += "def limit(model):\n    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+    text = HEAD + LARGE.format(names=f"deep_0, {name}", calls=call)
+    found = counted({"a.py": text, "library.py": f"import torch\n{library}"}, ["a.py"])
+    followed = {code.name for code, tasks in found._by_code.items() if tasks}
+    assert name in followed
+    assert ("finish" in followed) is (name in ("finish", "finish_of", "nested"))
+    assert "deep_299" not in followed
+    assert found.consulted < 450  # as many as the library has at its top, and what the script is worth

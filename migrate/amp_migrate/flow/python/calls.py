@@ -200,7 +200,10 @@ def call_function(frame: Frame, function: Func, args: Arguments, node: ast.AST) 
     """Calling a function of the project: by its summary."""
     analysis = frame.analysis
     analysis.note_callee(frame, node, function.code)
-    if not analysis.follows(function.code) or _is_derived_classes(function.code, args):
+    is_followed = analysis.follows(
+        function.code, lambda: analysis.is_own(frame.code) or analysis.pytorch.gets_what_steps(frame, args)
+    )
+    if not is_followed or _is_derived_classes(function.code, args):
         return analysis.pytorch.call_not_followed(frame, function, args, node)
     given = bind(frame, function.code, function, args, node)
     if given is None:

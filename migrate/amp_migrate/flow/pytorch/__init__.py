@@ -571,6 +571,10 @@ class PyTorch:
             frame.is_dead, frame.state = False, before
         return made
 
+    def gets_what_steps(self, frame: Frame, args: Arguments) -> bool:
+        """Whether a call gets an optimizer or a scaler, or an object that has one."""
+        return any(gradients.has_what_steps(frame, each) for each in args.all())
+
     def call_not_followed(self, frame: Frame, function: Func, args: Arguments, node: ast.AST) -> Value:
         """A call of a function of the project that is not followed into."""
         owner = None

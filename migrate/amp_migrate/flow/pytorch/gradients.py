@@ -1325,6 +1325,16 @@ def has_gradients(frame: Frame, atom: Atom | Tensor) -> bool:
     return atom in registry.optimizers or atom in registry.scalers or _may_hold_parameters(frame, atom)
 
 
+def has_what_steps(frame: Frame, value: Value) -> bool:
+    """Whether a value is or holds an optimizer or a scaler, or an object of the project that has one."""
+    registry = frame.analysis.pytorch.registry
+    held = all_in(frame, value)
+    owners = [each for each in held if isinstance(each, Obj) and isinstance(each.made_of, Class)]
+    names = ((owner, name) for owner in owners for name in frame.analysis.heap.names(owner, frame.task))
+    known = (*held, *(each for owner, name in names for each in frame.read(owner, name)))
+    return any(each in registry.optimizers or each in registry.scalers for each in known)
+
+
 def _may_hold_parameters(frame: Frame, atom: Atom | Tensor) -> bool:
     """Whether something is a module, or an object of the project, which may have one."""
     if isinstance(atom, Opaque):

@@ -9,9 +9,9 @@ import libcst as cst
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow.domain.atoms import Atom
-from amp_migrate.flow.domain.machine import SCALED, Grad
+from amp_migrate.flow.domain.machine import READY, SCALED, UNSCALED, Machine
 from amp_migrate.flow.events import Act, Event
-from amp_migrate.flow.pytorch.gradients import AGAIN, is_one
+from amp_migrate.flow.pytorch.gradients import AGAIN, is_one, stage
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.rounds import rounds
 from amp_migrate.hazards.seen.script import Script
@@ -92,21 +92,25 @@ def _is_by_one_scaler(script: Script, event: Event) -> bool:
 def _is_always_old(event: Event) -> bool:
     """Whether the gradients of some optimizer always are, at first or in every later round."""
     for optimizer in event.optimizer:
-        ways = [(machine, machine.grad(optimizer)) for machine, _, about, _ in event.reached if optimizer in about]
+        ways = [machine for machine, _, about, _ in event.reached if optimizer in about and machine.grad(optimizer)]
         for again in (None, True):
-            known = [grad for machine, grad in ways if grad is not None and machine.get(AGAIN) == again]
-            if known and all(_is_outdated(grad, event) for grad in known):
+            known = [machine for machine in ways if machine.get(AGAIN) == again]
+            if known and all(_is_outdated(machine, optimizer, event) for machine in known):
                 return True
     return False
 
 
 def _is_old(event: Event) -> bool:
-    ways = (machine.grad(each) for machine, _, about, _ in event.reached for each in about)
-    return any(grad is not None and _is_outdated(grad, event) for grad in ways)
+    return any(_is_outdated(machine, each, event) for machine, _, about, _ in event.reached for each in about)
 
 
-def _is_outdated(grad: Grad, event: Event) -> bool:
-    return grad.kind == SCALED and grad.outdated and not grad.spent and grad.scaler in event.scaler
+def _is_outdated(machine: Machine, optimizer: object, event: Event) -> bool:
+    """Whether gradients are of an older scale, or are divided by it already, and by the newer one again."""
+    grad = machine.grad(optimizer)
+    if grad is None or grad.spent or grad.scaler not in event.scaler or not isinstance(optimizer, Atom):
+        return False
+    is_divided = grad.kind == UNSCALED and stage(machine, grad.scaler, optimizer) == READY
+    return is_divided or (grad.kind == SCALED and grad.outdated)
 
 
 def _is_behind_one_loss(script: Script, step: Event, call: cst.CSTNode | None) -> bool:

@@ -42,6 +42,25 @@ def test_a_scale_that_is_updated_behind_all_optimizers_or_the_only_one_is_right(
     clean(SEVERAL.format(made=only, mark="", inside="scaler.update()", behind="pass"))
 
 
+UNSCALED = """
+    def train(model, optimizer, scaler, loader):
+        for x in loader:
+            optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = model(x).mean()
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            {before}
+            scaler.step(optimizer){mark}
+            {behind}
+"""
+
+
+def test_gradients_that_are_divided_before_an_update_and_behind_it_are_told(marked: Check, clean: Check) -> None:
+    marked(UNSCALED.format(before="scaler.update()", mark="  # AMP605", behind="scaler.update()"))
+    clean(UNSCALED.format(before="pass", mark="", behind="scaler.update()"))
+
+
 OWN_LOSSES = """
     def train(a, b, loader):
         optimizers = {optimizers}
