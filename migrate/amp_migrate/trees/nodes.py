@@ -174,6 +174,20 @@ def block_of(
     return node.body
 
 
+def start_of(constructor: cst.FunctionDef) -> tuple[Statement, bool]:
+    """Where an object's first own attribute goes: a statement of its constructor, and whether before that."""
+    body = statements(block_of(constructor))
+    first = next((each for each in body if not _comes_first(each)), None)
+    return (body[-1], False) if first is None else (first, True)
+
+
+def _comes_first(statement: Statement) -> bool:
+    """Whether a statement of a constructor is its docstring, or the call of that of the base class."""
+    value = statement.value if isinstance(statement, cst.Expr) else None
+    func = value.func if isinstance(value, cst.Call) else None
+    return isinstance(value, cst.SimpleString) or (isinstance(func, cst.Attribute) and func.attr.value == "__init__")
+
+
 def method_of(owner: cst.ClassDef, name: str) -> cst.FunctionDef | None:
     """The method of a name that a class defines itself."""
     return next((each for each in find(owner.body, cst.FunctionDef) if each.name.value == name), None)

@@ -121,6 +121,7 @@ class Values:
         self._imported: dict[tuple[Scope, str], Value] = {}
         self._receivers = Receivers(self)
         self._asked: list[Place] = []  # the parameters that are used as scalers
+        self._annotated: list[tuple[Place, ast.expr]] = []  # those that may be annotated as one
         for file in files.values():
             self._index(file)
         self._settled: Mapping[Place, set[Atom]] | None = None
@@ -139,6 +140,8 @@ class Values:
                 self._scaling |= {node.name} | ({scope.node.name} if isinstance(scope.node, ast.ClassDef) else set())
             inner = self._scopes[node] = file.scopes.inside(node, scope)
             self._asked += [(inner, name) for name in _asked_as_scalers(node, file)]
+            types = ((each.arg, each.annotation) for each in parameters(node.args) if each.annotation is not None)
+            self._annotated += [((inner, name), kind) for name, kind in types if "Scaler" in ast.unparse(kind)]
             self._function[inner] = node
         for statement, scope in file.scopes.statements:
             if isinstance(statement, ast.ClassDef):
@@ -179,7 +182,8 @@ class Values:
                 for name, fulls in scope.imports.items():
                     if any(is_interesting(("name", public(full))) for full in fulls):
                         self._wake(name)
-        for place in self._asked:
+        typed = (place for place, kind in self._annotated if self.name(kind, place[0]) in SCALERS)
+        for place in (*self._asked, *typed):
             self._add(place, {SCALER})
         if self._constants:
             self._wake("True")

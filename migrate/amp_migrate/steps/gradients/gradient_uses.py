@@ -332,6 +332,8 @@ def _anchor(tree: Tree, step: OptimizerStep, using: list[Statement]) -> Statemen
     """The statement to unscale before: it is reached once whenever the step is, and comes before every use."""
     loop = _loop_over(tree, step, using[0])
     target = tree.block(loop if isinstance(loop, cst.For) else step.statement)
+    while isinstance(around := tree.parents.get(target), cst.With) and around not in tree.ancestors(using[0]):
+        target = tree.block(around)  # `with optimizer.skip_synchronize(): optimizer.step()`
     first = first_reached(tree, using, target)
     block = tree.block(first)
     inside_target = block is target or target in tree.ancestors(block)
@@ -341,9 +343,10 @@ def _anchor(tree: Tree, step: OptimizerStep, using: list[Statement]) -> Statemen
 def first_reached(tree: Tree, using: Sequence[Statement], target: Block) -> Statement:
     """The first of some statements, with the loops around it that do not hold `target`."""
     block = tree.common_block([*using])
-    around_step = [target, *(a for a in tree.ancestors(target))]
-    while isinstance(tree.parents.get(block), LOOP_TYPES) and block not in around_step:
-        block = tree.block(tree.statement(tree.parents[block]))  # `for p in model.parameters(): p.grad...`
+    around_step = {*tree.ancestors(target)}
+    for each in tree.ancestors(block):  # `for p in model.parameters(): p.grad...`, be it in an `if`
+        if isinstance(each, LOOP_TYPES) and each not in around_step:
+            block = tree.block(tree.statement(each))
     return min((tree.lift(each, block) for each in using), key=lambda each: tree.order[each])
 
 
@@ -357,7 +360,7 @@ def uses_gradients(file: File, roles: Roles, statement: Statement) -> bool:
 def _reads_gradients(file: File, roles: Roles, part: cst.CSTNode, depth: int = 0) -> bool:
     for node in walk(part):
         if isinstance(node, cst.Attribute) and node.attr.value == "grad" and not file.names.full(node):
-            if not _only_clears(file.tree, node):
+            if not _asks_no_value(file.tree, node):
                 return True
         elif isinstance(node, cst.Call):
             if _is_clip(file, node) and not (_is_clip(file, node, MEASURING) and _gives_weights_alone(file, node)):
@@ -436,10 +439,13 @@ def _object_called(file: File, roles: Roles, call: cst.Call) -> FunctionRef | No
     return None if method is None else roles.project.reference(where, method)
 
 
-def _only_clears(tree: Tree, node: cst.Attribute) -> bool:
-    """`p.grad = None`, which any scale may do."""
+def _asks_no_value(tree: Tree, node: cst.Attribute) -> bool:
+    """Whether any scale may do: `p.grad = None`, `p.grad is None`."""
     parent = tree.parents[node]
     statement = tree.parents.get(parent)
+    if isinstance(parent, cst.Comparison) and parent.left is node and len(parent.comparisons) == 1:
+        (asked,) = parent.comparisons
+        return isinstance(asked.operator, (cst.Is, cst.IsNot)) and is_constant(asked.comparator, "None")
     return (
         isinstance(parent, cst.AssignTarget)
         and isinstance(statement, cst.Assign)

@@ -41,11 +41,16 @@ class Creation:
 
 @dataclass(frozen=True)
 class NewParameter:
-    """A function takes the scaler, directly after one of its parameters."""
+    """A function takes the scaler, directly after one of its parameters.
+
+    Attributes:
+        is_annotated: whether it says that it is one, where that parameter says nothing of itself: nobody passes it yet.
+    """
 
     function: FunctionRef
     after: str
     name: str
+    is_annotated: bool = False
 
 
 @dataclass(frozen=True)

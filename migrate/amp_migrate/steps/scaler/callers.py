@@ -47,6 +47,8 @@ def every_call(
 
 def uncalled(function: FunctionRef) -> str:
     """What is said of a function that nobody calls."""
+    if function.name == "__init__" and function.owner is not None:
+        return f"no call of {function.owner.name.value}() is among the files that were given"
     return f"no call of {function.name}() is among the files that were given"
 
 
@@ -93,28 +95,34 @@ def is_unused(project: Project, function: FunctionRef, seen: tuple[cst.CSTNode, 
 
 
 def is_offered(project: Project, function: FunctionRef) -> bool:
-    """Whether a function is there for others: a package hands it on, a string names it, or it may be looked up."""
-    name, file = function.name, function.file
+    """Whether a function is there for others: a package hands it on, a string names it, or it may be looked up.
+
+    A constructor is if its class is.
+    """
+    name, file, owner = function.name, function.file, function.owner
+    if name == "__init__" and owner is not None:
+        name, owner = owner.name.value, None
     module = file.name.rpartition("/")[2].removesuffix(".py")
     naming = project.library.mentioning(name)
     if any(each.raw_value == name for other in naming for each in other.tree.every(cst.SimpleString)):
         return True  # in `__all__`, or where it is looked up
-    taking = (file, *takers(project, file, name)) if function.owner is None else ()
+    taking = (file, *takers(project, file, name)) if owner is None else ()
     if any(each.name.endswith("__init__.py") for each in taking):
         return True
     own = "globals" in file.uses or any(file.names.full(each) == "sys.modules" for each in file.uses.get("modules", ()))
     beside = project.library.mentioning("getattr", module)
-    return own or any(_looks_up(project, each, function) for each in (file, *beside))
+    is_method = owner is not None
+    return own or any(_looks_up(project, each, file, is_method=is_method) for each in (file, *beside))
 
 
-def _looks_up(project: Project, other: File, function: FunctionRef) -> bool:
-    """Whether a file asks the module of a function, or an object, for what it only knows the name of at run time."""
+def _looks_up(project: Project, other: File, file: File, *, is_method: bool) -> bool:
+    """Whether a file asks the module `file`, or an object, for what it only knows the name of at run time."""
     for node in other.uses.get("getattr", ()):
         call = other.tree.parents[node]
         if isinstance(call, cst.Call) and len(call.args) > 1 and not isinstance(call.args[1].value, cst.SimpleString):
             full = other.names.full(call.args[0].value)
-            is_module = bool(full) and project.library.module(full, other) is function.file
-            if is_module or (function.owner is not None and not full):
+            is_module = bool(full) and project.library.module(full, other) is file
+            if is_module or (is_method and not full):
                 return True
     return False
 

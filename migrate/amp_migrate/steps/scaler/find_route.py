@@ -44,7 +44,17 @@ from amp_migrate.steps.scaler.optimizer_origin import (
     makes,
     other_names,
 )
-from amp_migrate.trees.nodes import LOOP_TYPES, Statement, arms, block_of, find, is_constant, method_of, statements
+from amp_migrate.trees.nodes import (
+    LOOP_TYPES,
+    Statement,
+    arms,
+    block_of,
+    find,
+    is_constant,
+    method_of,
+    start_of,
+    statements,
+)
 
 # What a call passes for a scaler whose optimizers none of the scalers here steps, as code; None where one may.
 Spare: TypeAlias = "Callable[[CallSite, list[cst.BaseExpression]], str | None]"
@@ -416,8 +426,29 @@ class Traveller:
 
     def _is_dead(self, function: FunctionRef) -> bool:
         """Whether nobody calls a function or may do so from elsewhere: what Apex prepares here gets no way there."""
-        is_called = function.name == "__init__" or self.project.call_sites(function)
-        return not is_called and is_unused(self.project, function) and not is_offered(self.project, function)
+        return (
+            not self.project.call_sites(function)
+            and is_unused(self.project, function)
+            and not is_offered(self.project, function)
+        )
+
+    def for_nobody(self, file: File, place: cst.CSTNode) -> Route | None:
+        """The scaler of a place that nothing here runs: a parameter of its function, or of its object, for who does."""
+        node, owner = file.tree.function(place), file.tree.owner_class(place)
+        init = None if owner is None else method_of(owner, "__init__")
+        taking, name = init or node, file.scopes.free(SCALER_NAMES)
+        required = () if taking is None else [each for each in taking.params.params if each.default is None]
+        function = None if taking is None or not required else self.project.reference(file, taking)
+        if function is None or name is None or not self._is_dead(function):
+            return None
+        way = Route(name, parameters=(NewParameter(function, required[-1].name.value, name, is_annotated=True),))
+        if init is not None and owner is not None:
+            free, (home, is_before) = self._free_attribute(file, owner, file), start_of(init)
+            if free is None:
+                return None
+            way = replace(way, scaler=free, creations=(Creation(file, home, free, before=is_before, given=name),))
+        self.dead[function.node] = function
+        return way
 
     def _called_with(
         self, function: FunctionRef, seen: tuple[cst.CSTNode, ...], optimizer: str

@@ -40,7 +40,8 @@ def unwanted_way(route: Route, editor: Editor, wishes: Wishes) -> Unwanted | Non
 def write_creation(editor: Editor, creation: Creation, dtype: Dtype) -> Edit:
     """The edit that makes a scaler, or keeps the one that is given."""
     if creation.given is not None:
-        return editor.after(creation.home, code("{} = {}", creation.target, creation.given))
+        kept = code("{} = {}", creation.target, creation.given)
+        return editor.before(creation.home, kept) if creation.before else editor.after(creation.home, kept)
     conditions = [] if creation.enabled is None else [plain(creation.enabled)]
     if dtype is Dtype.AUTO:
         conditions.append(editor.is_float16(creation.home))
@@ -54,7 +55,8 @@ def _write_parameter(editor: Editor, new: NewParameter) -> Edit:
     node = new.function.node
     after = parameter(node, new.after)
     assert after is not None, f"no parameter {new.after}"
-    annotation = None if after.annotation is None else editor.amp("GradScaler", node)
+    is_annotated = new.is_annotated or after.annotation is not None
+    annotation = editor.amp("GradScaler", node) if is_annotated else None
     default = None if after.default is None else plain("None")
     return editor.edit(node, AddParameter(new.name, after, annotation, default))
 

@@ -125,6 +125,18 @@ STEP = """
         pytest.param(
             """
               for x, y in loader:
+            ~     loss = nn.functional.mse_loss(model(x), y)
+            ~     loss.backward()
+            +     scaler.unscale_(optimizer)
+                  for p in model.parameters():
+                      if p.requires_grad:
+                          p.grad.clamp_(-1, 1)
+            """,
+            id="before a loop that asks something else",
+        ),
+        pytest.param(
+            """
+              for x, y in loader:
             ~     a = model(x).mean()
             ~     a.backward()
             ~     b = model(y).mean()
@@ -480,6 +492,56 @@ def test_clipping_on_the_real_step_of_an_accumulation(rewrites: Check) -> None:
                   optimizer.zero_grad()
         """
     )
+
+
+def test_clipping_before_a_step_in_a_with(rewrites: Check) -> None:
+    rewrites(
+        """
+          MODEL
+        + scaler = torch.amp.GradScaler("cuda")
+          for i, (x, y) in enumerate(loader):
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+              if i % 4 == 3:
+        +         scaler.unscale_(optimizer)
+                  norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                  log.add_scalar("norm", norm)
+                  with timer("step"), torch.no_grad():
+        -             optimizer.step()
+        +             scaler.step(optimizer)
+        +             scaler.update()
+                  optimizer.zero_grad()
+        """
+    )
+
+
+@pytest.mark.parametrize("asked", ["p.grad is None", "p.grad is not None"])
+def test_whether_there_is_a_gradient_may_be_asked_of_every_micro_batch(asked: str, migrate: Check) -> None:
+    after = migrate(ASKED.replace("ASKED", asked)).after
+    assert "scaler.step(optimizer)" in after
+    assert "unscale_" not in after
+
+
+@pytest.mark.parametrize("asked", ["p.grad is not None and p.grad.norm() > 1", "p.grad is zeros"])
+def test_what_a_gradient_is_may_not_be_asked_of_every_micro_batch(asked: str, leaves: Check) -> None:
+    leaves(ASKED.replace("ASKED", asked), "not one number")
+
+
+ASKED = """
+    MODEL
+    for i, x in enumerate(loader):
+        loss = model(x).mean()
+        loss.backward()
+        found = [n for n, p in model.named_parameters() if ASKED]
+        if found:
+            print(found)
+        if i % 4 == 3:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
 
 
 def test_gradients_read_before_training_and_after_the_step_need_no_unscaling(rewrites: Check) -> None:

@@ -44,4 +44,8 @@ def scaler_at(traveller: Traveller, roles: Roles, file: File, place: cst.CSTNode
             if isinstance(route, Route):
                 traveller.ways.add(route)
                 return route.scaler
-    return None
+    unused = traveller.for_nobody(file, place)
+    if unused is None:
+        return None
+    traveller.ways.add(unused)
+    return unused.scaler

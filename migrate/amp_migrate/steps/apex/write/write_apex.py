@@ -31,7 +31,7 @@ from amp_migrate.steps.model.route import Creation
 from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.steps.write.write_route import write_ways
 from amp_migrate.steps.write.write_step import write_island, write_region, write_step
-from amp_migrate.trees.nodes import Statement, block_of, method_of, statements
+from amp_migrate.trees.nodes import Statement, block_of, method_of, start_of
 from amp_migrate.write.editor import Editor, guarded
 
 _IGNORED = f"# amp-migrate: ignore[{FP32_STEP.code}]"
@@ -148,16 +148,8 @@ def _write_off(editor: Editor, initialize: Initialize, creation: Creation) -> Ed
     made = None if owner is None else method_of(owner, "__init__")
     assert made is not None
     off = code("{} = {}", creation.target, editor.new_scaler(made, [plain("enabled=False")]))
-    body = statements(block_of(made))
-    first = next((each for each in body if not _comes_first(each)), None)
-    return editor.after(body[-1], off) if first is None else editor.before(first, off)
-
-
-def _comes_first(statement: Statement) -> bool:
-    """Whether a statement of a constructor is its docstring, or the call of that of the base class."""
-    value = statement.value if isinstance(statement, cst.Expr) else None
-    func = value.func if isinstance(value, cst.Call) else None
-    return isinstance(value, cst.SimpleString) or (isinstance(func, cst.Attribute) and func.attr.value == "__init__")
+    home, is_before = start_of(made)
+    return editor.before(home, off) if is_before else editor.after(home, off)
 
 
 def _scaler_lines(editor: Editor, start: NativeStart) -> list[Code]:

@@ -115,3 +115,86 @@ def test_step_that_others_import_for_nothing(tmp_path: Path) -> None:
     outcome = migrate_paths([tmp_path], Settings())
     assert ["amp_shim" in each.after for each in outcome.changed] == [False, False]
     assert "def train_more(model, optimizer, scaler, loader):" in outcome.changed[0].after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("self, opts, **parts", "self, opts, scaler: torch.amp.GradScaler, **parts"),
+        ("self, parts, opts=None", "self, parts, scaler: torch.amp.GradScaler, opts=None"),
+    ],
+)
+def test_object_that_nobody_makes_takes_a_scaler_from_whoever_does(rewrites: Check, before: str, after: str) -> None:
+    plan = rewrites(f"""
+        ~ APEX
+          class Restorer:
+        -     def __init__({before}):
+        +     def __init__({after}):
+                  'Saves what it is given.'
+        +         self.scaler = scaler
+                  self.parts = parts
+              def step(self):
+                  self.save("last.pt")
+              def save(self, path):
+                  state = {{k: v.state_dict() for k, v in self.parts.items()}}
+        -         state["amp"] = amp.state_dict()
+        +         state["scaler"] = self.scaler.state_dict()
+                  torch.save(state, path)
+
+          def main(loader):
+              MODEL
+        ~     INITIALIZE
+        ~     APEX_EPOCH
+        """)
+    said = [each.message for each in plan.findings if each.code == "AMP210"]
+    assert (
+        "no call of Restorer() is among the files that were given: whoever calls it passes a GradScaler from now on"
+        in said
+    )
+
+
+def test_function_that_nobody_calls_saves_the_scaler_of_whoever_does(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+        - def save(parts, path):
+        + def save(parts, path, scaler: torch.amp.GradScaler):
+        -     torch.save({"parts": parts, "amp": amp.state_dict()}, path)
+        +     torch.save({"parts": parts, "scaler": scaler.state_dict()}, path)
+
+          def main(loader):
+              MODEL
+        ~     INITIALIZE
+        ~     APEX_EPOCH
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "Restorer({}).save('last.pt')",
+        "class Other(Restorer):\n    pass\n\nOther({}).save('last.pt')",
+        "__all__ = ['Restorer']",
+        "def get(name):\n    return globals()[name]",
+        "RESTORERS = {'plain': Restorer}",
+    ],
+    ids=["made", "derived", "__all__", "globals", "value"],
+)
+def test_object_that_somebody_may_make_keeps_its_script_on_the_shim(more: str, migrate: Check) -> None:
+    text = """
+        from apex import amp
+
+        class Restorer:
+            def __init__(self, parts):
+                self.parts = parts
+            def save(self, path):
+                torch.save({"parts": self.parts, "amp": amp.state_dict()}, path)
+
+        MORE
+        def main(loader):
+            MODEL
+            model, optimizer = amp.initialize(model, optimizer)
+            APEX_EPOCH
+        """
+    assert "from amp_shim import amp" in migrate(text.replace("MORE", more.replace("\n", "\n        "))).after

@@ -115,6 +115,34 @@ def test_horovod_synchronizes_before_the_scaler_looks_at_gradients(rewrites: Che
     )
 
 
+def test_horovod_with_a_norm_that_is_clipped_where_it_steps(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          model = nn.Linear(2, 2).cuda()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        ~ INITIALIZE
+          for i, (x, y) in enumerate(loader):
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        -     with amp.scale_loss(loss, optimizer, delay_unscale=i % 4 != 3) as scaled_loss:
+        -         scaled_loss.backward()
+        -         optimizer.synchronize()
+        +     scaler.scale(loss).backward()
+        +     optimizer.synchronize()
+              if i % 4 == 3:
+        -         norm = nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+        +         scaler.unscale_(optimizer)
+        +         norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                  log.add_scalar("norm", norm, i)
+                  none = [n for n, p in model.named_parameters() if p.grad is None]
+                  assert not none, none
+                  with optimizer.skip_synchronize():
+        ~             optimizer.step()
+                      optimizer.zero_grad()
+        """
+    )
+
+
 @pytest.mark.parametrize(
     ("wait", "is_told"), [("pass", True), ("optimizer.synchronize()", False), ("torch.cuda.synchronize()", True)]
 )
