@@ -183,8 +183,9 @@ RISKY_NUMERICS = Rule(
         "Autocast multiplies matrices in float16, which ends at 65,504: a product of features with themselves grows "
         "with their number, a running buffer with the steps. A statement that only computes such a thing is kept in "
         "float32, and this says so. What is rounded loses what is left of it: a variance as E[x^2] - E[x]^2 may come "
-        "to zero or below it. Whether that happens depends on the data, so the step moves, and this says where to "
-        "look. Of a loss or a model that code computes which is not among the files, it names that code."
+        "to zero or below it, and near neighbours by x^2 - 2*x*y + y^2 are others. Whether that happens depends on the "
+        "data, so the step moves, and this says where to look. Of a loss or a model that code computes which is not "
+        "among the files, it names that code."
     ),
     sources=(f"{AMP}#cuda-ops-that-can-autocast-to-float16",),
 )

@@ -316,12 +316,12 @@ class Casts:
                 yield from self._named_in(child, before)
 
     def _is_known(self, node: ast.expr) -> bool:
-        """Whether a tensor's precision is known, and `.float()` takes nothing from it; or something is no tensor."""
+        """Whether a tensor is as precise as it was, or `.float()` takes nothing from it; or something is no tensor."""
         value = self._value(node)
-        if not value or any(isinstance(each, Opaque) for each in value):
-            return False
         tensor = tensor_of(value)
-        return tensor is None or (tensor.is_known and not (tensor.may_be_low and tensor.precision & ~(LOW | F32)))
+        if tensor is None or not tensor.may_be_low:
+            return bool(value) and all(_is_in_sight(each) for each in value if isinstance(each, Opaque))
+        return not tensor.precision & ~(LOW | F32) and not any(isinstance(each, Opaque) for each in value)
 
     def _may_be_low(self, node: ast.expr) -> bool:
         tensor = tensor_of(self._value(node))
@@ -575,6 +575,12 @@ def _is_floating(node: ast.expr) -> bool:
         return False
     numbers = (each.value for each in (node.left, node.right) if isinstance(each, ast.Constant))
     return isinstance(node.op, ast.Div) or any(isinstance(each, float) for each in numbers)
+
+
+def _is_in_sight(unknown: Opaque) -> bool:
+    """Whether it would be known of something if it were low: its tensors are followed, or it is data as they came."""
+    is_taken = bool(unknown.path) and not any(str(step).endswith("()") for step in unknown.path[1:])
+    return unknown.tensor is not None or is_taken
 
 
 def _is_parameter(code: Code, name: str) -> bool:

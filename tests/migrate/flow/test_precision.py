@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from amp_migrate.flow.domain.atoms import TRUTHS, Opaque, const
 from amp_migrate.flow.domain.tensor import BF16, CUT, F16, F32, FLOWS, INT
-from amp_migrate.flow.events import Act
+from amp_migrate.flow.events import OF_DISTANCE, Act
 from amp_migrate.flow.questions import Questions, faults
 
 from .moved_texts import migrated
@@ -165,6 +165,7 @@ def test_a_running_buffer_of_products(told: Tell) -> None:
         """,
     )
     assert {(answer.line(e.site), e.why) for e in answer.events(Act.RISK)} == {
+        (7, OF_DISTANCE),
         (7, "a buffer is multiplied"),
         (9, "a running buffer is updated from products"),
     }

@@ -78,9 +78,9 @@ from amp_migrate.flow.pytorch import (
     switches,
     tensors,
     unread,
-    variances,
     weight_casts,
 )
+from amp_migrate.flow.pytorch.cancellation import distances, variances
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
 
@@ -108,6 +108,7 @@ class PyTorch:
         births: where what a name gets may have been made, by where it gets that.
         running: the parameters that are made anew of products, or of buffers.
         moments: what means and products are made of.
+        terms: the products, and the squares of their factors, that values are sums of.
         guards: what is kept from singular points in vain.
         numbers: those that tensors are made of, by where they are made.
         gradients_read: the loss scale in gradients, by where they were read.
@@ -136,7 +137,7 @@ class PyTorch:
         self.cleared: dict[ast.AST, tuple[str, frozenset[Atom]]] = {}
         self.births: dict[Site, set[Site]] = {}
         self.running: set[Atom] = set()
-        self.moments = variances.Moments()
+        self.moments, self.terms = variances.Moments(), distances.Terms()
         self.guards = guards.Guards()
         self.numbers: dict[Site, frozenset[float]] = {}
         self.gradients_read: dict[Site, Units] = {}

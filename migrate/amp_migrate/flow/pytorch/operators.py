@@ -97,7 +97,8 @@ from amp_migrate.flow.events import (
 )
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.flow.pytorch import guards, ranges, ranks, variances
+from amp_migrate.flow.pytorch import guards, ranges, ranks
+from amp_migrate.flow.pytorch.cancellation import distances, variances
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
 
@@ -172,6 +173,7 @@ def operate(
     for each in sums if precision & LOW else []:
         ranges.summed_up(frame, name, each, tensors, node, node)
     variances.follow(frame, name, operands, precision, node)
+    distances.follow(frame, name, operands, precision, node)
     result = _facts(frame, name, kind, tensors, operands, precision, autocast, treatment, node, args)
     is_asked = treatment == table.LOW and autocast.asked and autocast.may_be_on
     if precision & LOW and (is_asked or (treatment is None and _are_switched(tensors, in_place=in_place))):

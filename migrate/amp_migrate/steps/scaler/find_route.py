@@ -443,9 +443,10 @@ class Traveller:
             return None
         way = Route(name, parameters=(NewParameter(function, required[-1].name.value, name, is_annotated=True),))
         if init is not None and owner is not None:
-            free, (home, is_before) = self._free_attribute(file, owner, file), start_of(init)
+            free = self._free_attribute(file, owner, file)
             if free is None:
                 return None
+            home, is_before = start_of(init)
             way = replace(way, scaler=free, creations=(Creation(file, home, free, before=is_before, given=name),))
         self.dead[function.node] = function
         return way

@@ -280,9 +280,50 @@ def test_a_buffer_that_follows_what_it_computes_is_kept_in_float32_with_its_prod
 
 
 def test_a_buffer_that_stays_what_it_is_is_as_good_as_a_weight() -> None:
-    text = CODEBOOK.format(update="")
+    text = CODEBOOK.format(update="").replace("x.pow(2).sum(1, keepdim=True) - 2 * x", "-x")
     assert OFF not in migrate_text(text, Settings()).after
     assert said(text, Settings()) == ["may overflow, or round, in half precision: a buffer is multiplied"]
+
+
+NEAREST = """\
+import torch
+from torch import nn
+
+
+def distances(a, b):
+    found = -2 * torch.matmul(a, b.permute(0, 2, 1))
+    found += torch.sum(a**2, -1).view(a.shape[0], a.shape[1], 1)
+    return found + torch.sum(b**2, -1).view(b.shape[0], 1, b.shape[1])
+
+
+model = nn.Linear(3, 3).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    loss = distances({given}).min(dim=2)[0].mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "inside"),
+    [
+        ("model(x.cuda()), y.cuda()", "a.float(), b.permute(0, 2, 1)"),
+        ("model(x.cuda()), model(y.cuda())", "a.float(), b.float().permute(0, 2, 1)"),
+        ("x.cuda(), model(y.cuda())", "a, b.float().permute(0, 2, 1)"),
+    ],
+)
+def test_the_product_of_a_distance_by_squares_is_kept_in_float32(given: str, inside: str) -> None:
+    plan = migrate_text(NEAREST.format(given=given), Settings())
+    assert f"    {OFF}\n        found = -2 * torch.matmul({inside})\n    found += torch.sum(" in plan.after
+    assert migrate_text(plan.after, Settings()).after == plan.after
+
+
+def test_what_code_gives_that_is_not_read_is_multiplied_as_it_was() -> None:
+    text = NEAREST.format(given="model(x.cuda()), backbone(y.cuda())")
+    assert OFF not in migrate_text(text, Settings()).after
+    assert any("x*x - 2*x*y + y*y of a rounded product" in each for each in said(text, Settings()))
 
 
 PROBABILITIES = """\
