@@ -59,7 +59,7 @@ class StepMigration:
         self.settings = wishes.settings
         self.roles = Roles(project)
         self._traveller = Traveller(project, {})
-        self._steppers = None if self.settings.dtype is Dtype.BF16 else Steppers(self.roles)
+        self._steppers = None if self.settings.dtype is Dtype.BF16 else Steppers(self.roles, values)
         self._moved: dict[File, list[ScaledStep]] = defaultdict(list)
         self._refused: list[Finding] = []
         self._obstacles: dict[File, Refusal | None] = {}

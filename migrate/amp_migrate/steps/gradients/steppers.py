@@ -6,15 +6,14 @@ A scaler has to step what such a function steps, so the function takes part in t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import libcst as cst
 
 from amp_migrate.analysis.arguments.argument_binding import passed
-from amp_migrate.analysis.arguments.passing import passed_values
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.project import COMMON_METHODS, CallSite, FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.looped import collection, in_each
@@ -33,10 +32,10 @@ class Steppers:
     """Knows the project's functions that step an optimizer and do not go backward.
 
     Args:
-        values: knows who calls a method whose name says nothing, as many have it; None where nobody is asked.
+        values: knows what a call runs, and who calls a method whose name says nothing, as many have it.
     """
 
-    def __init__(self, roles: Roles, values: ValueCalls | None = None) -> None:
+    def __init__(self, roles: Roles, values: ValueCalls) -> None:
         self._roles = roles
         self._values = values
         self._known: dict[str, list[FunctionRef]] = {}
@@ -54,71 +53,36 @@ class Steppers:
                 found.append(OptimizerStep(statement, call, optimizer, function, _held(call, own)))
         return found
 
-    def sites(self, function: FunctionRef) -> list[CallSite] | None:
-        """The calls of a method `step()`, by what they run, or of a wrapper's by its name; None for any other."""
+    def sites(self, function: FunctionRef) -> Sequence[CallSite] | None:
+        """The calls of a method `step()`, by what they run; None for any other."""
         if function.name != "step" or function.owner is None:
             return None
-        together = None if self._values is None else self._values.together(function)
-        if together is not None and set(together) == {function}:
-            return list(together[function])
-        found: list[CallSite] = []
-        for file in self._roles.project.library.calling("step", OPTIMIZER_SIGN):
-            for call in file.calls:
-                if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "step":
-                    continue
-                if not is_optimizer(file, call.func.value):
-                    continue
-                meant = self._wrapper(file, call)
-                if meant is not None and meant.node is function.node:
-                    found.append(CallSite(file, call))
-        return found
+        together = self._values.together(function) or {}
+        return together[function] if set(together) == {function} else ()
 
-    def _wrapper(self, file: File, call: cst.Call) -> FunctionRef | None:
+    def _wrapper(self, file: File, call: cst.Call, receiver: cst.BaseExpression) -> FunctionRef | None:
         """The `step()` of a class of the project that wraps an optimizer, and shows a scaler nothing of it."""
-        if not isinstance(call.func, cst.Attribute) or not is_optimizer(file, call.func.value):
+        made = [file.names.callee(each.value) for each in self._roles.bindings(file, receiver)]
+        is_torchs = bool(made) and all(each.startswith("torch.optim.") for each in made)
+        function = self._values.called(file, call) if self._has_wrappers and not is_torchs else None
+        owner = None if function is None else function.owner
+        if function is None or owner is None:
             return None
-        for where, owner in self._classes(file, call.func.value):
-            methods = {each.name.value: each for each in find(owner.body, cst.FunctionDef)}
-            is_plain = all(dotted(base.value) == "object" for base in owner.bases)
-            shows = "param_groups" in methods or where.class_attribute(owner, "self.param_groups")
-            is_one = is_plain and "step" in methods and not shows and "__getattr__" not in methods
-            if is_one and self._is_followed(where, owner):
-                return self._roles.project.reference(where, methods["step"])
-        return None
+        methods = {each.name.value for each in find(owner.body, cst.FunctionDef)}
+        shows = "param_groups" in methods or function.file.class_attribute(owner, "self.param_groups")
+        is_plain = all(dotted(base.value) == "object" for base in owner.bases)
+        return function if is_plain and not shows and "__getattr__" not in methods else None
 
-    def _is_followed(self, file: File, owner: cst.ClassDef) -> bool:
-        """Whether every object of a class has a name, or is handed on: one in a container steps out of sight."""
-        for where in self._roles.project.library.using(owner.name.value):
-            for call in where.calls:
-                made = self._roles.project.definition(where, call.func)
-                if made is None or made[1] is not owner:
-                    continue
-                around = where.tree.parents[call]
-                targets = around.targets if isinstance(around, cst.Assign) else ()
-                if not isinstance(around, cst.Arg) and not (targets and all(dotted(each.target) for each in targets)):
-                    return False
-        return True
-
-    def _classes(self, file: File, node: cst.BaseExpression, depth: int = 0) -> list[tuple[File, cst.ClassDef]]:
-        """The project's classes that an object may be made from, where somebody hands it on, by any caller."""
-        if isinstance(node, cst.Call):
-            made = self._roles.project.definition(file, node.func)
-            return [(made[0], made[1])] if made is not None and isinstance(made[1], cst.ClassDef) else []
-        found = self._roles.classes(file, node)
-        if found or depth == MAX_HOPS:
-            return found
-        for binding in self._roles.bindings(file, node):
-            given: list[tuple[File, cst.BaseExpression]] = []
-            if isinstance(binding.node, cst.Param):
-                given = [*passed_values(self._roles.project, file, binding.node)]
-            elif binding.value is not None and dotted(binding.value) not in (None, dotted(node)):
-                given = [(file, binding.value)]  # `self.optimizer = optimizer`
-            found += [each for where, value in given for each in self._classes(where, value, depth + 1)]
-        return found
+    @cached_property
+    def _has_wrappers(self) -> bool:
+        """Whether some class of the project may have such a method; where none does, nobody is asked."""
+        found = self._roles.project.library.defining("step", text=lambda text: _may_step(text, "step"))
+        return next(found, None) is not None
 
     def _meant(self, file: File, call: cst.Call) -> FunctionRef | None:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":
-            return self._wrapper(file, call) if is_optimizer(file, call.func.value) else self._own_step(file, call)
+            owner = call.func.value
+            return self._wrapper(file, call, owner) if is_optimizer(file, owner) else self._own_step(file, call)
         name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
         own = self._own_step(file, call) if name in COMMON_METHODS else None
         if own is not None:
@@ -135,7 +99,7 @@ class Steppers:
 
     def _own_step(self, file: File, call: cst.Call) -> FunctionRef | None:
         """The method of an object that is no optimizer, by a name that others have, too: `trainer.step()`."""
-        function = None if self._values is None else self._roles.project.called(file, call)
+        function = self._roles.project.called(file, call)
         is_one = function is not None and function.owner is not None and not _goes_backward(function.node)
         return function if function is not None and is_one and self._always_steps(function) else None
 

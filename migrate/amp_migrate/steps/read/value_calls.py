@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
@@ -23,6 +23,8 @@ from amp_migrate.flow.files import Files
 from amp_migrate.flow.source import Code
 from amp_migrate.steps.read.interpreted import Interpreted
 
+# One script is asked about after the other, and each program that is kept takes up memory.
+_MOST_KEPT = 4
 # Functions that the same calls may run, each with all its calls.
 CalledTogether: TypeAlias = "Mapping[FunctionRef, tuple[CallSite, ...]]"
 
@@ -39,36 +41,46 @@ class ValueCalls:
         self._project = project
         self._texts = texts
         self._files = files
-        self._interpreted: dict[tuple[File, ...], Interpreted] = {}
+        self._interpreted: dict[tuple[File, ...], _Calls] = {}
 
     def together(self, function: FunctionRef) -> CalledTogether | None:
         """A function with all that its calls may run besides, and what calls of that may; None if any is in doubt."""
-        if function.file not in self._files:
-            return None
         focus: tuple[File, ...] = ()
-        wider, found = self._using([function.file], function.name), None
+        words = _names(function.node, function.owner)
+        wider, found = self._using([function.file], words), None
         while wider != focus:
             focus = wider
-            if focus not in self._interpreted:
-                analysis = Analysis(self._texts, [each.name for each in focus], keeps_all=True).run()
-                self._interpreted[focus] = Interpreted(self._project.library, analysis)
-            found = _Calls(self._project, self._interpreted[focus], focus).together(function)
+            found = self._calls(focus).together(function)
             if found is None:
                 return None
             # Whoever gets at one of the calls may bring a function of its own.
-            wider = self._using([*focus, *(site.file for sites in found.values() for site in sites)], function.name)
+            wider = self._using([*focus, *(site.file for sites in found.values() for site in sites)], words)
         return found
 
-    def _using(self, files: Sequence[File], word: str) -> tuple[File, ...]:
+    def called(self, file: File, call: cst.Call) -> FunctionRef | None:
+        """The one function of the project that a call runs, whatever comes before; None where nobody knows."""
+        words = _names(file.tree.function(call), file.tree.owner_class(call))
+        return self._calls(self._using([file], words)).called(file, call)
+
+    def _calls(self, focus: tuple[File, ...]) -> _Calls:
+        if focus not in self._interpreted:
+            if len(self._interpreted) == _MOST_KEPT:
+                del self._interpreted[next(iter(self._interpreted))]
+            analysis = Analysis(self._texts, [each.name for each in focus], keeps_all=True).run()
+            interpreted = Interpreted(self._project.library, analysis)
+            self._interpreted[focus] = _Calls(self._project, interpreted, focus)
+        return self._interpreted[focus]
+
+    def _using(self, files: Sequence[File], words: Collection[str]) -> tuple[File, ...]:
         """Some files and all that import them, be it through others: who has an object has it from there.
 
-        Of those that do not change by themselves, the ones that have a word.
+        Of those that do not change by themselves, the ones that have one of some words.
         """
         library = self._project.library
         found, waiting = dict.fromkeys(files), [*files]
         while waiting:
             file = waiting.pop()
-            beside = (library.named(name) for name in library.importing(file, {word}))
+            beside = (library.named(name) for name in library.importing(file, words))
             new = [each for each in (*self._importers[file], *beside) if each is not None and each not in found]
             found.update(dict.fromkeys(new))
             waiting += new
@@ -117,6 +129,14 @@ class _Calls:
             seen |= new
             todo += sorted(new, key=lambda each: each.site)
         return None if self._has_doubtful_call(found, calls) else found
+
+    def called(self, file: File, call: cst.Call) -> FunctionRef | None:
+        """See `ValueCalls.called`."""
+        node = self._interpreted.counterparts(file).back(call)
+        meant = [*self._meant(node)] if isinstance(node, ast.Call) else []
+        codes = {None if each is None else each[0] for each in meant}
+        code = codes.pop() if len(codes) == 1 else None
+        return None if code is None else self._function(code)
 
     def _sites(self, code: Code, function: FunctionRef) -> tuple[CallSite, ...] | None:
         """All calls of a function; None where one runs what nobody knows, or is none that is written in a file."""
@@ -192,6 +212,10 @@ class _Calls:
                     if code.node is not node:  # which is run as nobody calls it
                         found[code].append((name, node))
         return found
+
+
+def _names(*definitions: cst.FunctionDef | cst.ClassDef | None) -> set[str]:
+    return {each.name.value for each in definitions if each is not None}
 
 
 def _last_word(node: cst.BaseExpression | ast.expr) -> str:

@@ -888,7 +888,7 @@ def test_wrapper_of_which_some_stand_in_a_container_keeps_its_step_as_it_is(leav
             model(x).mean().backward()
             solver.step()
         """,
-        "no optimizer.step() belongs to this backward() in the same function",
+        "step() has a part in the step, and is not only called in steps that can be moved",
     )
 
 
