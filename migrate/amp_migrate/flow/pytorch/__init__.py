@@ -321,9 +321,9 @@ class PyTorch:
             found = join(found, one(each.but(**kept) if isinstance(each, Tensor) else each))
         return found
 
-    def has_low_weights(self, frame: Frame, owner: Atom) -> bool:
-        """Whether the parameters of a module were cast to half precision, be it on one way only."""
-        return modules.has_low_weights(frame, owner)
+    def with_low_weights(self, frame: Frame, owner: Atom) -> list[Atom]:
+        """A module and parts of it whose parameters were cast to half precision, be it on one way only."""
+        return modules.with_low_weights(frame, owner)
 
     def part_of_array(self, array: Some) -> Value:
         """What is taken from an array by an index, or in a loop."""

@@ -488,14 +488,14 @@ def _is_scaled_twice(unit: Unit) -> bool:
 
 def _note_low_weights(frame: Frame, reach: Leaves, node: ast.AST) -> None:
     """Note that weights in half precision get a gradient: a scaler raises at it, autocast is for float32 weights."""
-    given = frame.analysis.pytorch.registry.optimizers.values()
+    pytorch = frame.analysis.pytorch
+    given = pytorch.registry.optimizers.values()
     for leaf in reach:
-        if not isinstance(leaf, Part) or not frame.analysis.pytorch.has_low_weights(frame, leaf.owner):
-            continue
+        low = pytorch.with_low_weights(frame, leaf.owner) if isinstance(leaf, Part) else []
         # What nobody looks into may be no module, unless an optimizer has its weights.
-        if not isinstance(leaf.owner, Obj) and not any(overlap(each, frozenset({leaf})) for each in given):
-            continue
-        frame.analysis.event(frame, Act.LOW_LEAF, node, why="a model's weights were cast")
+        of_optimizers = (overlap(each, frozenset({Part(owner, "*")})) for owner in low for each in given)
+        if any(isinstance(owner, Obj) for owner in low) or any(of_optimizers):
+            frame.analysis.event(frame, Act.LOW_LEAF, node, why="a model's weights were cast")
 
 
 def _reached(tensors: Sequence[Tensor]) -> tuple[Leaves, Leaves]:

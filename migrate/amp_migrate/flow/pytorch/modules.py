@@ -89,6 +89,7 @@ _OF_LAYERS = ("torch.nn.", "timm.models.layers.", "timm.models.helpers.", "timm.
 OF_EVERY_MODULE = _HANDS_BACK | _PARAMETERS | _BUFFERS | _INSIDE | {"zero_grad", "state_dict", "load_state_dict"}
 HOOKS = "<hooks>"
 DTYPE, PLACE, FROZEN, QUANTIZER = "<dtype>", "<place>", "<frozen>", "<quantizer>"
+CAST_PARTS = "<cast parts>"
 
 
 TRANSFORMS = "torchvision.transforms."
@@ -739,11 +740,20 @@ def cast_weights(frame: Frame, owners: Iterable[Atom], name: str, args: Argument
             continue
         if precision is not None:
             frame.write(owner, DTYPE, dtypes, strong=False)
+            path = owner.path if isinstance(owner, Opaque) else ()
+            for end in range(1, len(path)):
+                frame.write(Opaque(path[:end]), CAST_PARTS, one(owner), strong=False)
         if is_frozen:
             frame.write(owner, FROZEN, const(True), strong=False)
 
 
-def has_low_weights(frame: Frame, owner: Atom) -> bool:
+def with_low_weights(frame: Frame, owner: Atom) -> list[Atom]:
+    """A module, if its parameters may be in half precision, and the parts of it that nobody looks into and that may."""
+    parts = frame.read(_by_path(owner), CAST_PARTS)
+    return [each for each in (owner, *parts) if isinstance(each, Atom) and _has_low_weights(frame, each)]
+
+
+def _has_low_weights(frame: Frame, owner: Atom) -> bool:
     """Whether the parameters of a module were cast to half precision, be it on one way only.
 
     What nobody looks into is cast with what it is a part of.

@@ -1611,6 +1611,7 @@ for x, y in loader:
 """
 LOADED, ADAPTED = "AutoModel.from_pretrained(name)", "get_peft_model(AutoModel.from_pretrained(name))"
 PART_CAST = 'model.generator.to(device="cuda", dtype=torch.bfloat16)'
+CAST_INSIDE = "model.generator.first.to(torch.bfloat16)"
 OF_MODEL = "filter(lambda p: p.requires_grad, model.parameters())"
 
 
@@ -1623,6 +1624,9 @@ OF_MODEL = "filter(lambda p: p.requires_grad, model.parameters())"
         (LOADED, f"model.generator = {PART_CAST}", "model.parameters()", True),
         (LOADED, PART_CAST.replace("bfloat16", "float32"), "model.parameters()", False),
         (LOADED, f"{PART_CAST}\nmodel.generator.requires_grad_(False)", "model.parameters()", False),
+        (LOADED, CAST_INSIDE, "model.parameters()", True),
+        (LOADED, CAST_INSIDE, "model.generator.last.parameters()", False),
+        (LOADED, f"{CAST_INSIDE}\nmodel.generator.first.requires_grad_(False)", "model.parameters()", False),
         (f"nn.Sequential({LOADED}, nn.Linear(8, 8))", 'loader = loader.to("cuda", torch.bfloat16)', OF_MODEL, False),
     ],
 )
