@@ -328,6 +328,11 @@ class Roles:
         is_of_engine = last_word(call.func) == "backward" and self.project.called(file, call) is None
         return is_of_engine or any(map(self._goes_backward, self.project.may_call(file, call, "backward")))
 
+    def trains(self, file: File, call: cst.Call) -> bool:
+        """Whether a call runs a function of the project that goes backward."""
+        function = self.project.called(file, call)
+        return function is not None and self._goes_backward(function)
+
     def _goes_backward(self, function: FunctionRef) -> bool:
         if function.node not in self._backwards:
             self._backwards[function.node] = False

@@ -98,6 +98,7 @@ EVALUATED_APART = "what is evaluated here in half precision is trained in float3
 GIVEN_SMALL = "code that could not be read gets a number whose inverse float16 does not have"
 UNREAD_MODELS = "what runs under autocast could not be read"
 SEVERAL_SCALES = "gradients of several scales are clipped"
+TRAINS_INSIDE = "a loss goes backward inside a region"
 LOSS_ON_CPU = "a loss is scaled on the CPU: a scaler's scale lies where its first loss does, and gradients on a GPU"
 STUCK = "the scale is updated only where a test of gradients lets it be: where they overflow, it never comes down"
 MENDED = (
@@ -232,7 +233,7 @@ class Questions:
             elif event.act is Act.TO_NUMPY and event.tensor is not None and event.tensor.precision & BF16:
                 yield Fault(event.site, NO_BFLOAT16, any(event.sure_in.values()), event=event)
             elif event.act is Act.BACKWARD and event.context is not None and event.context.cuda.may_be_on:
-                yield Fault(event.site, "a loss goes backward inside a region", event.context.cuda.on == ON)
+                yield Fault(event.site, TRAINS_INSIDE, event.context.cuda.on == ON)
             elif event.act is Act.BACKWARD and event.scaler and self.names_device and _are_on_cpu(_tensors(event)):
                 yield Fault(event.site, LOSS_ON_CPU)
             elif event.act is Act.SCALER_STEP and (answers := self._unreached(event)):

@@ -55,6 +55,7 @@ from amp_migrate.flow.questions import (
     SAVED_LOW,
     SEVERAL_SCALES,
     STUCK,
+    TRAINS_INSIDE,
     UNREAD_MODELS,
     UNSAVED,
     UNSCALED_LOSS,
@@ -163,6 +164,7 @@ class Trouble(Enum):
     THREADS = "replicas that compute in float16 whatever the region says: a scaler serves them"
     APART = "an evaluation in low precision of what is trained in float32"
     SMALL = "code that nobody has read, with a number that it cannot divide float16 by: it may evaluate in float32"
+    TRAINS_INSIDE = "something that trains by itself between a forward and its loss: a region is round all three"
     LOSS_ON_CPU = "a loss that is scaled where its parameters are not"
     UNSAVED = "a scaler that begins anew where its optimizer goes on"
     UNREAD = "a loss or model that nobody has seen, in a region: original code that has none says nothing of it"
@@ -197,6 +199,7 @@ _TROUBLES = {
     EVALUATED_APART: Trouble.APART,
     GIVEN_SMALL: Trouble.SMALL,
     LOSS_ON_CPU: Trouble.LOSS_ON_CPU,
+    TRAINS_INSIDE: Trouble.TRAINS_INSIDE,
     MENDED: Trouble.MENDED,
     WRONG_BY_ITSELF[Act.LOW_LEAF]: Trouble.HALVED,
     WRONG_BY_ITSELF[Act.NORM_TWICE]: Trouble.NORM_TWICE,

@@ -49,6 +49,7 @@ _READ_LAST = (
     "scaler.get_scale(), or use --dtype bf16"
 )
 _BY_ITS_GRADIENT = "scale this loss only if the gradient that it is given comes from no scaled loss"
+_APART = "let what goes backward by itself run before the forward pass or behind the loss, and run again"
 _TO_A_GPU = "move the model and what it is given to a GPU (.cuda()), and run again"
 _TO_ITS_MODEL = "let the loss come to where its model is (loss.to(device)) before it goes backward"
 # What to do about it, whether the step moves or not.
@@ -69,6 +70,7 @@ _FOR_LEFT = _IN_ANY_CASE | {
     Trouble.IDLE: _ELSEWHERE,
     Trouble.NORM_TWICE: _PENALTY,
     Trouble.ON_CPU: _TO_A_GPU,
+    Trouble.TRAINS_INSIDE: _APART,
     Trouble.UNSCALED: SCALE_IT,
 }
 _UNCACHED = (

@@ -127,7 +127,8 @@ class Gatherer:
         penalties = self._penalties(body, frozenset(each.call for each in backwards if each.part is not None))
         barriers = frozenset([b.statement for b in backwards] + [s.statement for s in steps])
         own = Penalties() if isinstance(penalties, Refusal) else penalties
-        barriers |= own.statements
+        # What trains something else on its way, between the forward and the loss, has a region of its own.
+        barriers |= own.statements | {each for each in nested_statements(body) if self.regions.trains(each)}
         self.regions.derived.update(own.statements)
         computed = self._computation(body, backwards, barriers)
         if isinstance(computed, Refusal):

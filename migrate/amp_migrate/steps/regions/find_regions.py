@@ -101,6 +101,10 @@ class RegionFinder:
         """Whether a statement by itself may run a function of the project that goes backward."""
         return any(self.roles.may_train(self.file, call) for call in self._calls_of(statement))
 
+    def trains(self, statement: Statement) -> bool:
+        """Whether a statement by itself runs a function of the project that goes backward."""
+        return any(self.roles.trains(self.file, call) for call in _calls(statement))
+
     def gives(self, statement: Statement) -> bool:
         """Whether a statement by itself gives a value of a generator: a region round it is open in who takes that."""
         return any(isinstance(each, cst.Yield) for part in header(statement) for each in walk_own(part))

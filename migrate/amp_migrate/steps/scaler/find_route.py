@@ -437,7 +437,7 @@ class Traveller:
         node, owner = file.tree.function(place), file.tree.owner_class(place)
         init = None if owner is None else method_of(owner, "__init__")
         taking, name = init or node, file.scopes.free(SCALER_NAMES)
-        required = () if taking is None else [each for each in taking.params.params if each.default is None]
+        required = [] if taking is None else [each for each in taking.params.params if each.default is None]
         function = None if taking is None or not required else self.project.reference(file, taking)
         if function is None or name is None or not self._is_dead(function):
             return None

@@ -81,7 +81,7 @@ def build(name):
     return MODELS.get(name)()
 """
 ALL = "one of more classes and functions of the project than were looked at runs in a region"
-INSIDE = "left as it was: under autocast a loss goes backward inside a region (models/part2.py:"
+INSIDE = "left as it was: a loss goes backward inside a region (models/part2.py:"
 TABLE = "table = {" + "{each}" + "}"
 
 
