@@ -16,11 +16,13 @@ from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import (
     NEVER,
     Atom,
+    Class,
     External,
     Obj,
     Opaque,
     Part,
     Some,
+    Tup,
     Value,
     const,
     constant,
@@ -466,12 +468,17 @@ class Questions:
         return is_number and {each[1] for each in units if each is not None and each != ANY_UNIT} == {1}
 
     def _goes_into_more(self, event: Event) -> bool:
-        """Whether what a call gives goes into a container, or into a file by itself, or the call saves."""
+        """Whether what a call gives goes into a container, or into a file by itself, or the call saves.
+
+        A part of it does not count: `optimizer.state_dict()["param_groups"][0]["lr"]` is a number.
+        """
         if _saves_by_itself(event.node):
             return True
         holders = [
             each for each in self._around(event.site.file, event.node) if isinstance(each, (ast.expr, ast.Assign))
         ]
+        if holders and isinstance(holders[0], ast.Subscript) and holders[0].value is event.node:
+            return False
         called = [each.func for each in holders if isinstance(each, ast.Call)]
         words = {each.attr for each in called if isinstance(each, ast.Attribute)}
         is_held = any(isinstance(each, ast.Dict) for each in holders) or any(
@@ -480,7 +487,19 @@ class Questions:
         if "load_state_dict" in words:
             return False
         is_kept = is_held or not words.isdisjoint({"append", "save"})
-        return is_kept or any(self._saves(each) for each in holders if isinstance(each, ast.Call))
+        calls = [each for each in holders if isinstance(each, ast.Call)]
+        return is_kept or any(self._saves(each) or self._makes_record(each) for each in calls)
+
+    def _makes_record(self, call: ast.Call) -> bool:
+        """Whether a call makes what only keeps what it is given: a named tuple, an object of a dataclass."""
+        for made in self.analysis.values.get(call, NEVER):
+            kind = made.made_of if isinstance(made, Obj) and made.site == site_of(made.site.file, call) else None
+            body = kind.code.node.body if isinstance(kind, Class) and isinstance(kind.code.node, ast.ClassDef) else []
+            has_constructor = any(isinstance(each, ast.FunctionDef) and each.name == "__init__" for each in body)
+            is_of_fields = any(isinstance(each, ast.AnnAssign) for each in body) and not has_constructor
+            if is_of_fields or (isinstance(made, Tup) and made.names):
+                return True
+        return False
 
     def _saves(self, call: ast.Call) -> bool:
         """Whether a function of the program that is called, or one that this calls, saves something."""

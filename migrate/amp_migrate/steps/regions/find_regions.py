@@ -103,7 +103,7 @@ class RegionFinder:
 
     def trains(self, statement: Statement) -> bool:
         """Whether a statement by itself runs a function of the project that goes backward."""
-        return any(self.roles.trains(self.file, call) for call in _calls(statement))
+        return any(self.roles.trains(self.file, call) for call in self._calls_of(statement))
 
     def gives(self, statement: Statement) -> bool:
         """Whether a statement by itself gives a value of a generator: a region round it is open in who takes that."""

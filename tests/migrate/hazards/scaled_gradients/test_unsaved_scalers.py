@@ -36,6 +36,19 @@ MADE = '    scaler = torch.amp.GradScaler("cuda")\n'
 HEAD = SCRIPT[SCRIPT.index("def main") : SCRIPT.index("    if resume")]
 
 
+RECORDS = """\
+from collections import namedtuple
+from dataclasses import dataclass
+
+Saved = namedtuple("Saved", ["model", "optimizer"])
+
+@dataclass
+class Kept:
+    optimizer: dict
+
+"""
+
+
 def repaired(text: str, *, unsafe: bool = True) -> FilePlan:
     return migrate_text(text, Settings(select=("AMP6",), unsafe=unsafe))
 
@@ -150,10 +163,12 @@ def test_a_scaler_that_is_loaded_or_saved_already_is_left_alone() -> None:
         "        keep(optimizer.state_dict(), path)\n",
         "        torch.save([model, optimizer], path)\n",
         "        torch.save({'all': {'optimizer': optimizer}}, path)\n",
+        "        state = Saved(1, optimizer.state_dict())\n        torch.save(state._asdict(), path)\n",
+        "        state = Kept(optimizer=optimizer.state_dict())\n        torch.save(vars(state), path)\n",
     ],
 )
 def test_a_state_that_goes_into_a_checkpoint_by_another_name_or_call_is_told(lines: str) -> None:
-    plan = repaired(changed(SAVE, lines))
+    plan = repaired(f"{RECORDS}{changed(SAVE, lines)}")
     assert [(each.code, each.kind) for each in plan.findings] == [("AMP611", Kind.HAZARD)]
 
 
@@ -162,6 +177,9 @@ def test_a_state_that_goes_into_a_checkpoint_by_another_name_or_call_is_told(lin
     [
         "        other.load_state_dict(smaller(optimizer.state_dict()))\n        torch.save({}, path)\n",
         "        print(optimizer.state_dict())\n        torch.save({}, path)\n",
+        "        bar.set_postfix(**{'lr': optimizer.state_dict()['param_groups'][0]['lr']})\n",
+        "        rates.append(optimizer.state_dict()['param_groups'][0]['lr'])\n",
+        "        shown = {'lr': optimizer.state_dict()['param_groups'][0]['lr']}\n        torch.save(shown, path)\n",
         "        def show(state):\n            print(state)\n"
         "        show(optimizer.state_dict())\n        torch.save({}, path)\n",
         "        torch.save([each.state_dict() for each in [others.optimizer]], path)\n",
