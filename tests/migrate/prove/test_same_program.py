@@ -519,3 +519,42 @@ def test_a_scaled_loss_that_comes_by_a_name_or_a_function_is_the_loss(wrong: Che
 )
 def test_a_scaled_loss_that_is_another_makes_another_program(wrong: Check, opened: str, gives: str) -> None:
     assert wrong(*_opening(opened, gives))
+
+
+@pytest.mark.parametrize(
+    ("made", "is_same"),
+    [
+        ("Norm(width, eps=1e-12)", True),
+        ("Norm(width, 1e-12, True)", True),
+        ("Norm(width, 1e-12, True, True)", False),
+        ("Norm(width, memory_efficient=True)", False),  # which torch's class does not take
+    ],
+)
+def test_a_variable_that_holds_a_class_of_apex_takes_the_same_arguments(wrong: Check, made: str, is_same: bool) -> None:
+    text = (
+        "\n{}\n\n\ndef make(width):\n    return ["
+        + made
+        + "]\n\n\ndef is_one(module):\n    return isinstance(module, Norm)\n"
+    )
+    head = "from torch import nn\n"
+    apex = f"{head}from apex.normalization import FusedLayerNorm as LayerNorm\n"
+    assert (wrong(apex + text.format("Norm = LayerNorm"), head + text.format("Norm = nn.LayerNorm")) == "") is is_same
+
+
+@pytest.mark.parametrize("kind", ["torch.amp.GradScaler", "GradScaler", '"torch.amp.GradScaler"'])
+def test_a_parameter_that_says_it_is_a_scaler(wrong: Check, kind: str) -> None:
+    head = "import torch\nfrom torch.amp import GradScaler\n\n\n"
+    before = head + 'def save(parts, path):\n    torch.save({"parts": parts}, path)\n'
+    saved = 'torch.save({"parts": parts, "scaler": scaler.state_dict()}, path)'
+    after = f"{head}def save(parts, path, scaler: {kind}):\n    {saved}\n"
+    assert (wrong(before, after) == "") is not kind.startswith('"')
+
+
+def test_a_parameter_that_says_it_is_a_scaler_of_its_own(wrong: Check) -> None:
+    head = "import torch\n\n\nclass GradScaler(list):\n    pass\n\n\n"
+    before = head + 'def save(parts, path):\n    torch.save({"parts": parts}, path)\n'
+    after = (
+        head
+        + 'def save(parts, path, scaler: GradScaler):\n    torch.save({"parts": parts, "s": scaler.copy()}, path)\n'
+    )
+    assert wrong(before, after) != ""

@@ -13,19 +13,26 @@ for _native in NATIVES:
     _BY_NEW.setdefault(_native.new, []).append(_native)
 
 
-def native_call(call: ast.Call, name: str) -> ast.Call:
+def native_call(call: ast.Call, name: str, *, is_held: bool = False) -> ast.Call:
     """A call of Apex as torch's own; a call of what stands for it in torch with arguments in the same form.
 
     Args:
         name: the public name of what is called.
+        is_held: whether a variable holds that: what is called by it takes the arguments as they are.
     """
     for native in _BY_OLD.get(name, ()):
         translated = _translated(call, native)
         if translated is not None:
-            return translated
+            return call if is_held and native.is_value and _takes_all(call, native) else translated
     for native in _BY_NEW.get(name, ()):
         return _in_order(call, native)
     return call
+
+
+def _takes_all(call: ast.Call, native: TorchForm) -> bool:
+    """Whether torch has a parameter of the same name, or place, for every argument of a call of Apex."""
+    leading = native.names[: native.leading]
+    return len(call.args) <= len(leading) and all(each.arg in leading for each in call.keywords)
 
 
 def _translated(call: ast.Call, native: TorchForm) -> ast.Call | None:

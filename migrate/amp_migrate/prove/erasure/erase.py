@@ -580,7 +580,7 @@ class Eraser:
             call.args.insert(0, ast.Constant(STATE_FUNCTIONS[name][1]))
         elif name == _CAST and len(call.args) == 2:
             call.args.insert(1, ast.Constant("cuda"))
-        return native_call(call, name)
+        return native_call(call, name, is_held=bool(name) and not self._is_import(node.func, name))
 
     def _answer_of(self, node: ast.Call) -> ast.expr | None:
         """The answer of a function that does nothing but always give it: `is_apex_available()`."""

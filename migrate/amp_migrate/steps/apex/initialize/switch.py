@@ -58,7 +58,8 @@ def is_visible(project: Project, initialize: Initialize, file: File, at: cst.CST
         scope = scope.parent
     names = frozenset(name for name in names if not is_builtin(name, home, here))
     own_class = None if file is not initialize.file else file.tree.owner_class(initialize.home)
-    if own_class is not None and file.tree.owner_class(at) is own_class:  # `self.amp` is the same in every method
+    if own_class is not None and file.tree.owner_class(at) is own_class and here.find("self") is not None:
+        # `self.amp` is the same in every method that has an object.
         names = frozenset(name for name in names if not name.startswith("self."))
     if file is initialize.file:  # `global args`, and what else is one of the module's names in both places
         module = file.scopes.module

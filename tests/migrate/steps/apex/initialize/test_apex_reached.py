@@ -124,6 +124,47 @@ def test_a_function_that_both_ways_call_does_not_ask_for_one_of_them(migrate: Ch
     assert f"evaluation stays in float32: {UNASKED}" in told(plan)
 
 
+METHODS = """\
+import torch
+from apex import amp
+
+class Trainer:
+    def __init__(self, fp16):
+        self.fp16 = fp16
+    def train(self, loader):
+        model = torch.nn.Linear(8, 3).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        if self.fp16:
+            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        for x in loader:
+            loss = model(x).mean()
+            if self.fp16:
+                with amp.scale_loss(loss, optimizer) as scaled:
+                    scaled.backward()
+            else:
+                loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        return self.evaluate(model, loader)
+    {}
+        with torch.no_grad():
+            return [model(x) for x in loader]
+
+Trainer(True).train(loader)
+"""
+
+
+def test_a_method_that_has_no_object_cannot_ask_for_an_attribute(migrate: Check) -> None:
+    plan = migrate(METHODS.format("@staticmethod\n    def evaluate(model, loader):"), head="")
+    assert asked(plan.after) == ["GradScaler: bool(self.fp16)", "autocast: bool(self.fp16)"]
+    assert f"evaluation stays in float32: {UNASKED}" in told(plan)
+
+
+def test_a_method_asks_for_an_attribute_of_its_object(migrate: Check) -> None:
+    plan = migrate(METHODS.format("def evaluate(self, model, loader):"), head="")
+    assert asked(plan.after) == ["GradScaler: bool(self.fp16)", *["autocast: bool(self.fp16)"] * 2]
+
+
 def test_both_branches_of_an_if_with_float32_in_one(migrate: Check) -> None:
     after = migrate(
         main("""

@@ -140,6 +140,26 @@ def test_class_named_without_a_call(migrate: Check, text: str) -> None:
     assert plan.after == "import torch\nfrom torch import nn\n\n" + text.format("nn.parallel.DistributedDataParallel")
 
 
+def test_class_that_has_another_name_below_its_import(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex.normalization.fused_layer_norm import FusedLayerNorm as LayerNorm
+        -
+        - BertLayerNorm = LayerNorm
+        + BertLayerNorm = nn.LayerNorm
+
+          class Block(nn.Module):
+              def __init__(self, width):
+                  super().__init__()
+                  self.norm = BertLayerNorm(width, eps=1e-12)
+
+          def init(module):
+              if isinstance(module, BertLayerNorm):
+                  module.bias.data.zero_()
+        """
+    )
+
+
 def test_object_and_the_question_for_its_class_move_together(migrate: Check) -> None:
     text = """
         from apex.parallel import DistributedDataParallel as DDP
