@@ -607,8 +607,12 @@ class Questions:
         """Whether no guess has led to a state of an optimizer, and its scaler is surely switched on."""
         grad = _grad(machine, optimizer)
         by = scaler or grad.scaler
-        is_single = optimizer is not None and is_one(optimizer) and optimizer not in self.analysis.plural
+        is_single = optimizer is not None and self.is_single(optimizer)
         return self.is_on(by) and is_single and not grad.guessed and not machine.get(GUESSED)
+
+    def is_single(self, atom: Atom) -> bool:
+        """Whether an optimizer or a scaler is one, and none of several that nobody can tell apart."""
+        return is_one(atom) and atom not in self.analysis.plural
 
 
 def _defines(node: ast.AST, name: str) -> TypeGuard[ast.Assign]:

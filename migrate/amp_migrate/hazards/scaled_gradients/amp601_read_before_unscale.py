@@ -88,6 +88,8 @@ def detect(script: Script) -> Iterator[Hazard]:
             step = _step_after(course, event)
             if step is None or step in stepped or not _is_scaled(seen) or _is_without_scale(script, course, event):
                 continue
+            if any(_may_be_unscaled(script, each) for each in event.known):
+                continue
             stepped.add(step)
             told.append(event.node)
             what = script.file.tree.quote(event.node)
@@ -113,7 +115,7 @@ def _elsewhere(script: Script, told: list[cst.CSTNode]) -> Iterator[Hazard]:
         if event.act is flow.Act.READ and not flowing.is_gauged(event):
             continue
         is_told = any(isinstance(each, cst.Call) and flowing.comes_to(script.file, each, event) for each in told)
-        where = None if is_told else _scaled_where(script, event, node)
+        where = None if is_told or _may_be_unscaled(script, event) else _scaled_where(script, event, node)
         if where is not None:
             bodies.add(script.file.tree.body(node))
             yield Hazard(
@@ -141,6 +143,13 @@ def _scaled_where(script: Script, event: flow.Event, node: cst.CSTNode) -> str |
     is_meant = kinds == {SCALED, TRUE} or (kinds == {SCALED} and not is_known)
     is_certain = not is_meant or is_in_each(script.flowing, script.file, script.file.tree.statement(node))
     return "" if SCALED in kinds and kinds <= {SCALED, TRUE} and is_certain else None
+
+
+def _may_be_unscaled(script: Script, event: flow.Event) -> bool:
+    """Whether gradients are those of several optimizers that nobody can tell apart, and some of them are unscaled."""
+    questions = script.flowing.questions
+    several = {each for each in event.optimizer if isinstance(each, Atom) and not questions.is_single(each)}
+    return any(not several.isdisjoint(each.optimizer) for each in questions.events(flow.Act.UNSCALE) if several)
 
 
 def _in_hooks(script: Script) -> Iterator[Hazard]:

@@ -11,6 +11,7 @@ from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow import events as flow
 from amp_migrate.hazards.seen.course import Course, Event
 from amp_migrate.hazards.seen.hazard import Hazard
+from amp_migrate.hazards.seen.rounds import rounds
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.hazards.seen.states import Seen, Stage
 from amp_migrate.plan.edit import Edit
@@ -110,8 +111,9 @@ def _repair(script: Script, course: Course, event: Event) -> tuple[Edit, ...]:
 
 
 def _is_never_updated(script: Script, course: Course, event: Event) -> bool:
-    """Whether a step in a loop has a scaler that is made in sight, goes nowhere and is updated nowhere."""
+    """Whether a step in a loop, or in what one calls, has a scaler made in sight that nobody gets or updates."""
     events = script.flowing.questions.events
     made = {atom for each in events(flow.Act.SCALER_MADE) for atom in each.scaler}
     others = {atom for each in events(flow.Act.UPDATE, flow.Act.HANDED_ON) for atom in (*each.scaler, *each.subject)}
-    return course.loop(event) is not None and event.scalers <= made - others
+    is_in_loop = any(each.loop is not None for each in rounds(script.flowing, course.file, event.statement))
+    return is_in_loop and event.scalers <= made - others

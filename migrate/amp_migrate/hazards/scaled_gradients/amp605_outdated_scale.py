@@ -11,7 +11,7 @@ from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow.domain.atoms import Atom
 from amp_migrate.flow.domain.machine import READY, SCALED, UNSCALED, Machine
 from amp_migrate.flow.events import Act, Event
-from amp_migrate.flow.pytorch.gradients import AGAIN, is_one, stage
+from amp_migrate.flow.pytorch.gradients import AGAIN, stage
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.rounds import rounds
 from amp_migrate.hazards.seen.script import Script
@@ -70,9 +70,10 @@ FLOAT16_ONLY = True
 
 def detect(script: Script) -> Iterator[Hazard]:
     """Every step whose gradients are of an older scale, always or for all optimizers but the first of a loop."""
-    for event in script.flowing.questions.events(Act.SCALER_STEP) if script.courses else ():
-        if not _is_by_one_scaler(script, event):
-            continue
+    questions = script.flowing.questions
+    for event in questions.events(Act.SCALER_STEP) if script.courses else ():
+        if len(event.scaler) != 1 or not all(isinstance(e, Atom) and questions.is_single(e) for e in event.scaler):
+            continue  # it may be another in every round of a loop
         call = script.flowing.interpreted.node_at(script.file, event.site)
         is_old = _is_always_old(event) or (_is_old(event) and _is_behind_one_loss(script, event, call))
         if is_old and isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
@@ -81,12 +82,6 @@ def detect(script: Script) -> Iterator[Hazard]:
                 f"{script.file.tree.quote(call)} divides by a scale that is newer than the gradients",
                 f"move {script.file.tree.code(call.func.value)}.update() behind the last step of the iteration",
             )
-
-
-def _is_by_one_scaler(script: Script, event: Event) -> bool:
-    """Whether it is the same scaler in every round of a loop."""
-    plural = script.flowing.questions.analysis.plural
-    return len(event.scaler) == 1 and all(isinstance(e, Atom) and is_one(e) and e not in plural for e in event.scaler)
 
 
 def _is_always_old(event: Event) -> bool:

@@ -216,6 +216,38 @@ def test_methods_of_which_one_unscales_always_and_another_steps_sometimes(marked
     clean(METHODS.format(mark="", step="self.step()"))
 
 
+ENGINE = """
+    class Engine:
+        def __init__(self, model):
+            self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            self.scaler = torch.amp.GradScaler("cuda")
+            self.count = 0
+
+        def backward(self, loss):
+            self.scaler.scale(loss / 4).backward()
+            self.count += 1
+
+        def step(self):
+            if self.count % 4 == 0:
+                self.scaler.step(self.optimizer){mark}
+                {update}
+                self.optimizer.zero_grad()
+
+    def train(model, loader):
+        engine = Engine(model)
+        for x in loader:
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = model(x).mean()
+            engine.backward(loss)
+            engine.step()
+"""
+
+
+def test_a_method_that_a_loop_calls_steps_and_nobody_updates(marked: Check, clean: Check) -> None:
+    marked(ENGINE.format(mark="  # AMP603", update="pass"))
+    clean(ENGINE.format(mark="", update="self.scaler.update()"))
+
+
 STEPPED = """
     class Rest:
         def __init__(self, model):

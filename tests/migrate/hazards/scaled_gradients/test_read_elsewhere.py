@@ -188,6 +188,28 @@ def test_callbacks_in_a_list_read_scaled_gradients(marked: Check, clean: Check) 
         clean(text.format(before="self.scaler.unscale_(self.optimizer)", call=call, callback=callback))
 
 
+EACH = """
+    def parameters_of(optimizer):
+        return [p for group in optimizer.param_groups for p in group["params"]]
+
+    def step(model, optimizers, scaler, x):
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        for name, optimizer in optimizers.items():
+            {before}
+            nn.utils.clip_grad_norm_(parameters_of(optimizer), 1.0){mark}
+            scaler.step(optimizer)
+            optimizer.zero_grad()
+        scaler.update()
+"""
+
+
+def test_each_of_several_optimizers_is_unscaled_before_its_gradients_are_clipped(marked: Check, clean: Check) -> None:
+    clean(EACH.format(before="scaler.unscale_(optimizer)", mark=""))
+    marked(EACH.format(before="pass", mark="  # AMP601"))
+
+
 HOOKED = """
     def limit(gradient):
         return gradient.clamp(-1, 1)
