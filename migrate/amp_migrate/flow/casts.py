@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -148,23 +148,44 @@ class Casts:
         )
 
     def _before_rounding(self, probability: Tensor) -> tuple[FloatCast, ...]:
-        """The casts of what the sigmoids get that give a probability: of what they give, a cast comes too late."""
+        """The casts of what the sigmoids get that give a probability: of what they give, a cast comes too late.
+
+        What is low and gets such a probability as a part rounds it again: it is to be float32 from the start.
+        """
+        made = self._made_of(probability)
         found: dict[FloatCast, None] = {}
-        for given in self.logits(probability):
-            tensor = tensor_of(self._value(given.node))
-            if not self._is_low(given.node) or tensor is None or tensor.precision & F64:
+        buffers: frozenset[Site] = frozenset()
+        for target, stored, code in self._stores:
+            given, buffer = tensor_of(self._value(stored)), tensor_of(self._value(target.value))
+            if given is None or buffer is None or given.born.isdisjoint(made) or not buffer.may_be_low:
+                continue
+            root = self._made_for(target.value, code)
+            if root is None or buffer.precision & ~(LOW | F32):
                 return ()
-            found[FloatCast(given.site)] = None
+            found[FloatCast(site_of(code.file, root))] = None
+            buffers |= buffer.born
+        for each in self._logits(made):
+            tensor = tensor_of(self._value(each.node))
+            if not self._is_low(each.node) or tensor is None or tensor.precision & F64:
+                return ()
+            if tensor.born.isdisjoint(buffers):
+                found[FloatCast(each.site)] = None
         return tuple(found)
+
+    def _made_for(self, name: ast.expr, code: Code) -> ast.expr | None:
+        """The call that makes the tensor which a name is given, once in a function; None where others may have it."""
+        values = [each.value for each in ast.walk(code.node) if isinstance(each, ast.Assign) and _is_given(name, each)]
+        is_one = isinstance(name, ast.Name) and len(values) == len(code.stores(name.id)) == 1
+        root = self._inward(values[0]) if is_one else None
+        is_made = isinstance(root, ast.Call) and self._only_known_as(root) not in table.VIEWS
+        return root if is_made and root is not None and self._is_low(root) else None
 
     def logits(self, probability: Tensor) -> tuple[Logits, ...]:
         """What the sigmoids get whose results a probability may be, or be made of as `p * q` and `1 - p`."""
-        found: list[Logits] = []
-        sites = dict.fromkeys(sorted(probability.born))
-        for site in (waiting := [*sites]):
-            more = (born for each in self._factors.get(site, ()) for born in sorted(each.born) if born not in sites)
-            waiting += (new := list(dict.fromkeys(more)))
-            sites |= dict.fromkeys(new)
+        return tuple(self._logits(self._made_of(probability)))
+
+    def _logits(self, sites: Iterable[Site]) -> Iterator[Logits]:
+        for site in sites:
             node = self._calls.get(site)
             if node is None or self._only_known_as(node) != "sigmoid":
                 continue
@@ -172,25 +193,40 @@ class Casts:
             is_method = isinstance(func, ast.Attribute) and tensor_of(self._value(func.value)) is not None
             given = func.value if is_method and isinstance(func, ast.Attribute) else next(iter(node.args), None)
             if given is not None:
-                found.append(Logits(given, site_of(site.file, given)))
-        return tuple(found)
+                yield Logits(given, site_of(site.file, given))
+
+    def _made_of(self, probability: Tensor) -> list[Site]:
+        """Where a probability is made, and what it is made of, or holds."""
+        births = self._analysis.pytorch.births
+        sites = dict.fromkeys(sorted(probability.born))
+        for site in (waiting := [*sites]):
+            parts = (born for each in self._factors.get(site, ()) for born in sorted(each.born))
+            new = list(dict.fromkeys(each for each in (*parts, *sorted(births.get(site, ()))) if each not in sites))
+            waiting += new
+            sites |= dict.fromkeys(new)
+        return waiting
 
     @cached_property
     def _factors(self) -> dict[Site, list[Tensor]]:
-        """What is multiplied, or subtracted, at each place: a probability is made so of others."""
+        """What is multiplied, subtracted or put together at each place: a probability is made so of others."""
         trees = ((module.file, module.tree) for module in self._analysis.modules.values() if module is not None)
-        made = (
-            (site_of(file, node), node)
-            for file, tree in trees
-            for node in ast.walk(tree)
-            if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Sub))
-        )
-        tensors = ((site, tensor_of(self._value(each))) for site, node in made for each in (node.left, node.right))
+        made = ((site_of(file, node), part) for file, tree in trees for node in ast.walk(tree) for part in _parts(node))
         found: defaultdict[Site, list[Tensor]] = defaultdict(list)
-        for site, tensor in tensors:
+        for site, part in made:
+            tensor = tensor_of(self._value(part))
             if tensor is not None:
                 found[site].append(tensor)
         return found
+
+    @cached_property
+    def _stores(self) -> list[tuple[ast.Subscript, ast.expr, Code]]:
+        """What is put into parts of something: the part, what it gets, and the function."""
+        return [
+            (target, node.value, code)
+            for node, code in self._nodes()
+            for target in (node.targets if isinstance(node, ast.Assign) else ())
+            if isinstance(target, ast.Subscript) and isinstance(node, ast.Assign)
+        ]
 
     def _only_known_as(self, node: ast.Call) -> str:
         """The operator that a call runs; empty where it may be several."""
@@ -485,6 +521,15 @@ class Casts:
         modules = filter(None, self._analysis.modules.values())
         return {call: code for module in modules for call, code in module.calls.items()}
 
+    def _nodes(self) -> Iterator[tuple[ast.AST, Code]]:
+        """Everything in the files that were read, with the function that it is in."""
+        for module in filter(None, self._analysis.modules.values()):
+            stack: list[tuple[ast.AST, Code]] = [(module.tree, module.code)]
+            while stack:
+                node, code = stack.pop()
+                yield node, code
+                stack += [(each, module.codes.get(each, code)) for each in ast.iter_child_nodes(node)]
+
     @cached_property
     def _statements(self) -> dict[ast.AST, ast.stmt]:
         """The statement that each expression stands in."""
@@ -518,6 +563,23 @@ def _walk(node: ast.AST, without: Collection[ast.AST]) -> Iterator[ast.AST]:
         yield node
         for child in ast.iter_child_nodes(node):
             yield from _walk(child, without)
+
+
+def _parts(node: ast.AST) -> list[ast.expr]:
+    """What is multiplied, or subtracted, and what a call takes apart or puts together."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Sub)):
+        return [node.left, node.right]
+    func = node.func if isinstance(node, ast.Call) else None
+    name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+    if not isinstance(node, ast.Call) or name not in table.EXACT:
+        return []
+    given = [func.value, *node.args] if isinstance(func, ast.Attribute) else node.args
+    return [part for each in given for part in (each.elts if isinstance(each, (ast.List, ast.Tuple)) else [each])]
+
+
+def _is_given(name: ast.expr, statement: ast.Assign) -> bool:
+    """Whether a statement gives a name its value."""
+    return [ast.unparse(each) for each in statement.targets] == [ast.unparse(name)]
 
 
 def _names_of(statement: ast.Assign) -> set[str]:

@@ -56,6 +56,7 @@ from amp_migrate.flow.domain.tensor import (
     NOTHING,
     OF_OVERFLOW,
     OTHER,
+    PARTLY,
     PATIENT,
     PERHAPS_HALVED,
     PROBABILITY,
@@ -420,7 +421,14 @@ def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision
         tags |= ROUNDED
     if name in table.PRODUCTS:
         return tags
+    if name in table.EXACT and precision & (FLOATING | OTHER) and any(map(_has_rounded, tensors)):
+        tags |= PARTLY
     return tags | ROUGH if name in _PIECEWISE and any(each.tags & ROUGH for each in tensors) else tags & ~ROUGH
+
+
+def _has_rounded(tensor: Tensor) -> bool:
+    """Whether there are probabilities in a tensor that have been in half."""
+    return bool(tensor.tags & PARTLY) or (bool(tensor.tags & _BELOW_ONE) and bool(tensor.tags & ROUNDED))
 
 
 def _of_overflow(name: str, args: Arguments) -> int:
@@ -570,7 +578,7 @@ def _watch(
             analysis.event(frame, Act.ON_CPU, node, tensor=first, why=name)
     if name in table.LOGARITHMS or name == "binary_cross_entropy":
         for each in tensors[:1]:
-            if each.tags & WEIGHED or (each.tags & _BELOW_ONE and each.tags & ROUNDED):
+            if each.tags & WEIGHED or _has_rounded(each):
                 analysis.event(frame, Act.RISK, node, tensor=each, why=A_ROUNDED_PROBABILITY)
     divisor = operands[1] if name in table.QUOTIENTS and len(operands) > 1 else operands[0] if name in _OVER else NEVER
     by = tensor_of(divisor)  # a number that is added is no guard where it is rounded to zero, which is told by itself
@@ -709,13 +717,34 @@ def taking_up(frame: Frame, value: Value, part: Value) -> Value:
 
 def _taking_up(frame: Frame, each: Atom | Tensor, given: Tensor) -> Atom | Tensor:
     if isinstance(each, Opaque) and each.tensor is not None:  # it may be what holds tensors, wherever these are
-        return each.with_tensor(each.tensor.but(place=each.tensor.place | given.place))
-    if not isinstance(each, Tensor) or each.leaf or not given.reach | given.leaf:
+        place = each.tensor.place | given.place
+        return each.with_tensor(_with_probabilities(each.tensor, given).but(place=place))
+    if not isinstance(each, Tensor) or each.leaf:
+        return each
+    each = _with_probabilities(each, given)
+    if not given.reach | given.leaf:
         return each
     flows, reach, surely = _gradients(frame, [each, given], each.precision)
     if not flows & FLOWS:
         return each
     return each.but(flows=flows, reach=reach, surely=surely, tags=each.tags | halved(frame, [given], reach))
+
+
+def with_probabilities(value: Value, part: Value) -> Value:
+    """A value whose tensors have got a part, as far as that is probabilities."""
+    given = tensor_of(part)
+    is_found = given is not None and given.tags & (_BELOW_ONE | PARTLY)
+    if given is None or not is_found:
+        return value
+    return frozenset(_with_probabilities(each, given) if isinstance(each, Tensor) else each for each in value)
+
+
+def _with_probabilities(tensor: Tensor, given: Tensor) -> Tensor:
+    """A tensor that has got a part: if that is rounded probabilities, or is rounded there, what was made as it was."""
+    if not (_has_rounded(given) or (given.tags & _BELOW_ONE and tensor.may_be_low)):
+        return tensor
+    born = tensor.born | given.born if tensor.born and given.born else NOTHING
+    return tensor.but(tags=tensor.tags | PARTLY, born=born)
 
 
 def cast(tensor: Tensor, precision: int) -> Tensor:

@@ -43,7 +43,7 @@ from amp_migrate.flow.events import Act
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import arrays, gradients
-from amp_migrate.flow.pytorch.operators import cast, filled, operate
+from amp_migrate.flow.pytorch.operators import cast, filled, operate, with_probabilities
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
 
@@ -153,10 +153,22 @@ def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.A
             after = tensor_of(result)
             if after is None:
                 return result
+            _taken_up(frame, node, one(after))
             return one(after.but(leaf=tensor.leaf, tags=after.tags | (tensor.tags & BUFFER)))
     if name == "index":
         return one(tensor)
     return operate(frame, name, _operands(name, operands), node, whole)
+
+
+def _taken_up(frame: Frame, node: ast.AST, part: Value) -> None:
+    """What a call changes in place, or a part of it, is another from here on under the name that it has there."""
+    changed = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    while isinstance(changed, ast.Subscript):
+        changed = changed.value
+    held = frame.now.names.get(changed.id, NEVER) if isinstance(changed, ast.Name) else NEVER
+    after = with_probabilities(held, part)
+    if isinstance(changed, ast.Name) and after != held:
+        frame.bind(changed.id, after)
 
 
 def _operands(name: str, operands: list[Value]) -> list[Value]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 import torch
@@ -186,3 +187,100 @@ def test_a_softmax_by_hand_is_of_exponentials_in_float32(parts: dict[str, str]) 
     plan = migrate_text(BY_HAND.format(**usual | parts), Settings())
     assert [each.code for each in plan.findings] == ["AMP501"]
     assert ".float()" not in plan.after
+
+
+HELD = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.out = nn.Linear(8, 4), None
+
+    def forward(self, x):
+{body}
+        return held
+
+
+net = Net().cuda()
+optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+for x, y, z in loader:
+    held = net(x.cuda())
+    loss = F.binary_cross_entropy(held[:, 0], y.cuda()) + F.mse_loss(held[:, 1:], z.cuda())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "after"),
+    [
+        # Stored among the logits that it is made of, which are to be float32 for it.
+        (
+            "held = self.fc(x)\nheld[:, :1] = torch.sigmoid(held[:, :1])",
+            "held = self.fc(x).float()\nheld[:, :1] = torch.sigmoid(held[:, :1])",
+        ),
+        (
+            "held = self.fc(x).view(-1, 4)\nheld[:, :1] = torch.sigmoid(held[:, :1])",
+            "held = self.fc(x).float().view(-1, 4)\nheld[:, :1] = torch.sigmoid(held[:, :1])",
+        ),
+        (
+            "p = torch.sigmoid(self.fc(x))\nheld = self.fc(-x)\nheld[:, :1] = p[:, :1]",
+            "p = torch.sigmoid(self.fc(x).float())\nheld = self.fc(-x).float()\nheld[:, :1] = p[:, :1]",
+        ),
+        # Put together with others, which float32 wins over.
+        (
+            "out = self.fc(x)\nheld = torch.cat([torch.sigmoid(out[:, :1]), out[:, 1:]], dim=1)",
+            "out = self.fc(x)\nheld = torch.cat([torch.sigmoid(out[:, :1].float()), out[:, 1:]], dim=1)",
+        ),
+        (
+            "p, q = self.fc(x).sigmoid(), self.fc(-x).sigmoid()\nheld = torch.stack((p, q), dim=1).flatten(1)",
+            "p, q = self.fc(x).float().sigmoid(), self.fc(-x).float().sigmoid()\n"
+            "held = torch.stack((p, q), dim=1).flatten(1)",
+        ),
+        # What is float32 holds what was rounded before.
+        (
+            "held = torch.zeros(x.shape[0], 4).cuda()\nheld[:, :1] = self.fc(x)[:, :1].sigmoid()",
+            "held = torch.zeros(x.shape[0], 4).cuda()\nheld[:, :1] = self.fc(x)[:, :1].float().sigmoid()",
+        ),
+    ],
+)
+def test_a_probability_among_other_values_is_of_a_sigmoid_in_float32(body: str, after: str) -> None:
+    plan = migrate_text(HELD.format(body=indent(body, " " * 8)), Settings())
+    assert indent(after, " " * 8) in plan.after
+    assert [each.code for each in plan.findings] == ["AMP501"]
+    assert migrate_text(plan.after, Settings()).after == plan.after
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "self.out = self.fc(x)\nheld = self.out.view(-1, 4)\nheld[:, :1] = held[:, :1].sigmoid()",  # others have it
+        "held = self.fc(x)\nif x.sum() > 0:\n    held = self.fc(-x)\nheld[:, :1] = held[:, :1].sigmoid()",
+        "held = self.fc(x)\nheld[:, :1].sigmoid_()",
+        "held = self.fc(x)\nheld.sigmoid_()",
+    ],
+)
+def test_a_probability_in_what_others_may_have_is_told(body: str) -> None:
+    text = HELD.format(body=indent(body, " " * 8))
+    told = [each for each in migrate_text(text, Settings()).findings if each.code == "AMP502"]
+    assert ["binary_cross_entropy() takes probabilities" in each.message for each in told] == [True]
+
+
+@pytest.mark.parametrize(
+    ("body", "loss"),
+    [
+        ("held = self.fc(x)\nheld[:, :1] = torch.tanh(held[:, :1])", "binary_cross_entropy"),
+        ("out = self.fc(x)\nheld = torch.cat([out[:, :1].sigmoid() * 2 - 1, out[:, 1:]], 1)", "binary_cross_entropy"),
+        ("held = self.fc(x).float()\nheld[:, :1] = torch.sigmoid(held[:, :1])", "binary_cross_entropy"),
+        ("held = self.fc(x)\nheld[:, :1] = torch.sigmoid(held[:, :1])", "l1_loss"),
+    ],
+)
+def test_what_no_rounded_probability_harms_stays_as_it_is(body: str, loss: str) -> None:
+    plan = migrate_text(HELD.format(body=indent(body, " " * 8)).replace("binary_cross_entropy", loss), Settings())
+    assert indent(body, " " * 8) in plan.after
+    assert [each.code for each in plan.findings] == ["AMP501"]
