@@ -536,8 +536,9 @@ class Analysis:
         """Run a function of the files in focus that nobody has called; whether there was one.
 
         What their classes inherit from others is among these, and what goes where nobody follows it, of whatever file:
-        `Engine(update)`. Those come first whose names are used nowhere, then those that are no methods and whose names
-        are those of attributes at most (`train`, for `model.train()`): the others may be called by them.
+        `Engine(update)`. Those come first whose names no function uses, then those that are no methods and whose names
+        are those of attributes at most (`train`, for `model.train()`): the others may be called by them. What only the
+        code of a file names has not been called by it with what it takes (`@hydra.main()`, and then `main()`).
         """
         names, attributes = self._names_used
         waiting: dict[int, Code] = {}
@@ -577,11 +578,11 @@ class Analysis:
 
     @cached_property
     def _names_used(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The names that are read in the files in focus, and those of attributes there, inherited methods included."""
+        """The names that functions of the files in focus read, and those of attributes, inherited methods included."""
         names: set[str] = set()
         attributes: set[str] = set()
         for module in self._own_modules:
-            names.update(name for code in module.codes.values() for name in code.used)
+            names.update(name for code in module.codes.values() if code.is_function for name in code.used)
         for code in (*(module.code for module in self._own_modules), *self._inherited):
             attributes |= code.attributes
         return frozenset(names), frozenset(attributes)

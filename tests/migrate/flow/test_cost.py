@@ -26,6 +26,7 @@ from amp_migrate.flow.domain.machine import (
     common,
 )
 from amp_migrate.flow.domain.tensor import CPU
+from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import classes, statements
 from amp_migrate.flow.pytorch import gradients, modules
 from amp_migrate.flow.questions import faults
@@ -635,3 +636,33 @@ def test_the_functions_of_a_step_are_looked_at_however_large_the_program_is(
     assert ("finish" in followed) is (name in ("finish", "finish_of", "nested"))
     assert "deep_299" not in followed
     assert found.consulted < 450  # as many as the library has at its top, and what the script is worth
+
+
+ENTERED = """
+def train(model, opt, scaler, loader):
+    for x in loader:
+        with torch.amp.autocast("cuda"):
+            loss = model(x.cuda()).mean()
+        opt.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+
+
+{0}
+    model = nn.Linear(4, 4).cuda()
+    opt = optim.SGD(model.parameters(), lr=0.1)
+    train(model, opt, torch.amp.GradScaler("cuda"), [torch.ones(2, 4)])
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize("main", ["@hydra.main(config_name='c')\ndef main(cfg):", "@click.command()\ndef main(lr):"])
+def test_what_a_main_that_gets_its_arguments_from_elsewhere_calls_is_only_run_with_what_it_gives(main: str) -> None:
+    imports = "import click\nimport hydra\n"
+    plain, told = (counted({"a.py": HEAD + imports + ENTERED.format(each)}, ["a.py"]) for each in ("def main():", main))
+    assert told.interpreted == plain.interpreted
+    assert Act.GIVEN not in {each.act for each in told.events.values()}
