@@ -30,6 +30,7 @@ from amp_migrate.flow.events import (
     A_RUNNING_BUFFER,
     CANCELLED,
     OF_AN_INVERSE,
+    OF_DIFFERENCES,
     OF_DISTANCE,
     OF_ITSELF,
     ROUNDED_GUARD,
@@ -184,6 +185,7 @@ _REASONS = {
     A_ROUGH_INVERSE: Trouble.ROUNDED,
     OF_AN_INVERSE: Trouble.ROUNDED,
     OF_DISTANCE: Trouble.ROUNDED,
+    OF_DIFFERENCES: Trouble.ROUNDED,
 }
 _TROUBLES = {
     WRONG_BY_ITSELF[Act.LEFT_FLOAT]: Trouble.BEHIND,

@@ -50,6 +50,7 @@ OF_OVERFLOW = (
     2097152  # whether gradients are finite, elements of them by that, or the gradients with others in their place
 )
 PARTLY = 4194304  # some of its elements are probabilities that have been in half
+SIGNED = 8388608  # constants of both signs, or computed from such alone
 WAY_OF_GRADIENT = HALVED | PERHAPS_HALVED | NORMALIZED
 
 # A power of a scaler's scale: None is none at all; ("?", 0) is one that nobody knows.

@@ -47,6 +47,7 @@ from amp_migrate.flow.domain.tensor import (
     ROUGH,
     SCALAR,
     SHAPED,
+    SIGNED,
     SOME_TENSOR,
     Tensor,
     made,
@@ -202,7 +203,9 @@ def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     by_type = TENSOR_TYPES.get(name)
     if by_type is not None:  # which takes no tensor of another place
         place = DEVICE if op.startswith("cuda.") else CPU
-        return one(made(by_type, SHAPED, place, born=frozenset({frame.site(node)})))
+        ranges.note_numbers(frame, gradients.all_in(frame, args.get(0, "data") or NEVER), node)
+        tags = ranges.signs(frame, node)
+        return one(made(by_type, SHAPED, place, tags=tags, born=frozenset({frame.site(node)})))
     if op in table.LIKE:
         like = tensor_of(args.positional[0]) if args.positional else None
         return tensors.like(frame, like or SOME_TENSOR, args, op, node)
@@ -332,7 +335,7 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
     said = pytorch.precision_of(args.keywords["dtype"]) if "dtype" in args.keywords else None
     where = pytorch.place_of(args.keywords["device"]) if "device" in args.keywords else None
     rank = SHAPED
-    precision = F32
+    precision, tags = F32, 0
     first = args.positional[0] if args.positional else NEVER
     place = CPU if where is None else where
     if op in ("tensor", "as_tensor", "from_numpy", "scalar_tensor"):
@@ -340,6 +343,7 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
         if where is None and inherited is not None and op != "from_numpy":
             place = inherited
         ranges.note_numbers(frame, gradients.all_in(frame, first), node)
+        tags = ranges.signs(frame, node)
     elif op in ("randint", "randperm", "tril_indices", "triu_indices"):
         precision = INT
     elif op in ("arange", "range"):
@@ -359,7 +363,7 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
         rank = _rank_of_new(op, args)
     regions = tensors.regions_of(args.keywords.get("dtype", NEVER))
     precision = precision if said is None else said
-    fresh = made(precision, rank, place, regions=regions, born=frozenset({frame.site(node)}))
+    fresh = made(precision, rank, place, tags=tags, regions=regions, born=frozenset({frame.site(node)}))
     if constant(args.keywords.get("requires_grad", NEVER)) is True:
         fresh = fresh.but(flows=FLOWS, leaf=frozenset({tensors.standalone(frame, node)}))
     return one(fresh)
@@ -555,7 +559,7 @@ def _parameter(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     is_running = base.tags & (BUFFER | ROUGH) or any(isinstance(e, Part) and e.owner in running for e in base.reach)
     if is_running:
         running.add(owner)
-    tags = (base.tags & ROUGH | BUFFER) if is_running else 0
+    tags = (base.tags & ROUGH | BUFFER) if is_running else base.tags & SIGNED if is_frozen else 0
     flows = CUT if is_frozen else FLOWS
     return one(made(base.precision, base.rank, place, flows=flows, tags=tags, leaf=frozenset({Part(owner, "")})))
 

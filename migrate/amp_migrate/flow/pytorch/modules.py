@@ -50,6 +50,7 @@ from amp_migrate.flow.domain.tensor import (
     OTHER,
     PURE,
     SHAPED,
+    SIGNED,
     Tensor,
     few_leaves,
     join_tensors,
@@ -247,6 +248,7 @@ def weights(frame: Frame, owner: Obj, name: str = "*") -> Tensor:
         precision or F32,
         SHAPED,
         DEVICE if place & DEVICE else place or ANYWHERE,
+        tags=reduce(or_, (each.tags for each in tensors_in(frame.read(owner, "weight"))), 0) & SIGNED,
         flows=FLOWS if frozen is None else CUT | FLOWS,
         leaf=frozenset({Part(owner, name)}),
     )

@@ -66,6 +66,7 @@ from amp_migrate.flow.domain.tensor import (
     ROUNDED,
     SCALAR,
     SHAPED,
+    SIGNED,
     SQUARE,
     SUMMED,
     SWITCHED,
@@ -93,6 +94,7 @@ from amp_migrate.flow.events import (
     A_ROUNDED_GRID,
     A_ROUNDED_PROBABILITY,
     OF_AN_INVERSE,
+    OF_DIFFERENCES,
     OF_ITSELF,
     Act,
 )
@@ -371,6 +373,8 @@ def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision
     for each in tensors:
         carried |= each.tags & (BUFFER | INVERSE | GRAM | SQUARE | SUMMED | EXPONENTIAL | PRODUCT | ROUNDED)
     first = tensors[0]
+    if name in _PIECEWISE and all(each.tags & SIGNED for each in tensors):
+        carried |= SIGNED
     if not all(each.tags & BUFFER for each in tensors):  # what a buffer was put into, or read at, is no buffer
         carried &= ~BUFFER
     if name in table.VIEWS:
@@ -587,8 +591,12 @@ def _watch(
     if treatment == table.LOW and autocast.may_be_on and name in table.PRODUCTS:
         if len(tensors) > 1 and is_same(*tensors[:2]) and not tensors[0].tags & BOUNDED:
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_ITSELF)
+        is_difference = name.startswith("conv") and len(tensors) > 1 and bool(tensors[1].tags & SIGNED)
+        # What is left of neighbours that are much alike is of the size of their rounding: a Sobel filter of an image.
+        if is_difference and not tensors[0].is_low:
+            analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_DIFFERENCES)
         for each in tensors:
-            if each.tags & BUFFER and not each.tags & BOUNDED:
+            if each.tags & BUFFER and not each.tags & BOUNDED and not is_difference:
                 analysis.event(frame, Act.RISK, node, tensor=each, why=A_BUFFER)
         if any(each.tags & INVERSE for each in tensors):
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_AN_INVERSE)

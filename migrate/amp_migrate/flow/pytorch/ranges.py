@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from amp_migrate.flow.domain.atoms import NEVER, Const, Obj, Tup, Value, tensor_of
 from amp_migrate.flow.domain.contexts import OFF
-from amp_migrate.flow.domain.tensor import BF16, BOUNDED, F16, HUGE, LOW, SWITCHED, Tensor
+from amp_migrate.flow.domain.tensor import BF16, BOUNDED, F16, HUGE, LOW, SIGNED, SWITCHED, Tensor
 from amp_migrate.flow.events import A_LARGE_NUMBER, A_LONG_SUM, TOO_LARGE, Act
 from amp_migrate.flow.python.containers import LIST
 from amp_migrate.flow.python.frame import Frame
@@ -101,6 +101,12 @@ def note_numbers(frame: Frame, data: Value, node: ast.AST) -> None:
     numbers = frozenset(_numbers(frozenset(held)) if all(isinstance(each, Const) for each in held) else ())
     before = known.get(site, numbers)
     known[site] = before | numbers if before and numbers else frozenset()  # of another call nobody knows them
+
+
+def signs(frame: Frame, node: ast.AST) -> int:
+    """`SIGNED`, if a tensor is made in a place of numbers of both signs."""
+    numbers = frame.analysis.pytorch.numbers.get(frame.site(node)) or (0,)
+    return SIGNED if min(numbers) < 0 < max(numbers) else 0
 
 
 def _numbers_of(frame: Frame, value: Value) -> list[float]:
