@@ -83,6 +83,7 @@ from amp_migrate.flow.pytorch import (
 from amp_migrate.flow.pytorch.cancellation import distances, variances
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
+from amp_migrate.tables.torch_names import SCHEDULER_FACTORIES
 
 if TYPE_CHECKING:
     from amp_migrate.flow.analysis import Analysis
@@ -155,7 +156,7 @@ class PyTorch:
             return f"torch.nn.{last}" if last[:1].isupper() else full
         if full.startswith("torch.nn.parallel.distributed."):
             return full.replace("parallel.distributed.", "parallel.")
-        if full.startswith("torch.optim.") and full.count(".") == 3 and not full.startswith("torch.optim.lr_scheduler"):
+        if full.startswith("torch.optim.") and full.count(".") == 3 and not full.startswith(SCHEDULER_FACTORIES):
             last = full.rpartition(".")[2]
             return f"torch.optim.{last}" if last[:1].isupper() else full
         return {"torch.nn.parameter.Parameter": "torch.nn.Parameter"}.get(full, full)

@@ -714,6 +714,12 @@ def _deepcopy(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     return frozenset(_copied(frame, each, node, made) for each in args.get(0, "x") or UNKNOWN)
 
 
+def _averaged(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """What holds a copy of a model, whose weights it averages."""
+    copied = _deepcopy(frame, Arguments([args.get(0, "model") or UNKNOWN]), node)
+    return modules.make(frame, "torch.nn.DataParallel", Arguments([copied]), node)
+
+
 def _copied(frame: Frame, atom: Atom | Tensor, node: ast.AST, made: dict[Obj, Obj]) -> Atom | Tensor:
     if isinstance(atom, Tensor) and atom.leaf:
         leaves = [each for each in atom.leaf if isinstance(each, Part) and isinstance(each.owner, Obj)]
@@ -766,6 +772,7 @@ NAMED_TUPLE = "collections.namedtuple"
 FIELDS = "<fields>"
 _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     "copy.deepcopy": _deepcopy,
+    "torch.optim.swa_utils.AveragedModel": _averaged,
     "functools.partial": _partial,
     "functools.reduce": _reduce,
     **dict.fromkeys(DATA_PARALLEL_CALLS, _data_parallel),

@@ -91,6 +91,7 @@ from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import unread
 from amp_migrate.flow.source import Code
 from amp_migrate.implications import implied
+from amp_migrate.tables.torch_names import OPTIMIZER_FACTORIES, SCHEDULER_FACTORIES
 
 REGISTRY = External("<optimizers>")
 _ANYWHERE = "anywhere"
@@ -1414,7 +1415,7 @@ def is_optimizer_class(name: str) -> bool:
     """Whether a class of another package makes optimizers."""
     last = name.rpartition(".")[2]
     return (
-        name.startswith(("torch.optim.", "apex.optimizers.", "apex.contrib.optimizers."))
-        and "lr_scheduler" not in name
+        name.startswith(OPTIMIZER_FACTORIES)
+        and not name.startswith(SCHEDULER_FACTORIES)
         and (last[:1].isupper() or last == "?")  # of `getattr(torch.optim, name)`
     ) or name == "torch.optim.Optimizer"
