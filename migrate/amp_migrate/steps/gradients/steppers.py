@@ -32,7 +32,7 @@ class Steppers:
     """Knows the project's functions that step an optimizer and do not go backward.
 
     Args:
-        values: knows what a call runs, and who calls a method whose name says nothing, as many have it.
+        values: knows what a call may run, and who calls a method whose name says nothing, as many have it.
     """
 
     def __init__(self, roles: Roles, values: ValueCalls) -> None:
@@ -64,14 +64,8 @@ class Steppers:
         """The `step()` of a class of the project that wraps an optimizer, and shows a scaler nothing of it."""
         made = [file.names.callee(each.value) for each in self._roles.bindings(file, receiver)]
         is_torchs = bool(made) and all(each.startswith("torch.optim.") for each in made)
-        function = self._values.called(file, call) if self._has_wrappers and not is_torchs else None
-        owner = None if function is None else function.owner
-        if function is None or owner is None:
-            return None
-        methods = {each.name.value for each in find(owner.body, cst.FunctionDef)}
-        shows = "param_groups" in methods or function.file.class_attribute(owner, "self.param_groups")
-        is_plain = all(dotted(base.value) == "object" for base in owner.bases)
-        return function if is_plain and not shows and "__getattr__" not in methods else None
+        functions = self._values.may_run(file, call) if self._has_wrappers and not is_torchs else ()
+        return next(filter(_is_of_wrapper, functions), None)
 
     @cached_property
     def _has_wrappers(self) -> bool:
@@ -122,6 +116,16 @@ class Steppers:
     def _always_steps(self, function: FunctionRef) -> bool:
         steps = optimizer_steps(self._roles, function.file, block_of(function.node))
         return any(not _is_cleared_before(function, each) for each in steps)
+
+
+def _is_of_wrapper(function: FunctionRef) -> bool:
+    """Whether a method is one of a class that shows a scaler nothing of the optimizer in it."""
+    owner = function.owner
+    if owner is None or not all(dotted(base.value) == "object" for base in owner.bases):
+        return False
+    methods = {each.name.value for each in find(owner.body, cst.FunctionDef)}
+    shows = "param_groups" in methods or function.file.class_attribute(owner, "self.param_groups")
+    return not shows and "__getattr__" not in methods
 
 
 def _optimizer_at(function: FunctionRef, call: cst.Call, own: OptimizerStep | None) -> cst.BaseExpression | None:

@@ -94,7 +94,7 @@ class Joiner:
             if all(call is not site.call for call, _ in known):
                 self._failed[key] = None
         if caller not in [other for other, _ in self._sites[key]]:
-            self._failed[key] = None
+            self._failed[key] = self._failed[caller] = None
 
     def _attach(self, key: Key) -> list[Key]:
         """Give the callers of a part their calls of it; the callers."""
@@ -175,7 +175,7 @@ class Joiner:
                 continue
             group = self._group(key)
             told.update(group)
-            if len(group) == 1 and original.is_whole:
+            if len(group) == 1 and original.is_whole and key not in self._failed:
                 yield original
             elif self._is_joined(group):
                 yield self._split(group)

@@ -57,10 +57,10 @@ class ValueCalls:
             wider = self._using([*focus, *(site.file for sites in found.values() for site in sites)], words)
         return found
 
-    def called(self, file: File, call: cst.Call) -> FunctionRef | None:
-        """The one function of the project that a call runs, whatever comes before; None where nobody knows."""
+    def may_run(self, file: File, call: cst.Call) -> Iterator[FunctionRef]:
+        """The functions of the project that a call may run, beside what nobody knows."""
         words = _names(file.tree.function(call), file.tree.owner_class(call))
-        return self._calls(self._using([file], words)).called(file, call)
+        return self._calls(self._using([file], words)).may_run(file, call)
 
     def _calls(self, focus: tuple[File, ...]) -> _Calls:
         if focus not in self._interpreted:
@@ -130,13 +130,11 @@ class _Calls:
             todo += sorted(new, key=lambda each: each.site)
         return None if self._has_doubtful_call(found, calls) else found
 
-    def called(self, file: File, call: cst.Call) -> FunctionRef | None:
-        """See `ValueCalls.called`."""
+    def may_run(self, file: File, call: cst.Call) -> Iterator[FunctionRef]:
+        """See `ValueCalls.may_run`."""
         node = self._interpreted.counterparts(file).back(call)
-        meant = [*self._meant(node)] if isinstance(node, ast.Call) else []
-        codes = {None if each is None else each[0] for each in meant}
-        code = codes.pop() if len(codes) == 1 else None
-        return None if code is None else self._function(code)
+        codes = [] if node is None else sorted(self._callees(node), key=lambda each: each.site)
+        return filter(None, map(self._function, codes))
 
     def _sites(self, code: Code, function: FunctionRef) -> tuple[CallSite, ...] | None:
         """All calls of a function; None where one runs what nobody knows, or is none that is written in a file."""

@@ -892,6 +892,29 @@ def test_wrapper_of_which_some_stand_in_a_container_keeps_its_step_as_it_is(leav
     )
 
 
+def test_wrapper_that_may_be_something_else_is_no_optimizer(leaves: Check) -> None:
+    leaves(
+        """
+        from saved import restored
+
+        class Solver:
+            def __init__(self, params):
+                self.opt = torch.optim.SGD(params, lr=0.1)
+
+            def step(self):
+                self.opt.step()
+
+        model = nn.Linear(2, 2).cuda()
+        optimizer = restored() if args.resume else Solver(model.parameters())
+        for x in loader:
+            model.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+        """,
+        "step() has a part in the step, and is not only called in steps that can be moved",
+    )
+
+
 def test_wrapper_that_shows_the_parameters_is_stepped_like_an_optimizer(rewrites: Check) -> None:
     rewrites(
         """
