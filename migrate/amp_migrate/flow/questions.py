@@ -515,6 +515,11 @@ class Questions:
                 stack += (inner for each in called for inner in callees.get(each, ()))
         return False
 
+    def parameters_of(self, optimizer: object) -> frozenset[Atom]:
+        """The parameters of an optimizer; none where nobody knows them."""
+        known = self.analysis.pytorch.registry.optimizers
+        return known.get(optimizer) or frozenset() if isinstance(optimizer, Atom) else frozenset()
+
     def is_on(self, scaler: object) -> bool:
         """Whether a scaler is surely switched on."""
         return isinstance(scaler, Obj) and constant(self.analysis.heap.read(scaler, ENABLED, None)) is True

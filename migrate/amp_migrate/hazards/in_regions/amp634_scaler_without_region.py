@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
-from amp_migrate.flow.domain.atoms import Obj, Part
+from amp_migrate.flow.domain.atoms import Atom, Obj, Part
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
@@ -85,13 +85,20 @@ def detect(script: Script) -> Iterator[Hazard]:
         return
     for event in scaled:
         call = script.flowing.interpreted.node_at(script.file, event.site)
-        is_seen = all(isinstance(each, Part) and isinstance(each.owner, Obj) for each in event.leaves)
+        trained = [questions.parameters_of(each) for each in event.optimizer]
+        # A loss may come from more than is trained, as from a teacher that is not read.
+        is_seen = _are_seen(event.leaves) or (bool(trained) and all(each and _are_seen(each) for each in trained))
         if call is not None and is_seen:
             yield Hazard(
                 call,
                 f"{script.file.tree.quote(call)} is the backward of a scaled loss, and nothing computes in float16",
                 "put the forward pass and the loss into torch.amp.autocast(...), or drop the scaler",
             )
+
+
+def _are_seen(leaves: Collection[Atom]) -> bool:
+    """Whether all leaves are parameters of modules that the program makes."""
+    return all(isinstance(each, Part) and isinstance(each.owner, Obj) for each in leaves)
 
 
 def _is_used(script: Script, word: str) -> bool:

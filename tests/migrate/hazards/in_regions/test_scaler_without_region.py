@@ -32,6 +32,31 @@ def test_a_scaler_without_a_region_is_told(marked: Check) -> None:
     marked(TEXT.format(loss=LOSS, mark="  # AMP634", model="nn.Linear(4, 1).cuda()"))
 
 
+def test_what_is_trained_is_seen_whatever_else_the_loss_comes_from(marked: Check) -> None:
+    marked(
+        """
+        class Scaler:
+            def __init__(self):
+                self.scaler = torch.amp.GradScaler("cuda")
+
+            def __call__(self, loss, optimizer):
+                self.scaler.scale(loss).backward()  # AMP634
+                self.scaler.step(optimizer)
+                self.scaler.update()
+
+        def train(loader, model, teacher, loss_scaler):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for x, y in loader:
+                optimizer.zero_grad()
+                # with torch.autocast("cuda"):
+                loss = (model(x) - teacher(x)).square().mean()
+                loss_scaler(loss, optimizer)
+
+        train(loader, nn.Linear(4, 1).cuda(), make(), Scaler())
+        """
+    )
+
+
 @pytest.mark.parametrize(
     ("loss", "model"),
     [
