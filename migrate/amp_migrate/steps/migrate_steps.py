@@ -23,6 +23,7 @@ from amp_migrate.steps.apex.script.prepared_steps import PreparedOptimizers
 from amp_migrate.steps.apex.script.script_group import handed_wrappers, idle_files, never_scaled, uses_apex_amp
 from amp_migrate.steps.flag.decide_flag import decide_flags, flag_places
 from amp_migrate.steps.flag.write_flag import WrittenFlags, write_flags
+from amp_migrate.steps.gradients.gradient_uses import told_of_scaled_gradients
 from amp_migrate.steps.gradients.penalties import LOW_SCALE_NOTE, with_low_scale
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.route import Route, ScaledStep, Ways
@@ -314,6 +315,8 @@ class StepMigration:
             told.append(Finding.at(step.file.tree, step.place, FP32_STEP.code, Kind.MIGRATED, message))
         if scaler is not None and step.has_summed_penalty:
             told.append(Finding.at(step.file.tree, step.place, FP32_STEP.code, Kind.NOTE, LOW_SCALE_NOTE))
+        if scaler is not None:
+            told += told_of_scaled_gradients(self.roles, step)
         trees = frozenset() if move.route is None else Ways.of([move.route]).trees
         return Move(tuple(self._edits(replace(move, step=step))), tuple(told), trees)
 

@@ -61,6 +61,7 @@ from amp_migrate.steps.apex.uses.cast_functions import cast_functions, cast_uses
 from amp_migrate.steps.apex.write.write_apex import NOT_SCALED, write_apex, write_float32, write_uses
 from amp_migrate.steps.apex.write.write_beside import write_beside
 from amp_migrate.steps.apex.write.write_uses import drop_imports
+from amp_migrate.steps.gradients.gradient_uses import told_of_scaled_gradients
 from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.scaler.callers import uncalled
 from amp_migrate.steps.scaler.find_route import Traveller, lost
@@ -234,9 +235,11 @@ class ApexMigration:
         if isinstance(native, Refusal):
             return native
         edits = (*write_apex(native, self.roles, self.settings), *kept.edits)
+        scaled = (each.step for each in native.steps if each.scaler is not None)
         told = (
             *_told_of_native(self.project, script, native, self.settings.target_torch),
             *self._told_of_unprepared(script, native),
+            *(told for step in scaled for told in told_of_scaled_gradients(self.roles, step)),
             *kept.findings,
         )
         told += tuple(_told_of_dead(traveller))

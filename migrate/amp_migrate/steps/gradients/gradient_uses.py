@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 
@@ -14,11 +14,13 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.looped import in_each, items
+from amp_migrate.catalog.step_rules import RISKY_NUMERICS
 from amp_migrate.implications import implied
 from amp_migrate.plan.move import Refusal
+from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.steps.gradients.reductions import reduces_gradients
 from amp_migrate.steps.gradients.updates import exclude
-from amp_migrate.steps.model.training_step import Backward, GradientUse, OptimizerStep, ScaledUse
+from amp_migrate.steps.model.training_step import Backward, GradientUse, OptimizerStep, ScaledUse, TrainingStep
 from amp_migrate.tables.torch_names import CLIPPING, GRADIENT_FUNCTIONS, MEASURING
 from amp_migrate.trees.nodes import (
     LOOP_TYPES,
@@ -48,6 +50,7 @@ _NOT_YET = (
     "gradients are clipped between two backward() calls of one step, where they cannot be unscaled yet",
     "clip gradients after the last backward(), directly before optimizer.step(), or run with --dtype bf16",
 )
+_WHERE_IT_STEPS = "if it does, call it where the optimizer steps, behind the scaler's unscale_(optimizer)"
 _BEFORE_SUM = (
     "gradients are read before they are added up over all processes, each of which would unscale them by itself",
     "add up gradients directly after backward(), and read or clip them behind that, or run with --dtype bf16",
@@ -106,6 +109,16 @@ def gradient_uses(
     found: list[GradientUse | ScaledUse] = []
     kept: list[tuple[list[Statement], tuple[str, str] | None]] = []
     unscaled: set[Statement] = set()
+    told = {} if reducing else _told_of_gradients(file, roles, body, backwards, steps, [*using, *own, *dead])
+    for step, statements in told.items():
+        # That somebody may read them speaks against nothing: where they cannot be unscaled for that, they are not.
+        for first in range(len(statements)):
+            every = [*wanted.get(step, ()), *statements[first:]]
+            is_late = not any(goes_backward(tree, each, step.statement, backwards) for each in every)
+            uses = [unscaled_before(tree, step, each, reducing) for each in _branches(tree, every, backwards)]
+            if is_late and all(isinstance(use, GradientUse) for use in uses):
+                wanted[step] = every
+                break
     for step, statements in wanted.items():
         # Between two backward() calls they cannot be unscaled yet; whether that matters shows in the result.
         early = [each for each in statements if goes_backward(tree, each, step.statement, backwards)]
@@ -128,6 +141,66 @@ def gradient_uses(
             elif clip is None and any(_clips(file, roles, part) for part in header(statement)):
                 return Refusal(file, statement, *_NOT_YET)
     return tuple(sorted(found, key=lambda use: order[use.before]))
+
+
+def _told_of_gradients(
+    file: File,
+    roles: Roles,
+    body: Block,
+    backwards: list[Backward],
+    steps: list[OptimizerStep],
+    known: Collection[Statement],
+) -> dict[OptimizerStep, list[Statement]]:
+    """Where something unknown is given what has the optimizer of a step, before that: a callback, `hook(self)`.
+
+    It sees gradients as the step will, and may clip them.
+    """
+    order, found = file.tree.order, dict[OptimizerStep, list[Statement]]()
+    starts = [order[each.statement] for each in backwards]
+    for statement in nested_statements(body):
+        if statement in known or not _is_before_step(file.tree, statement, backwards, steps):
+            continue
+        for step in steps_after(file, roles, statement, starts, steps):
+            path = dotted(step.optimizer)
+            if path is not None and any(_hands_over(file, roles, part, path) for part in header(statement)):
+                found.setdefault(step, []).append(statement)
+    return found
+
+
+def told_of_scaled_gradients(roles: Roles, step: TrainingStep) -> Iterator[Finding]:
+    """What is said of whoever is given an optimizer's object where no `unscale_()` can go, as it may read gradients."""
+    tree, backwards, steps = step.file.tree, [*step.backwards], [*step.optimizer_steps]
+    unscaled = [each.before for each in step.gradient_uses if isinstance(each, GradientUse)]
+    found = _told_of_gradients(step.file, roles, tree.body(step.place), backwards, steps, [])
+    for statement in dict.fromkeys(each for statements in found.values() for each in statements):
+        if not any(tree.order[each] <= tree.order[statement] for each in unscaled):
+            message = f"gradients are scaled where `{tree.quote(statement)}` may read them"
+            yield Finding.at(tree, statement, RISKY_NUMERICS.code, Kind.NOTE, message, _WHERE_IT_STEPS)
+
+
+def _hands_over(file: File, roles: Roles, part: cst.CSTNode, optimizer: str, depth: int = 0) -> bool:
+    """Whether something unknown is given the object that has an optimizer, which is `optimizer` here."""
+    holder, _, name = optimizer.rpartition(".")
+    for call in find(part, cst.Call) if holder else ():
+        function = _called(file, roles, call) if depth < _DEPTH else None
+        if function is None:
+            is_found = _is_unknown(file, call.func) and any(dotted(each.value) == holder for each in call.args)
+        else:
+            is_own = isinstance(call.func, cst.Attribute) and dotted(call.func.value) == holder
+            inner = f"self.{name}"
+            is_found = is_own and _hands_over(function.file, roles, function.node.body, inner, depth + 1)
+        if is_found:
+            return True
+    return False
+
+
+def _is_unknown(file: File, called: cst.BaseExpression) -> bool:
+    """Whether what is called is a value, or a part of one: no import, and nothing of Python's own."""
+    node = called
+    while isinstance(node, (cst.Attribute, cst.Subscript)):
+        node = node.value
+    is_bound = isinstance(node, cst.Name) and file.scopes.of(node).find(node.value) is not None
+    return is_bound and not file.names.full(called)
 
 
 def _is_before_step(tree: Tree, statement: Statement, backwards: list[Backward], steps: list[OptimizerStep]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from textwrap import dedent
+from textwrap import dedent, indent
 from typing import Any
 
 import pytest
@@ -1046,3 +1046,80 @@ def test_object_that_clips_when_it_is_called(rewrites: Check) -> None:
         ~     optimizer.step()
         """
     )
+
+
+TRAINER = """
+class Trainer:
+    def __init__(self, callbacks, log):
+        self.model = nn.Linear(2, 2)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.callbacks, self.log, self.every = callbacks, log, 2
+    def fire(self, event):
+        for callback in self.callbacks:
+            callback.handle(event, self)
+    def train(self, loader, hook):
+        for i, (x, y) in enumerate(loader):
+            loss = nn.functional.mse_loss(self.model(x), y)
+            loss.backward()
+"""
+
+
+def _steps(migrate: Check, lines: str, told: bool = False) -> list[str]:
+    text = TRAINER + indent(dedent(lines).strip("\n"), " " * 12) + "\n"
+    plan = migrate(text)
+    assert any("gradients are scaled where" in each.message for each in plan.findings) is told
+    return [line.strip() for line in plan.after.splitlines()[-8:]]
+
+
+@pytest.mark.parametrize(
+    "told",
+    ['self.fire("backward")', "self.callbacks[0](self)", "self.callbacks.handle(trainer=self)", "hook(self)"],
+)
+def test_gradients_are_unscaled_before_whoever_is_given_the_trainer(told: str, migrate: Check) -> None:
+    lines = _steps(migrate, f"{told}\nself.optimizer.step()\nself.optimizer.zero_grad()")
+    at = lines.index(told)
+    assert lines[at - 1 : at + 3] == [
+        "self.scaler.unscale_(self.optimizer)",
+        told,
+        "self.scaler.step(self.optimizer)",
+        "self.scaler.update()",
+    ]
+
+
+def test_gradients_are_unscaled_once_for_a_callback_and_a_clip(migrate: Check) -> None:
+    lines = _steps(
+        migrate,
+        """
+        self.fire("backward")
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        """,
+    )
+    assert lines[lines.index('self.fire("backward")') - 1] == "self.scaler.unscale_(self.optimizer)"
+    assert sum("unscale_" in line for line in lines) == 1
+
+
+@pytest.mark.parametrize(
+    "told",
+    ["print(self)", "self.log.write(loss)", "self.log(self.every)", "str(self.optimizer)", "self.train"],
+)
+def test_whoever_is_not_given_the_trainer_reads_no_gradients(told: str, migrate: Check) -> None:
+    lines = _steps(migrate, f"{told}\nself.optimizer.step()\nself.optimizer.zero_grad()")
+    assert "self.scaler.step(self.optimizer)" in lines
+    assert not any("unscale_" in line for line in lines)
+
+
+def test_a_callback_of_every_micro_batch_may_read_scaled_gradients(migrate: Check) -> None:
+    lines = _steps(
+        migrate,
+        """
+        self.fire("backward")
+        if i % self.every == 0:
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+        """,
+        told=True,
+    )
+    assert "self.scaler.step(self.optimizer)" in lines
+    assert not any("unscale_" in line for line in lines)

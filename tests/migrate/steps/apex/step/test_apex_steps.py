@@ -143,6 +143,37 @@ def test_horovod_with_a_norm_that_is_clipped_where_it_steps(rewrites: Check) -> 
     )
 
 
+@pytest.mark.parametrize(("more", "is_told"), [("pass", False), ('self.fire("more")', True)])
+def test_callbacks_that_are_given_the_trainer_get_true_gradients_or_are_told(
+    more: str, is_told: bool, migrate: Check
+) -> None:
+    plan = migrate(f"""
+        from apex import amp
+
+        class Trainer:
+            def __init__(self, callbacks):
+                self.model = nn.Linear(2, 2).cuda()
+                self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+                self.model, self.optimizer = amp.initialize(self.model, self.optimizer, opt_level="O1")
+                self.callbacks = callbacks
+            def fire(self, event):
+                for callback in self.callbacks:
+                    callback.handle(event, self)
+            def train(self, loader):
+                for i, x in enumerate(loader):
+                    with amp.scale_loss(self.model(x).mean(), self.optimizer) as scaled:
+                        scaled.backward()
+                    {more}
+                    if i % 4 == 3:
+                        self.fire("step")
+                        self.optimizer.step()
+                        self.optimizer.zero_grad()
+        """)
+    assert 'self.scaler.unscale_(self.optimizer)\n                self.fire("step")' in plan.after
+    assert plan.after.count("unscale_(") == 1
+    assert any("gradients are scaled where" in each.message for each in plan.findings) is is_told
+
+
 @pytest.mark.parametrize(
     ("wait", "is_told"), [("pass", True), ("optimizer.synchronize()", False), ("torch.cuda.synchronize()", True)]
 )
