@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow import events as flow
@@ -105,27 +106,32 @@ def detect(script: Script) -> Iterator[Hazard]:
 
 
 def _elsewhere(script: Script, told: list[cst.CSTNode]) -> Iterator[Hazard]:
-    """The first read of scaled gradients in each function, whoever steps, of which the others have not told."""
+    """The first read of scaled gradients in each function, whoever steps, of which the others have not told.
+
+    It may be in a file that has no AMP: what scales is inherited, or imported.
+    """
     flowing, questions = script.flowing, script.flowing.questions
     bodies = {script.file.tree.body(each) for each in told}
     for event in questions.events(flow.Act.CLIP, flow.Act.READ) if script.courses else ():
-        node = flowing.interpreted.node_at(script.file, event.site)
-        if node is None or script.file.tree.body(node) in bodies or event.scaler or _asks_scale(event.code):
+        place = flowing.place(script.file, event)
+        if place is None or place[0].tree.body(place[1]) in bodies or event.scaler or _asks_scale(event.code):
             continue
         if event.act is flow.Act.READ and not flowing.is_gauged(event):
             continue
         is_told = any(isinstance(each, cst.Call) and flowing.comes_to(script.file, each, event) for each in told)
-        where = None if is_told or _may_be_unscaled(script, event) else _scaled_where(script, event, node)
+        where = None if is_told or _may_be_unscaled(script, event) else _scaled_where(script, event, *place)
         if where is not None:
-            bodies.add(script.file.tree.body(node))
+            file, node = place
+            bodies.add(file.tree.body(node))
             yield Hazard(
                 node,
-                f"{script.file.tree.quote(node)} sees gradients that are{where} still multiplied by the loss scale",
+                f"{file.tree.quote(node)} sees gradients that are{where} still multiplied by the loss scale",
                 "call the scaler's unscale_(optimizer) before it, on every way that leads there",
+                file=file,
             )
 
 
-def _scaled_where(script: Script, event: flow.Event, node: cst.CSTNode) -> str | None:
+def _scaled_where(script: Script, event: flow.Event, file: File, node: cst.CSTNode) -> str | None:
     """On which ways gradients are scaled, in the words of the message; None where they may be meant to be.
 
     Where they are true on others, as no loss is scaled there, it has to be in every round that they are read: a test
@@ -141,7 +147,7 @@ def _scaled_where(script: Script, event: flow.Event, node: cst.CSTNode) -> str |
         backwards = (each for each in questions.events(flow.Act.BACKWARD) if each.optimizer & event.optimizer)
         return " on some way" if is_known and not any(each.units == PURE for each in backwards) else None
     is_meant = kinds == {SCALED, TRUE} or (kinds == {SCALED} and not is_known)
-    is_certain = not is_meant or is_in_each(script.flowing, script.file, script.file.tree.statement(node))
+    is_certain = not is_meant or is_in_each(script.flowing, file, file.tree.statement(node))
     return "" if SCALED in kinds and kinds <= {SCALED, TRUE} and is_certain else None
 
 

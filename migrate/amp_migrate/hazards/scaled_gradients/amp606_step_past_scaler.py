@@ -14,9 +14,10 @@ from amp_migrate.flow.domain.machine import EMPTY, NO_GRAD, SCALED
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.course import Course, Event
 from amp_migrate.hazards.seen.hazard import Hazard
+from amp_migrate.hazards.seen.rounds import branches
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.hazards.seen.states import Gradients
-from amp_migrate.trees.nodes import find
+from amp_migrate.trees.nodes import Block, find
 
 RULE = Rule(
     code="AMP606",
@@ -74,19 +75,21 @@ def detect(script: Script) -> Iterator[Hazard]:
 
 
 def _elsewhere(script: Script) -> Iterator[Hazard]:
-    """Every plain step on gradients that are always scaled, in a function that has no scaler: its callers have.
+    """Every plain step on gradients that are always scaled, in a function that scales none: its callers do.
 
-    By one that is surely on: where it may be off, so may be what steps.
+    By a scaler that is surely on: where it may be off, so may be what steps. Beside what a scaler does, a test may be
+    that which decides about it.
     """
-    flowing, questions = script.flowing, script.flowing.questions
-    working = (Act.BACKWARD, Act.UNSCALE, Act.SCALER_STEP, Act.UPDATE)
-    with_scaler = {each.code for each in questions.events(*working) if each.scaler} if script.courses else set()
-    for event in questions.events(Act.STEP) if with_scaler else ():
-        place = (
-            None if event.code in with_scaler or flowing.is_given_up(event) else flowing.interpreted.place(event.site)
-        )
-        if place is not None and _is_scaled(script, event):
-            file, node = place
+    flowing, events = script.flowing, script.flowing.questions.events
+    scaling = {each.code for each in events(Act.BACKWARD) if each.scaler} if script.courses else set()
+    working = {each.code for each in events(Act.UNSCALE, Act.SCALER_STEP, Act.UPDATE)} if scaling else set()
+    for event in events(Act.STEP) if scaling else ():
+        is_open = event.code not in scaling and not flowing.is_given_up(event) and _is_scaled(script, event)
+        place = flowing.interpreted.place(event.site) if is_open else None
+        if place is None or _looks_by_hand(place[0].tree.body(place[1])):
+            continue
+        file, node = place
+        if event.code not in working or not branches(file, file.tree.statement(node)):
             yield Hazard(
                 node,
                 f"{file.tree.quote(node)} steps past the scaler on gradients that are multiplied by the loss scale",
@@ -108,7 +111,7 @@ def _is_scaled(script: Script, event: flow.Event) -> bool:
 def _beside_scaler(script: Script) -> Iterator[Hazard]:
     """Those in the functions that use a scaler."""
     for course in script.courses:
-        if _looks_by_hand(course):
+        if _looks_by_hand(course.body):
             continue
         elsewhere = {event.optimizer for event in course.of(Act.SCALER_STEP)}
         for event in course.of(Act.STEP):
@@ -150,6 +153,6 @@ def _has_scaled(course: Course, event: Event, *acts: Act) -> bool:
     return bool(known) and all(each is not None and not each.guessed and each.scaler in scalers for each in known)
 
 
-def _looks_by_hand(course: Course) -> bool:
-    """Whether the function asks by itself whether gradients are finite, or what the scale is."""
-    return any(node.value in _BY_HAND or "found_inf" in node.value for node in find(course.body, cst.Name))
+def _looks_by_hand(body: Block) -> bool:
+    """Whether a function asks by itself whether gradients are finite, or what the scale is."""
+    return any(node.value in _BY_HAND or "found_inf" in node.value for node in find(body, cst.Name))

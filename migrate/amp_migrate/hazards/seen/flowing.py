@@ -107,6 +107,11 @@ class Flowing:
             if node is not None:
                 yield act, node, event
 
+    def place(self, file: File, event: Event) -> tuple[File, cst.CSTNode] | None:
+        """Where something happens in a file, or in one that no rule asks about by itself."""
+        is_others = event.site.file != file.name and self.file(event.site.file) is not None
+        return None if is_others else self.interpreted.place(event.site)
+
     def is_given_up(self, event: Event) -> bool:
         """Whether it is not known in which states something happens."""
         return event.code in self.questions.analysis.given_up

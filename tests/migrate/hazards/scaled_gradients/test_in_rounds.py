@@ -293,3 +293,30 @@ def test_a_step_of_true_gradients_in_a_method_that_is_handed_on_is_right(
     clean: Check, inside: str, enabled: str, backward: str, before: str
 ) -> None:
     clean(STEPPED.format(inside=inside, enabled=enabled, backward=backward, before=before))
+
+
+MANAGED = """
+    from contextlib import contextmanager
+
+    @contextmanager
+    def stepping(optimizer, scaler, amp):
+        optimizer.zero_grad()
+        yield
+        {step}
+
+    def train(model, loader, amp):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+        for x in loader:
+            with stepping(optimizer, scaler, amp):
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = model(x).mean()
+                {backward}
+"""
+
+
+def test_a_context_manager_steps_past_the_scaler_that_it_updates(marked: Check, clean: Check) -> None:
+    marked(MANAGED.format(step="optimizer.step()  # AMP606\n        scaler.update()", backward=SCALED))
+    clean(MANAGED.format(step="scaler.step(optimizer)\n        scaler.update()", backward=SCALED))
+    chosen = "if amp: scaler.step(optimizer); scaler.update()\n        else: optimizer.step()"
+    clean(MANAGED.format(step=chosen, backward=f"if amp: {SCALED}\n                else: loss.backward()"))

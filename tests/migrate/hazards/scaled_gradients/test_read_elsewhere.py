@@ -125,6 +125,46 @@ def test_a_method_clips_what_another_has_not_scaled(
     clean(METHODS.format(enabled=enabled, backward=backward, before=before, call=call, mark=""))
 
 
+def test_a_class_clips_that_inherits_what_scales_and_steps(marked_files: Check) -> None:
+    text = """
+        import torch
+        from mixins import Mixed
+
+        class Task(Mixed):
+            def __init__(self, model):
+                self.model = model
+                self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                self.set_up()
+
+            def step(self, x):
+                self.optimizer.zero_grad()
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = self.model(x).mean()
+                self.back(loss)
+                {before}
+                torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0){mark}
+                self.finish(self.optimizer)
+
+        Task(torch.nn.Linear(4, 1)).step(torch.ones(2, 4))
+    """
+    mixins = """
+        import torch
+
+        class Mixed:
+            def set_up(self):
+                self.scaler = torch.amp.GradScaler("cuda")
+
+            def back(self, loss):
+                self.scaler.scale(loss).backward()
+
+            def finish(self, optimizer):
+                self.scaler.step(optimizer)
+                self.scaler.update()
+    """
+    marked_files(mixins=mixins, train=text.format(before="pass", mark="  # AMP601"))
+    marked_files(mixins=mixins, train=text.format(before="self.scaler.unscale_(self.optimizer)", mark=""))
+
+
 def test_a_method_is_known_by_what_it_does_and_not_by_its_name(clean: Check) -> None:
     clean(
         """
