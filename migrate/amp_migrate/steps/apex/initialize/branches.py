@@ -11,6 +11,7 @@ from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.steps.apex.initialize.put_in import put_in
 from amp_migrate.steps.apex.uses.amp_tests import without_amp_tests
+from amp_migrate.steps.apex.uses.import_flags import says_apex_is_there, without_import_flags
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE
 from amp_migrate.trees import build
@@ -36,7 +37,13 @@ class Branch:
     def condition(self, file: File) -> tuple[str, ...]:
         """What is true in the branch, as code."""
         failed = tuple(negated(test) for test in self.tests)
-        return failed if self.test is None else (*failed, file.tree.code(without_amp_tests(file, self.test)))
+        if self.test is None:
+            return failed
+        return (*failed, file.tree.code(without_import_flags(file, without_amp_tests(file, self.test))))
+
+    def asks_for_apex(self, file: File) -> bool:
+        """Whether it is only asked that Apex could be imported."""
+        return not self.tests and self.test is not None and says_apex_is_there(file, self.test)
 
 
 def branch_of(file: File, statement: Statement) -> Branch | None:
@@ -68,7 +75,10 @@ def place_of(
     while (branch := branch_of(file, home)) is not None:
         if branch.test is not None and file.tree.code(branch.test) in IS_SCRIPT:
             break
-        is_next = home is statement
+        is_next = not conditions
+        if is_next and branch.asks_for_apex(file):
+            home = branch.chain
+            continue
         bound_inside = _bound(file, branch.chain)
         if not is_next and not _makes_elsewhere(file, branch, optimizer):
             break

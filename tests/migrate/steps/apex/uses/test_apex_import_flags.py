@@ -1,0 +1,140 @@
+"""A flag beside the import of Apex is no part of the script's switch: native AMP is always there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import indent
+from typing import Any
+
+import pytest
+from amp_migrate.engine.migrate import migrate as migrate_paths
+from amp_migrate.settings import Settings
+
+Check = Callable[..., Any]
+
+FLAG = """\
+try:
+    from apex import amp
+    AVAILABLE = True
+except ImportError:
+    AVAILABLE = False
+"""
+PREPARE = """
+import torch
+
+{flag}
+def prepare(model, fp16=None):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{asked}
+    return model, optimizer
+"""
+TRAINER = """
+from apex import amp
+
+class Trainer:
+    def __init__(self, model, optimizer, fp16=None):
+        self.model = model
+        self.optimizer = optimizer
+        self.fp16 = fp16
+    def train(self, loader):
+        for x in loader:
+            self.optimizer.zero_grad()
+            loss = self.model(x).mean()
+            if self.fp16:
+                with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+                    scaled_loss.backward()
+            else:
+                loss.backward()
+            self.optimizer.step()
+"""
+MAIN = """
+import torch
+from prepare import prepare
+from trainer import Trainer
+
+fp16 = True
+model, optimizer = prepare(torch.nn.Linear(2, 2), fp16=fp16)
+Trainer(model, optimizer, fp16=fp16).train(loader)
+"""
+INITIALIZE = 'model, optimizer = amp.initialize(model, optimizer, opt_level="O1")'
+NESTED = f"if fp16:\n    if AVAILABLE:\n        {INITIALIZE}\n    else:\n        print('float32')"
+
+
+def _migrated(folder: Path, flag: str, asked: str) -> dict[str, str]:
+    texts = {"prepare": PREPARE.format(flag=flag, asked=indent(asked, "    ")), "trainer": TRAINER, "main": MAIN}
+    for name, text in texts.items():
+        (folder / f"{name}.py").write_text(text)
+    return {each.source.path.stem: each.after for each in migrate_paths([folder], Settings()).changed}
+
+
+@pytest.mark.parametrize(
+    "flag", [FLAG, "AVAILABLE = False\n" + FLAG.replace("    AVAILABLE = False", "    pass")], ids=["except", "above"]
+)
+@pytest.mark.parametrize(
+    "asked",
+    [
+        NESTED,
+        f"if fp16 and AVAILABLE:\n    {INITIALIZE}",
+        f"if AVAILABLE and fp16:\n    {INITIALIZE}",
+        f"if fp16:\n    assert AVAILABLE\n    {INITIALIZE}",
+    ],
+)
+def test_flag_beside_the_switch_in_another_file_than_the_step(tmp_path: Path, flag: str, asked: str) -> None:
+    after = _migrated(tmp_path, flag, asked)
+    assert 'self.scaler = torch.amp.GradScaler("cuda", enabled=bool(fp16))' in after["trainer"]
+    assert "apex" not in after["prepare"]
+    assert "AVAILABLE = True" in after["prepare"]
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        FLAG + "AVAILABLE = AVAILABLE and torch.cuda.is_available()\n",
+        FLAG.replace("AVAILABLE = False", "AVAILABLE = torch.cuda.is_available()"),
+        FLAG.replace(
+            "    from apex import amp\n    AVAILABLE = True", "    AVAILABLE = True\n    from apex import amp"
+        ),
+        "from apex import amp\n" + FLAG.replace("from apex import amp", "import other"),
+    ],
+    ids=["asks more", "otherwise", "before", "of another"],
+)
+def test_flag_that_says_something_else_is_a_part_of_the_switch(tmp_path: Path, flag: str) -> None:
+    assert "from amp_shim import amp" in _migrated(tmp_path, flag, NESTED)["trainer"]
+
+
+def test_flag_in_the_file_of_the_step(rewrites: Check) -> None:
+    rewrites(
+        """
+        - try:
+        -     from apex import amp
+        -     AVAILABLE = True
+        - except ImportError:
+        -     AVAILABLE = False
+        + AVAILABLE = True
+
+          def main(args, loader):
+              MODEL
+        +     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+              if args.fp16:
+                  if AVAILABLE:
+        -             model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        +             pass
+                  else:
+                      print("float32")
+              for x in loader:
+        -         loss = model(x).mean()
+        -         if args.fp16:
+        -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +             loss = model(x).mean()
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+                  optimizer.zero_grad()
+        """
+    )
