@@ -520,6 +520,11 @@ class Questions:
         known = self.analysis.pytorch.registry.optimizers
         return known.get(optimizer) or frozenset() if isinstance(optimizer, Atom) else frozenset()
 
+    def always_get_gradients(self, optimizer: object) -> bool:
+        """Whether the parameters of an optimizer are known, and nobody freezes any of them for a time."""
+        own, switched = self.parameters_of(optimizer), frozenset(self.analysis.pytorch.registry.switched)
+        return bool(own) and (not switched or overlap(switched, own) is False)
+
     def is_on(self, scaler: object) -> bool:
         """Whether a scaler is surely switched on."""
         return isinstance(scaler, Obj) and constant(self.analysis.heap.read(scaler, ENABLED, None)) is True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 
 import libcst as cst
@@ -13,7 +14,7 @@ from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow import events as flow
 from amp_migrate.flow.chains import exclude, steady
 from amp_migrate.flow.domain.atoms import Atom
-from amp_migrate.flow.domain.machine import EMPTY, NO_GRAD, SCALED, TRUE, UNSCALED
+from amp_migrate.flow.domain.machine import EMPTY, MIXED, NO_GRAD, SCALED, TRUE, UNSCALED, Machine
 from amp_migrate.flow.domain.tensor import PURE
 from amp_migrate.flow.pytorch.gradients import overlap
 from amp_migrate.flow.source import Code
@@ -119,9 +120,17 @@ def _elsewhere(script: Script, told: list[cst.CSTNode]) -> Iterator[Hazard]:
         if event.act is flow.Act.READ and not flowing.is_gauged(event):
             continue
         is_told = any(isinstance(each, cst.Call) and flowing.comes_to(script.file, each, event) for each in told)
-        where = None if is_told or _may_be_unscaled(script, event) else _scaled_where(script, event, *place)
-        if where is not None:
-            file, node = place
+        file, node = place
+        where = None if is_told or _may_be_unscaled(script, event) else _scaled_where(script, event, file, node)
+        if where is None and not is_told and _are_added_to(script, event):
+            bodies.add(file.tree.body(node))
+            yield Hazard(
+                node,
+                f"{file.tree.quote(node)} sees gradients that a scaled loss has added to since their step",
+                "read them before that loss goes backward",
+                file=file,
+            )
+        elif where is not None:
             bodies.add(file.tree.body(node))
             yield Hazard(
                 node,
@@ -149,6 +158,28 @@ def _scaled_where(script: Script, event: flow.Event, file: File, node: cst.CSTNo
     is_meant = kinds == {SCALED, TRUE} or (kinds == {SCALED} and not is_known)
     is_certain = not is_meant or is_in_each(script.flowing, file, file.tree.statement(node))
     return "" if SCALED in kinds and kinds <= {SCALED, TRUE} and is_certain else None
+
+
+def _are_added_to(script: Script, event: flow.Event) -> bool:
+    """Whether some optimizer's gradients are always read when a scaled loss has added to what its step has left.
+
+    That is another's loss: a generator's, which goes backward through the discriminator.
+    """
+    questions = script.flowing.questions
+    states: defaultdict[Atom, list[Machine]] = defaultdict(list)
+    for machine, _, about, _ in event.reached:
+        for each in about:
+            if isinstance(each, Atom) and (machine.grad(each) or NO_GRAD).kind != EMPTY:
+                states[each].append(machine)
+    unscaled = (each.optimizer for each in questions.events(flow.Act.BACKWARD) if each.units == PURE)
+    others = frozenset[object]().union(*unscaled)
+    return any(
+        all(
+            (machine.grad(each) or NO_GRAD).kind == MIXED and questions.is_known(machine, None, each) for machine in own
+        )
+        for each, own in states.items()
+        if each not in others and questions.always_get_gradients(each)
+    )
 
 
 def _may_be_unscaled(script: Script, event: flow.Event) -> bool:

@@ -350,3 +350,67 @@ def test_losses_in_a_list_that_go_backward_through_float16_without_a_scaler(mark
                 optimizer.step()
         """
     )
+
+
+GAN = """
+    G, D = nn.Linear(8, 8).cuda(), nn.Linear(8, 1).cuda()
+    opt_G = torch.optim.Adam(G.parameters(), lr=1e-3)
+    opt_D = torch.optim.Adam(D.parameters(), lr=1e-3)
+    scaler_G = torch.amp.GradScaler("cuda")
+    scaler_D = torch.amp.GradScaler("cuda")
+
+    def norm(model):
+        return sum(p.grad.norm().item() ** 2 for p in model.parameters()) ** 0.5{inside}
+
+    for x, y in loader:
+        opt_D.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            fake = G(x)
+            loss_D = D(fake.detach()).mean() - D(y).mean()
+        scaler_D.scale(loss_D).backward()
+        scaler_D.step(opt_D)
+        scaler_D.update()
+        {between}
+        opt_G.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss_G = -D(fake).mean()
+        scaler_G.scale(loss_G).backward()
+        scaler_G.step(opt_G)
+        scaler_G.update()
+        {behind}
+"""
+
+
+SWITCH = """
+    def switch(nets, on):
+        for net in nets:
+            for p in net.parameters():
+                p.requires_grad = on
+"""
+
+
+@pytest.mark.parametrize("behind", ["print(norm(D))", "print(norm(G), norm(D))", "if x.sum() > 0: print(norm(D))"])
+@pytest.mark.parametrize("scaler", ["scaler_D", "scaler_G"])
+def test_gradients_that_another_scaled_loss_has_added_to(marked: Check, behind: str, scaler: str) -> None:
+    text = GAN.format(between="pass", behind=behind, inside="  # AMP601").replace("scaler_D", scaler)
+    marked(text)
+
+
+def test_a_clip_of_gradients_that_another_scaled_loss_has_added_to(marked: Check) -> None:
+    behind = "print(torch.nn.utils.clip_grad_norm_(D.parameters(), 1.0))  # AMP601"
+    marked(GAN.format(between="pass", behind=behind, inside=""))
+
+
+@pytest.mark.parametrize(
+    ("between", "behind"),
+    [
+        ("print(norm(D))", "print(norm(G))"),
+        ("pass", "opt_D.zero_grad(); print(norm(D))"),
+        ("D.requires_grad_(False)", "print(norm(G), norm(D)); D.requires_grad_(True)"),
+        ("[p.requires_grad_(False) for p in D.parameters()]", "print(norm(D)); D.requires_grad_(True)"),
+        ("for p in D.parameters(): p.requires_grad = False", "print(norm(D)); D.requires_grad_(True)"),
+        ("switch([D], False)", "print(norm(D)); switch([D], True)"),
+    ],
+)
+def test_gradients_that_no_other_loss_has_added_to(clean: Check, between: str, behind: str) -> None:
+    clean(("" if "switch" not in between else SWITCH) + GAN.format(between=between, behind=behind, inside=""))
