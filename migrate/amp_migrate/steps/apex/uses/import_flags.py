@@ -7,7 +7,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import Binding, BindingKind
 from amp_migrate.analysis.files import File
 from amp_migrate.steps.apex.uses.apex_guards import guard_of, is_apex_import
-from amp_migrate.trees.nodes import is_constant, statements
+from amp_migrate.trees.nodes import block_of, is_constant, statements
 
 
 def says_apex_is_there(file: File, node: cst.BaseExpression) -> bool:
@@ -36,7 +36,7 @@ def _guard(file: File, binding: Binding) -> cst.Try | None:
     """The `try` that a name gets its value in, where that imports `apex.amp` first."""
     statement = file.tree.statement(binding.node)
     guard = guard_of(file, statement) if binding.kind is BindingKind.ASSIGNMENT else None
-    block = [] if guard is None else statements(guard.body)
+    block = [] if guard is None else statements(block_of(guard))
     earlier = block[: block.index(statement)] if statement in block else []
     return guard if any(is_apex_import(file, each) for each in earlier) else None
 
