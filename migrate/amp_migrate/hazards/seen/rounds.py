@@ -33,8 +33,11 @@ class Round:
 
 
 def rounds(flowing: Flowing, file: File, statement: cst.CSTNode) -> Iterator[Round]:
-    """Every loop that something happens in: the one around it, else those around the calls of its function."""
-    yield from _rounds(flowing, file, statement, (), ())
+    """Every loop that something happens in: the one around it, else those around the calls of its function.
+
+    Each function on the way is gone through once, however many calls lead from it to what happens.
+    """
+    yield from _rounds(flowing, file, statement, (), set())
 
 
 def branches(file: File, statement: cst.CSTNode) -> list[cst.CSTNode]:
@@ -49,17 +52,18 @@ def is_in_each(flowing: Flowing, file: File, statement: cst.CSTNode) -> bool:
 
 
 def _rounds(
-    flowing: Flowing, file: File, statement: cst.CSTNode, way: Way, passed: tuple[Code, ...]
+    flowing: Flowing, file: File, statement: cst.CSTNode, way: Way, passed: set[Code | None]
 ) -> Iterator[Round]:
     way = ((file, statement), *way)
     loop = file.tree.loop(statement)
     code = None if loop is not None else flowing.code_of(file, file.tree.function(statement))
-    callers = [] if code is None or code in passed else [*flowing.calls_of(code)]
-    for caller, call in callers:
-        assert code is not None
-        yield from _rounds(flowing, caller, call, way, (*passed, code))
+    callers = [] if code is None else [*flowing.calls_of(code)]
     if not callers:
         yield Round(file, loop, way)
+    elif code not in passed:
+        passed.add(code)
+        for caller, call in callers:
+            yield from _rounds(flowing, caller, call, way, passed)
 
 
 _BOUNDS = (cst.For, cst.While, cst.FunctionDef)
