@@ -256,6 +256,53 @@ def test_an_optimizer_that_is_made_anew_of_all_that_gets_gradients_clears_those_
     assert bool(told_of(told, NETS + text)) is is_told
 
 
+ADAPTED = """
+class Adapter:
+    def __init__(self, model):
+        self.model = model
+
+    def adapt(self, x):
+        optimizer = optim.Adam([p for p in self.model.parameters() if p.requires_grad])
+        scaler = torch.amp.GradScaler("cuda")
+        for _ in range(3):
+            optimizer.zero_grad()
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = {loss}.mean()
+            scaler.scale(loss).backward()
+            scaler.unscale_({unscaled})
+            nn.utils.clip_grad_norm_([p for p in {clipped}.parameters() if p.requires_grad], 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+
+
+class Online(Adapter):
+    def run(self, loader):
+        for x in loader:
+            self.adapt(x)
+
+
+other = optim.Adam(d.parameters())
+Adapter(g).adapt(x)
+Online(g).run(loader)
+"""
+CLIPPED_SCALED = "gradients are clipped while they are scaled"
+
+
+@pytest.mark.parametrize(
+    ("clipped", "loss", "unscaled", "wrong"),
+    [
+        ("self.model", "self.model(x)", "optimizer", []),
+        ("d", "d(self.model(x))", "optimizer", [CLIPPED_SCALED]),
+        ("self.model", "d(self.model(x))", "other", [CLIPPED_SCALED]),
+    ],
+)
+def test_an_optimizer_that_each_call_makes_answers_for_those_of_the_others(
+    told: Tell, clipped: str, loss: str, unscaled: str, wrong: list[str]
+) -> None:
+    found = told_of(told, NETS + ADAPTED.format(clipped=clipped, loss=loss, unscaled=unscaled))
+    assert [each for each in dict.fromkeys(found) if each == CLIPPED_SCALED] == wrong
+
+
 def test_one_of_two_optimizers_with_the_same_parameters_is_stepped_in_each_call(told: Tell) -> None:
     body = STEP.replace("\n", "\n    ")
     text = (

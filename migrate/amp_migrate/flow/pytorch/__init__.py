@@ -182,13 +182,23 @@ class PyTorch:
         is_part = all(each in self.registry.optimizers or each in self.registry.scalers for each in value)
         return True if value and is_part else None
 
-    @staticmethod
-    def there(worlds: Worlds, optimizers: Value) -> Callable[[Machine], Value]:
-        """Those of the optimizers that a place may be about which are there on one of the ways to it."""
+    def there(self, worlds: Worlds, optimizers: Value) -> Callable[[Machine], Value]:
+        """Those of the optimizers that a place may be about which are there on one of the ways to it.
+
+        One that was made on the way is in the place of those that other calls make there of the same parameters.
+        """
         if len(optimizers) < 2:
             return lambda _: optimizers
         are_there = gradients.there(worlds, [each for each in optimizers if isinstance(each, Atom)])
-        return lambda machine: frozenset(are_there(machine)) or optimizers
+        twins: dict[Atom, frozenset[Atom]] = {
+            each: self.registry.twins(each) for each in optimizers if isinstance(each, Obj)
+        }
+
+        def about(machine: Machine) -> Value:
+            found, made = are_there(machine), machine.made()
+            return frozenset(e for e in found if e in made or made.isdisjoint(twins.get(e, ()))) or optimizers
+
+        return about
 
     def worlds_with(self, frame: Frame, atom: Atom | Tensor, among: Value) -> Worlds:
         """The ways on which something is there that may be called: of several optimizers, each is where it was made."""

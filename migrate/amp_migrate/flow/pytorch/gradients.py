@@ -130,6 +130,11 @@ class Registry:
             self._standing_in[optimizer] = frozenset(e for e in others if self.may_have_all_of(e, optimizer))
         return self._standing_in[optimizer]
 
+    def twins(self, optimizer: Obj) -> frozenset[Atom]:
+        """Those of them that are made in the same place, on behalf of other calls."""
+        others = self.standing_in(optimizer)
+        return frozenset(each for each in others if isinstance(each, Obj) and each.site == optimizer.site)
+
     def sharing(self, optimizer: Atom) -> tuple[Atom, ...]:
         """The other optimizers that surely have a parameter of one."""
         if optimizer not in self._sharing:
