@@ -146,6 +146,8 @@ def _helped(project: Project, starting: Sequence[File], other: File, loaded: dic
 
     is_apart = any(True for name in _OF_SCRIPTS for _ in amp_calls(other, name))
     found = [file for file in starting if _may_help(project, file, other) or (is_apart and loads(file))]
+    if is_apart and not found:  # two halves of a library, which its users put together
+        found = [file for file in starting if project.library.may_run_together(file, other)]
     if len(found) > 1 and any(map(loads, found)):
         found = [file for file in found if loads(file) or not any(map(_goes_backward, loaded[file]))]
     return [file for file in found if not any(True for _ in amp_calls(file, "scale_loss"))] or found

@@ -138,3 +138,21 @@ def test_flag_in_the_file_of_the_step(rewrites: Check) -> None:
                   optimizer.zero_grad()
         """
     )
+
+
+@pytest.mark.parametrize("is_joined", [True, False])
+def test_halves_of_a_library_that_its_users_put_together(tmp_path: Path, is_joined: bool) -> None:
+    main = MAIN.replace("from prepare", "from lib.models.prepare").replace("from trainer", "from lib.trainer")
+    prepare = PREPARE.format(flag=FLAG, asked=indent(NESTED, "    "))
+    texts = {"lib/models/prepare": prepare, "lib/trainer": TRAINER, "lib/__init__": "", "lib/models/__init__": ""}
+    if is_joined:
+        texts["examples/main"] = main
+    for name, text in texts.items():
+        path = tmp_path / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    outcome = migrate_paths([tmp_path], Settings())
+    after = {each.source.path.stem: each.after for each in outcome.changed}
+    assert ("self.scaler.scale(loss).backward()" in after["trainer"]) is is_joined
+    told = [each.message for each in outcome.findings if each.code == "AMP290"]
+    assert any("amp.initialize is not among the files" in each for each in told) is not is_joined
