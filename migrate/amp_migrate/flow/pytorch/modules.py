@@ -91,6 +91,8 @@ OF_EVERY_MODULE = _HANDS_BACK | _PARAMETERS | _BUFFERS | _INSIDE | {"zero_grad",
 HOOKS = "<hooks>"
 DTYPE, PLACE, FROZEN, QUANTIZER = "<dtype>", "<place>", "<frozen>", "<quantizer>"
 CAST_PARTS = "<cast parts>"
+# What is given all models of a registry gives parameters of any of them, of which nothing can be said.
+_MOST_SHARED = 16
 
 
 TRANSFORMS = "torchvision.transforms."
@@ -817,7 +819,7 @@ def _shares_of(frame: Frame, callee: Value, name: str, args: Arguments, node: as
     found = NOTHING.union(*given.values(), *(_parameters_of(frame, each) for each in owners))
     if not found - {gradients.UNKNOWN_PARAMETERS}:
         found = owners
-    if not found:
+    if not found or len(found) > _MOST_SHARED:
         return NOTHING
     is_same = not (args.rest or args.others) and all(
         isinstance(each, Const) or (of and gradients.UNKNOWN_PARAMETERS not in of)
