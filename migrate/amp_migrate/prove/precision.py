@@ -338,7 +338,10 @@ def _harms(
             )
             quiet = questions.without_gradients(regions) if is_sure or fault.what == GIVEN_SMALL else ()
             harm = Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told, island, regions, quiet)
-            if not (analysis.is_complete or fault.what == WRONG_BY_ITSELF[Act.REFUSED] or _is_own(analysis, fault)):
+            # Not what else there is in a program decides on a refused loss, nor on code of which nobody has the text.
+            is_foreign = fault.what == WRONG_BY_ITSELF[Act.FOREIGN] and happens
+            is_seen = is_foreign or fault.what == WRONG_BY_ITSELF[Act.REFUSED] or _is_own(analysis, fault)
+            if not (analysis.is_complete or is_seen):
                 harm = replace(harm, is_sure=False, is_told=False) if harm.casts else None
         found.append((_key(fault), harm))
     if not analysis.is_complete:

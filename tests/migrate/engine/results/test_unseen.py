@@ -78,6 +78,37 @@ def test_a_step_stays_whose_kernels_nobody_has_seen_called(
     assert (len(outcome.changed), len(is_told), len(left)) == ((0, 0, 1) if base == "Function" else (1, 1, 0))
 
 
+BOXES = """\
+from det import _C
+
+nms = _C.nms
+
+
+def kept(boxes):
+    return boxes[nms(boxes{cast}, 0.7)]
+
+
+"""
+
+
+@pytest.mark.parametrize(("cast", "is_told"), [("", True), (".float()", False)])
+def test_what_a_compiled_module_gets_before_a_program_is_too_large_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cast: str, is_told: bool
+) -> None:
+    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 20)
+    library = BOXES.format(cast=cast)
+    library += "".join(f"def step_{n}(x):\n    return step_{n + 1}(x)\n\n\n" for n in range(100))
+    library += "def step_100(x):\n    return x\n\n\ndef first(x):\n    return step_0(kept(x))\n"
+    (tmp_path / "det").mkdir()
+    (tmp_path / "det" / "__init__.py").write_text("")
+    (tmp_path / "library.py").write_text(library)
+    (tmp_path / "train.py").write_text(SCRIPT.format(before="", out="first(model(x.cuda()))"))
+    outcome = migrate([tmp_path], Settings())
+    told = [each.message for each in outcome.findings if each.code == "AMP504"]
+    assert any(each.startswith(TOLD.removesuffix("step_")) for each in told)
+    assert ("code that could not be read gets a half-precision value: det._C.nms" in told) is is_told
+
+
 ENDING = """\
 import sys
 import torch
