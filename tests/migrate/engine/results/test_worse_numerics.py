@@ -540,11 +540,12 @@ def test_a_backward_that_casts_or_has_the_autocast_of_its_forward_moves() -> Non
         assert "scaler.scale(loss)" in migrate_text(text, Settings()).after
 
 
-def test_what_is_saved_in_half_is_told() -> None:
+@pytest.mark.parametrize("saved", ["made", "(made, 1)", "[made.cpu()]", "{'made': made.cpu()}", "dict(all=[made])"])
+def test_what_is_saved_in_half_is_told(saved: str) -> None:
     text = f"{HEAD}    with torch.no_grad():\n        made = model(x)\n    torch.save({{}}, 'made.pt')\n"
     text += f"    loss = nn.functional.mse_loss(model(made), target)\n{STEP}"
     assert [each.code for each in migrate_text(text, Settings()).findings] == ["AMP501"]
-    plan = migrate_text(text.replace("save({}", "save(made"), Settings())
+    plan = migrate_text(text.replace("save({}", f"save({saved}"), Settings())
     assert {each.code: each.message for each in plan.findings}["AMP504"] == "saved in half precision"
 
 
