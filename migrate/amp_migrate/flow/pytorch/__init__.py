@@ -704,6 +704,8 @@ class PyTorch:
         if name in ("append", "update", "add") and not owner.path:
             return NONE_VALUE
         self._out_of_sight(frame, args, node)
+        if callee_name := unread.name_of(frame, one(callee)):  # of another package, as `gymnasium.make()` gives it
+            arrays.given(frame, args.all(), node, callee_name)
         gradients.handed_on(frame, one(owner), node)
         if name in (
             "items",

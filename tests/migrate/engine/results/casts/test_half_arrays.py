@@ -52,6 +52,31 @@ def test_array_without_a_name(migrate: Check, before: str, after: str) -> None:
     assert "AMP504" not in {each.code for each in plan.findings}
 
 
+ACTIONS = """
+MODEL
+EPOCH
+env, state = {env}, torch.rand(2, 4)
+with torch.no_grad():
+    action = torch.tanh(model(state))
+    state = env.step({given})
+"""
+
+
+@pytest.mark.parametrize(
+    ("env", "before", "after"),
+    [
+        ("gymnasium.make('Hopper-v5')", "action.cpu().numpy()", "action.float().cpu().numpy()"),
+        ("gymnasium.vector.Env(2).unwrapped", "action.cpu().numpy()[0]", "action.float().cpu().numpy()[0]"),
+        ("gymnasium.make('Hopper-v5')", "action.argmax(1).numpy()", "action.argmax(1).numpy()"),
+        ("gymnasium.make('Hopper-v5')", "state.numpy()", "state.numpy()"),
+    ],
+)
+def test_an_array_for_an_object_of_another_package(migrate: Check, env: str, before: str, after: str) -> None:
+    plan = migrate(ACTIONS.format(env=env, given=before), "fp16", f"import gymnasium\n{HEAD}")
+    assert f"env.step({after})\n" in plan.after
+    assert "AMP504" not in {each.code for each in plan.findings}
+
+
 def test_output_that_goes_to_another_package(rewrites: Check) -> None:
     rewrites(
         """
