@@ -655,12 +655,25 @@ def shares_of(frame: Frame, unknown: Opaque) -> Iterator[Atom]:
     for share in unknown.shares:
         leaves = _leaves_of_share(frame, share)
         if leaves - {UNKNOWN_PARAMETERS}:
-            yield Part(Opaque((Share(share.call, leaves),)), "*")
+            yield part_of(Share(share.call, leaves))
+
+
+def part_of(share: Share) -> Part:
+    """Some parameters, as one leaf."""
+    return Part(Opaque((share,)), "*")
 
 
 def _leaves_of_share(frame: Frame, share: Share) -> frozenset[Atom]:
-    all_of = frame.analysis.pytorch.leaves_of
-    return NOTHING.union(*(frozenset({each}) if isinstance(each, Part) else all_of(frame, each) for each in share.of))
+    """What a share is of, down to leaves; it is asked for where parameters matter, as it depends on all of a module."""
+    found: set[Atom] = set()
+    for each in share.of:
+        inner = _share(each.owner) if isinstance(each, Part) else None
+        if inner is not None:
+            leaves = _leaves_of_share(frame, inner)
+            found.add(part_of(Share(inner.call, leaves)) if leaves - {UNKNOWN_PARAMETERS} else UNKNOWN_PARAMETERS)
+        else:
+            found |= {each} if isinstance(each, Part) else frame.analysis.pytorch.leaves_of(frame, each)
+    return frozenset(found)
 
 
 def all_in(frame: Frame, value: Value, key: str = "") -> Value:

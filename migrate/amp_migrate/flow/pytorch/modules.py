@@ -840,7 +840,7 @@ def _parameters_of(frame: Frame, atom: Atom | Tensor) -> frozenset[Atom]:
     if isinstance(atom, Tensor):
         return atom.leaf
     if isinstance(atom, Opaque) and atom.shares:
-        return frozenset(gradients.shares_of(frame, atom)) or frozenset({gradients.UNKNOWN_PARAMETERS})
+        return frozenset(gradients.part_of(each) for each in atom.shares)
     if isinstance(atom, Opaque) and frame.analysis.pytorch.is_like_module(frame, atom):
         return frozenset({_by_path(atom)})
     if attributes.is_module(frame, atom):
