@@ -329,9 +329,9 @@ class Roles:
         return is_of_engine or any(map(self._goes_backward, self.project.may_call(file, call, "backward")))
 
     def trains(self, file: File, call: cst.Call) -> bool:
-        """Whether a call runs a function of the project that goes backward."""
+        """Whether a call runs a function of the project that goes backward, in a file which has the word."""
         function = self.project.called(file, call)
-        return function is not None and self._goes_backward(function)
+        return function is not None and "backward" in function.file.tree.text and self._goes_backward(function)
 
     def _goes_backward(self, function: FunctionRef) -> bool:
         if function.node not in self._backwards:

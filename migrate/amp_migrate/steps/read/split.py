@@ -147,7 +147,9 @@ class Joiner:
         if any(overriding.values()):
             return overriding
         sites = self._sites_of(function)
-        return {function: tuple(sites)} if sites else self._values.together(function)
+        if sites is None:
+            return self._values.together(function)
+        return {function: tuple(sites)} if sites else None
 
     def _gather_again(self, caller: Key, callee: Key) -> None:
         known = self._parts.get(caller)
@@ -160,13 +162,13 @@ class Joiner:
         else:
             self._parts[caller] = again
 
-    def _sites_of(self, function: FunctionRef) -> Sequence[CallSite]:
-        """The calls of a function whose name alone tells them; none where only values do."""
+    def _sites_of(self, function: FunctionRef) -> Sequence[CallSite] | None:
+        """The calls of a function whose name alone tells them; None where only values do."""
         if function.owner is None or not function.is_bound:
             is_known = len(function.file.scopes.of(function.node).lookup(function.name)) == 1
         else:
             is_known = self._project.is_only_method(function) and not self._project.overriding(function)
-        return (self._project.call_sites(function) or ()) if is_known else ()
+        return self._project.call_sites(function) if is_known and not function.node.decorators else None
 
     def _result(self, originals: dict[Key, Gathered]) -> Iterator[Gathered | Refusal | Split]:
         told: set[Key] = set()
