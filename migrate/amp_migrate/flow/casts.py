@@ -223,9 +223,11 @@ class Casts:
         """What is put into parts of something: the part, what it gets, and the function."""
         return [
             (target, node.value, code)
-            for node, code in self._nodes()
-            for target in (node.targets if isinstance(node, ast.Assign) else ())
-            if isinstance(target, ast.Subscript) and isinstance(node, ast.Assign)
+            for module in filter(None, self._analysis.modules.values())
+            for node, code in module.nodes()
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Subscript)
         ]
 
     def _only_known_as(self, node: ast.Call) -> str:
@@ -520,15 +522,6 @@ class Casts:
         """The function that each call is in."""
         modules = filter(None, self._analysis.modules.values())
         return {call: code for module in modules for call, code in module.calls.items()}
-
-    def _nodes(self) -> Iterator[tuple[ast.AST, Code]]:
-        """Everything in the files that were read, with the function that it is in."""
-        for module in filter(None, self._analysis.modules.values()):
-            stack: list[tuple[ast.AST, Code]] = [(module.tree, module.code)]
-            while stack:
-                node, code = stack.pop()
-                yield node, code
-                stack += [(each, module.codes.get(each, code)) for each in ast.iter_child_nodes(node)]
 
     @cached_property
     def _statements(self) -> dict[ast.AST, ast.stmt]:

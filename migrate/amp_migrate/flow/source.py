@@ -191,17 +191,18 @@ class Module:
             found = self._sites[node] = site_of(self.file, node)
         return found
 
-    @cached_property
-    def calls(self) -> dict[ast.Call, Code]:
-        """The function that each of its calls is in."""
-        found: dict[ast.Call, Code] = {}
+    def nodes(self) -> Iterator[tuple[ast.AST, Code]]:
+        """Everything in it, with the function that it is in; what stands in nothing else comes first."""
         waiting: deque[tuple[ast.AST, Code]] = deque([(self.tree, self.code)])
         while waiting:
             node, code = waiting.popleft()
-            if isinstance(node, ast.Call):
-                found[node] = code
+            yield node, code
             waiting.extend((each, self.codes.get(each, code)) for each in ast.iter_child_nodes(node))
-        return found
+
+    @cached_property
+    def calls(self) -> dict[ast.Call, Code]:
+        """The function that each of its calls is in."""
+        return {node: code for node, code in self.nodes() if isinstance(node, ast.Call)}
 
     @cached_property
     def constructing(self) -> frozenset[Code]:

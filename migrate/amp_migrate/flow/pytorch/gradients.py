@@ -218,7 +218,7 @@ def _label(code: Code) -> str:
     return f"{code.file}:{code.site.line}:{code.site.column}"
 
 
-def relevant(frame: Frame, kind: dict[Atom, object]) -> list[Atom]:
+def relevant(frame: Frame, kind: Mapping[Atom, object]) -> list[Atom]:
     """The optimizers, or scalers, that the code at hand may be about."""
     analysis = frame.analysis
     homes = {_home(frame.code)}
@@ -293,7 +293,7 @@ def holders(frame: Frame, leaves: frozenset[Atom], surely: frozenset[Atom] | Non
     Where nobody can tell for any of them, all are taken to be meant: see `is_guess`.
     """
     registry = frame.analysis.pytorch.registry
-    known = relevant(frame, registry.optimizers)  # type: ignore[arg-type]
+    known = relevant(frame, registry.optimizers)
     answers = {each: overlap(registry.optimizers[each], leaves) for each in known}
     found: dict[Atom, bool | None] = {}
     for each, answer in answers.items():
@@ -812,7 +812,7 @@ def register(
     tensor = owner if isinstance(owner, Tensor) else SOME_TENSOR
     every = analysis.pytorch.registry.scalers
     analysis.heap.read(REGISTRY, _ANYWHERE, frame.task)  # a scaler may be made later, and elsewhere
-    units: Units = frozenset((each, 1) for each in relevant(frame, every) or every) or PURE  # type: ignore[arg-type]
+    units: Units = frozenset((each, 1) for each in relevant(frame, every) or every) or PURE
     analysis.pytorch.gradients_read[frame.site(node)] = units
     gradient = SOME_TENSOR.but(units=units, reads=frozenset({frame.site(node)}), precision=tensor.precision)
     analysis.event(frame, Act.HOOK, node, leaves=tensor.leaf if leaves is None else leaves)
@@ -996,7 +996,7 @@ def clear(frame: Frame, optimizers: dict[Atom, bool | None], node: ast.AST, *, o
 def clear_unknown(frame: Frame, optimizer: Opaque, node: ast.AST) -> None:
     """Gradients are set to nothing by an optimizer that nobody sees: it may be another such one, or hold it."""
     note_optimizer(frame, optimizer)
-    known = relevant(frame, frame.analysis.pytorch.registry.optimizers)  # type: ignore[arg-type]
+    known = relevant(frame, frame.analysis.pytorch.registry.optimizers)
     others = (each for each in known if isinstance(each, Opaque))
     clear(frame, {**dict.fromkeys(others), optimizer: True}, node)
 
@@ -1293,7 +1293,7 @@ def _look_at(frame: Frame, scaler: Atom) -> None:
 
 def _update(frame: Frame, scaler: Atom, node: ast.AST) -> None:
     keys: list[Key] = [("checked", scaler), ("fresh", scaler), ("idle", scaler)]
-    for each in relevant(frame, frame.analysis.pytorch.registry.optimizers):  # type: ignore[arg-type]
+    for each in relevant(frame, frame.analysis.pytorch.registry.optimizers):
         keys += [("stage", scaler, each), grad_key(each)]
     frame.task.touched.update(keys)
     frame.analysis.event(frame, Act.UPDATE, node, scaler=one(scaler))

@@ -14,7 +14,7 @@ from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow import events as flow
 from amp_migrate.flow.chains import exclude, steady
 from amp_migrate.flow.domain.atoms import Atom
-from amp_migrate.flow.domain.machine import EMPTY, MIXED, NO_GRAD, SCALED, TRUE, UNSCALED, Machine
+from amp_migrate.flow.domain.machine import MIXED, SCALED, TRUE, UNSCALED
 from amp_migrate.flow.domain.tensor import PURE
 from amp_migrate.flow.pytorch.gradients import overlap
 from amp_migrate.flow.source import Code
@@ -22,7 +22,7 @@ from amp_migrate.hazards.seen.course import Course, Event
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.rounds import is_in_each
 from amp_migrate.hazards.seen.script import Script
-from amp_migrate.hazards.seen.states import Gradients, Seen
+from amp_migrate.hazards.seen.states import Gradients, Seen, gradients_at
 from amp_migrate.plan.edit import Edit
 from amp_migrate.trees.nodes import find
 
@@ -122,22 +122,16 @@ def _elsewhere(script: Script, told: list[cst.CSTNode]) -> Iterator[Hazard]:
         is_told = any(isinstance(each, cst.Call) and flowing.comes_to(script.file, each, event) for each in told)
         file, node = place
         where = None if is_told or _may_be_unscaled(script, event) else _scaled_where(script, event, file, node)
-        if where is None and not is_told and _are_added_to(script, event):
-            bodies.add(file.tree.body(node))
-            yield Hazard(
-                node,
-                f"{file.tree.quote(node)} sees gradients that a scaled loss has added to since their step",
-                "read them before that loss goes backward",
-                file=file,
-            )
-        elif where is not None:
-            bodies.add(file.tree.body(node))
-            yield Hazard(
-                node,
-                f"{file.tree.quote(node)} sees gradients that are{where} still multiplied by the loss scale",
-                "call the scaler's unscale_(optimizer) before it, on every way that leads there",
-                file=file,
-            )
+        if where is not None:
+            found = f"are{where} still multiplied by the loss scale"
+            hint = "call the scaler's unscale_(optimizer) before it, on every way that leads there"
+        elif not is_told and _are_added_to(script, event):
+            found = "a scaled loss has added to since their step"
+            hint = "read them before that loss goes backward"
+        else:
+            continue
+        bodies.add(file.tree.body(node))
+        yield Hazard(node, f"{file.tree.quote(node)} sees gradients that {found}", hint, file=file)
 
 
 def _scaled_where(script: Script, event: flow.Event, file: File, node: cst.CSTNode) -> str | None:
@@ -146,12 +140,9 @@ def _scaled_where(script: Script, event: flow.Event, file: File, node: cst.CSTNo
     Where they are true on others, as no loss is scaled there, it has to be in every round that they are read: a test
     on the way may be that which decides about the scale. So may it where the scaler may be off.
     """
-    about = [(machine, each) for machine, _, about, _ in event.reached for each in about if isinstance(each, Atom)]
-    about = [(machine, each) for machine, each in about if (machine.grad(each) or NO_GRAD).kind != EMPTY]
-    grads = [machine.grad(each) or NO_GRAD for machine, each in about]
-    kinds = {"" if grad.spent or grad.guessed else grad.kind for grad in grads}
-    questions = script.flowing.questions
-    is_known = all(questions.is_known(machine, None, each) for machine, each in about)
+    ways, questions = gradients_at(event), script.flowing.questions
+    kinds = {"" if grad.spent or grad.guessed else grad.kind for _, _, grad in ways}
+    is_known = all(questions.is_known(machine, None, each) for machine, each, _ in ways)
     if kinds == {SCALED, UNSCALED}:
         backwards = (each for each in questions.events(flow.Act.BACKWARD) if each.optimizer & event.optimizer)
         return " on some way" if is_known and not any(each.units == PURE for each in backwards) else None
@@ -166,19 +157,14 @@ def _are_added_to(script: Script, event: flow.Event) -> bool:
     That is another's loss: a generator's, which goes backward through the discriminator.
     """
     questions = script.flowing.questions
-    states: defaultdict[Atom, list[Machine]] = defaultdict(list)
-    for machine, _, about, _ in event.reached:
-        for each in about:
-            if isinstance(each, Atom) and (machine.grad(each) or NO_GRAD).kind != EMPTY:
-                states[each].append(machine)
+    states: defaultdict[Atom, list[bool]] = defaultdict(list)
+    for machine, optimizer, grad in gradients_at(event):
+        states[optimizer].append(grad.kind == MIXED and questions.is_known(machine, None, optimizer))
     unscaled = (each.optimizer for each in questions.events(flow.Act.BACKWARD) if each.units == PURE)
     others = frozenset[object]().union(*unscaled)
     return any(
-        all(
-            (machine.grad(each) or NO_GRAD).kind == MIXED and questions.is_known(machine, None, each) for machine in own
-        )
-        for each, own in states.items()
-        if each not in others and questions.always_get_gradients(each)
+        all(are_mixed) and each not in others and questions.always_get_gradients(each)
+        for each, are_mixed in states.items()
     )
 
 

@@ -9,14 +9,13 @@ import libcst as cst
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow import events as flow
-from amp_migrate.flow.domain.atoms import Atom
-from amp_migrate.flow.domain.machine import EMPTY, NO_GRAD, SCALED
+from amp_migrate.flow.domain.machine import SCALED
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.course import Course, Event
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.rounds import branches
 from amp_migrate.hazards.seen.script import Script
-from amp_migrate.hazards.seen.states import Gradients
+from amp_migrate.hazards.seen.states import Gradients, gradients_at
 from amp_migrate.trees.nodes import Block, find
 
 RULE = Rule(
@@ -100,8 +99,7 @@ def _elsewhere(script: Script) -> Iterator[Hazard]:
 
 def _is_scaled(script: Script, event: flow.Event) -> bool:
     """Whether there are gradients where an optimizer steps, and all are those of a scaler that is surely on."""
-    about = [(machine, each) for machine, _, about, _ in event.reached for each in about if isinstance(each, Atom)]
-    ways = [(*way, grad) for way in about if (grad := way[0].grad(way[1]) or NO_GRAD).kind != EMPTY]
+    ways = gradients_at(event)
     return bool(ways) and all(
         grad.kind == SCALED and not grad.spent and script.flowing.questions.is_known(machine, None, optimizer)
         for machine, optimizer, grad in ways

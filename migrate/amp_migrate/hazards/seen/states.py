@@ -8,8 +8,9 @@ from enum import Enum
 
 from amp_migrate.flow.domain import machine as states
 from amp_migrate.flow.domain.atoms import Atom
-from amp_migrate.flow.domain.machine import NO_GRAD, Machine
+from amp_migrate.flow.domain.machine import NO_GRAD, Grad, Machine
 from amp_migrate.flow.domain.tensor import ANY_UNIT, Tensor
+from amp_migrate.flow.events import Event
 from amp_migrate.flow.pytorch.gradients import AGAIN, stage
 
 
@@ -22,6 +23,13 @@ class Gradients(Enum):
     UNSCALED = "unscaled"  # scaled, and divided by the scale again
     SPENT = "spent"  # an optimizer has stepped on them
     UNKNOWN = "unknown"  # or of several losses, scaled in different ways
+
+
+def gradients_at(event: Event) -> list[tuple[Machine, Atom, Grad]]:
+    """The gradients that something is about, where there are some: on which way to it, of which optimizer."""
+    about = ((machine, each) for machine, _, about, _ in event.reached for each in about if isinstance(each, Atom))
+    found = ((machine, each, machine.grad(each) or NO_GRAD) for machine, each in about)
+    return [(machine, each, grad) for machine, each, grad in found if grad.kind != states.EMPTY]
 
 
 class Stage(Enum):
