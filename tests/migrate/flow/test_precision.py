@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from amp_migrate.flow.domain.atoms import TRUTHS, Opaque, const
-from amp_migrate.flow.domain.tensor import BF16, CUT, F16, F32, FLOWS, INT
+from amp_migrate.flow.domain.tensor import BF16, CUT, F16, F32, FLOWS, INT, Tensor
 from amp_migrate.flow.events import OF_DISTANCE, Act
 from amp_migrate.flow.questions import Questions, faults
 
@@ -47,6 +47,20 @@ def test_what_a_region_multiplies_by_a_sign_is_tensors_whoever_made_them(told: T
     text = "a, b = load(), load()\nlow = F.relu(a @ b) * 2  # region\nany = F.relu(a @ b) * 2\n"
     answer = moved(told, text)
     assert (precision(answer, "low"), precision(answer, "any") & F32) == (F16, 0)
+
+
+@pytest.mark.parametrize("owner", ["x", "x.features", "lib.load(x)", "lib.load(x)[0]"])
+@pytest.mark.parametrize(
+    "asked",
+    "shape[1] size()[1] size(1) stride()[0] ndim dim() numel() nbytes is_cuda requires_grad is_contiguous()".split(),
+)
+def test_what_something_unknown_is_asked_for_that_is_no_tensor_has_no_precision(
+    told: Tell, owner: str, asked: str
+) -> None:
+    answer = moved(told, f"def f(x, lib):\n    size = {owner}.{asked}  # region\n    twice = size * 2  # region")
+    values = {each for name in ("size", "twice") for each in answer.value(name)}
+    assert values
+    assert not any(isinstance(each, (Opaque, Tensor)) for each in values)
 
 
 def test_regions_inside_the_callee_keep_no_cast_too_long(told: Tell) -> None:

@@ -66,7 +66,8 @@ def _load(frame: Frame, atom: Atom | Tensor, name: str, node: ast.AST) -> Value:
             return one(atom)
         if atom.tensor is not None:
             return frame.analysis.pytorch.unknown_attribute(frame, atom, name, node)
-        return command_line.option(frame, atom, name) or one(atom.part(f".{name}"))
+        known = command_line.option(frame, atom, name) or frame.analysis.pytorch.no_tensor(name)
+        return known or one(atom.part(f".{name}"))
     if isinstance(atom, Class):
         return load_of_class(frame, atom, atom, None, name)
     if isinstance(atom, Super):

@@ -265,6 +265,11 @@ class PyTorch:
         """An attribute of something that may be a tensor."""
         return tensors.unknown_attribute(frame, owner, name, node)
 
+    @staticmethod
+    def no_tensor(name: str) -> Value:
+        """What an attribute is that only tensors and arrays have, and that is none; nothing where it may be another."""
+        return tensors.no_tensor(name)
+
     def operate(self, frame: Frame, name: str, operands: list[Value], node: ast.AST) -> Value:
         """What an operator gives."""
         return operators.operate(frame, name, operands, node, Arguments(list(operands)))
@@ -699,6 +704,8 @@ class PyTorch:
             return NONE_VALUE
         if name in ("item", "tolist"):
             return some("float")
+        if plain := tensors.no_tensor_of_call(name, args):
+            return plain
         if name in table.RESULT or name in table.DTYPE_METHODS:
             return tensors.method(frame, SOME_TENSOR.but(reach=frozenset({Part(owner, "*")})), name, args, node)
         if name in ("append", "update", "add") and not owner.path:

@@ -47,11 +47,15 @@ from amp_migrate.flow.pytorch.operators import cast, filled, operate, with_proba
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
 
-_SIZES = frozenset(
-    ("size", "shape", "stride", "numel", "nelement", "dim", "ndim", "ndimension", "element_size", "storage_offset")
-)
+# What is asked of a tensor, and is no tensor: attributes, and what calls give.
+_NUMBERS = frozenset("ndim itemsize nbytes output_nr _version".split())
 _TRUTHS = frozenset(
-    "is_cuda is_contiguous is_leaf is_sparse is_floating_point is_complex requires_grad is_same_size has_names".split()
+    "is_cpu is_cuda is_leaf is_meta is_mps is_nested is_quantized is_sparse is_xpu requires_grad retains_grad".split()
+)
+_SIZES = frozenset("__len__ dim element_size get_device ndimension nelement numel size storage_offset stride".split())
+_TESTS = frozenset(
+    "has_names is_coalesced is_complex is_contiguous is_floating_point is_inference is_pinned is_same_size is_shared "
+    "is_signed".split()
 )
 _SAME_ATTRIBUTES = {"T": "t", "mT": "transpose", "H": "t", "real": "real", "imag": "imag", "mH": "transpose"}
 STANDALONE = External("torch.Tensor")
@@ -65,19 +69,33 @@ def attribute(frame: Frame, tensor: Tensor, name: str, node: ast.AST) -> Value:
         return one(_detached(tensor).but(leaf=tensor.leaf))
     if name in _SAME_ATTRIBUTES:
         return operate(frame, _SAME_ATTRIBUTES[name], [one(tensor)], node)
-    if name == "shape":
-        return some("size")
-    if name in ("ndim", "itemsize", "nbytes", "_version", "names", "layout"):
-        return some("int")
+    if name in ("names", "layout"):
+        return some("str")
     if name == "dtype":
         return dtype_value(tensor)
     if name == "device":
         return one(Const("device", {CPU: "cpu", DEVICE: "cuda"}.get(tensor.place, "")))
-    if name in ("is_cuda", "is_leaf", "requires_grad", "is_sparse", "is_quantized"):
-        return TRUTHS
     if name == "grad_fn":
         return UNKNOWN
-    return one(Native(name, tensor))  # type: ignore[arg-type]
+    return no_tensor(name) or one(Native(name, tensor))  # type: ignore[arg-type]
+
+
+def no_tensor(name: str) -> Value:
+    """The numbers and truths that an attribute of a tensor is, as of an array: no precision is in them, nor a gradient.
+
+    Nothing where it is something else, or a method.
+    """
+    if name == "shape":
+        return some("size")
+    return some("int") if name in _NUMBERS else TRUTHS if name in _TRUTHS else NEVER
+
+
+def no_tensor_of_call(name: str, args: Arguments) -> Value:
+    """The same of what a method gives."""
+    if name in _SIZES:
+        is_whole = name in ("size", "stride") and not args.positional and not args.keywords
+        return some("size") if is_whole else some("int")
+    return TRUTHS if name in _TESTS else NEVER
 
 
 def dtype_value(tensor: Tensor) -> Value:
@@ -129,12 +147,10 @@ def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.A
         return NONE_VALUE
     if gradients.takes_gradients(name):
         return gradients.register(frame, tensor, name, args, node)
-    if name in _SIZES:
-        return some("size") if name in ("size", "stride") and not args.positional and not args.keywords else some("int")
-    if name in _TRUTHS:
-        return TRUTHS
-    if name in ("data_ptr", "__len__", "get_device"):
-        if name == "data_ptr" and tensor.may_be_low:
+    if plain := no_tensor_of_call(name, args):
+        return plain
+    if name == "data_ptr":
+        if tensor.may_be_low:
             frame.analysis.event(frame, Act.FOREIGN, node, tensor=tensor, why="data_ptr")
         return some("int")
     if name in table.LIKE or name == "new_tensor":
@@ -272,8 +288,8 @@ def unknown_attribute(frame: Frame, owner: Opaque, name: str, node: ast.AST) -> 
         or name in ("to", "numpy", "item", "backward", "cuda", "cpu", "detach", "tolist", "grad")
     ):
         return one(Native(name, owner)) if name != "grad" else gradients.read(frame, owner.tensor, node)
-    if name in ("shape", "device", "dtype", "ndim"):
+    if name in ("device", "dtype", "layout", "names"):
         return attribute(frame, owner.tensor, name, node)
-    if name in _SIZES or (name.endswith("_") and name[:-1] in table.RESULT):
+    if name in _SIZES | _TESTS or (name.endswith("_") and name[:-1] in table.RESULT):
         return one(Native(name, owner))
-    return one(owner.part(f".{name}"))
+    return no_tensor(name) or one(owner.part(f".{name}"))
