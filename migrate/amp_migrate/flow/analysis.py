@@ -26,6 +26,7 @@ from amp_migrate.flow.domain.atoms import (
     Method,
     Obj,
     Opaque,
+    Part,
     Value,
     Wrapped,
     are_definitions,
@@ -82,6 +83,9 @@ _MOST_RUNS = 40
 _RECURSION = 12_000
 # Through how many files a name is followed that one imports from the other.
 _MOST_IMPORTS = 20
+# By how many calls, the last ones, what is made in them is told apart: most of what is made over and over is alike.
+LONGEST_CONTEXT = 3
+_LONGEST_CONTEXT_CLOSELY = 12
 _EXITS = frozenset(("exit", "quit", "sys.exit", "os._exit", "os.abort"))
 _METHODS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -96,6 +100,7 @@ class Analysis:
         patience: how many times as far files that are only consulted are followed into.
         keeps_all: whether the values and callees of the other files are kept, too.
         around: what is switched on around all of it.
+        longest_context: by how many of the calls that something is made in it is told from what others make there.
 
     Attributes:
         values: what each expression of the files in focus may be.
@@ -114,6 +119,7 @@ class Analysis:
         goes_on: the files and functions that are read on behind statements that are never left, and behind which.
         ends: the statements of the files in focus that are never left, as far as is seen, with who runs them so.
         measuring: the functions that give something made of gradients, such as their norm.
+        making: the functions that give modules, optimizers or scalers which what they call makes.
         not_followed: the functions whose calls gave something unknown, because they are none of the run's business, or
             because it has come to its end.
         given_up: the functions that did not come to rest: what they still changed is anything.
@@ -129,12 +135,14 @@ class Analysis:
         patience: int = 1,
         keeps_all: bool = False,
         around: Context = NO_CONTEXT,
+        longest_context: int = LONGEST_CONTEXT,
     ) -> None:
         self.files = files
         self.focus = tuple(dict.fromkeys(focus))
         self.beside = tuple(each for each in dict.fromkeys(beside) if each not in self.focus)
         self._own = frozenset((*self.focus, *self.beside))
         self.keeps_all = keeps_all
+        self.longest_context = longest_context
         self._outermost = around
         self.heap = Heap(self._outdate)
         self.pytorch = PyTorch(self)
@@ -144,6 +152,7 @@ class Analysis:
         self.callees: dict[ast.AST, dict[Code, None]] = {}
         self.events: dict[tuple[Any, ...], Event] = {}
         self.measuring: set[Code] = set()
+        self.making: set[Code] = set()
         self.many: set[Atom] = set()
         self.plural: set[Atom] = set()
         self.instances: dict[Code, dict[Obj, None]] = {}
@@ -329,6 +338,13 @@ class Analysis:
     def is_complete(self) -> bool:
         """Whether a run has come to rest within its allowance, as far as it has to do with a step."""
         return not self.unseen
+
+    @property
+    def may_take_for_one(self) -> bool:
+        """Whether a weight used with and without gradients may be two: more calls than are told apart have made it."""
+        met = (leaf for each in self.events.values() if each.act is Act.WEIGHT_CAST for leaf in each.leaves)
+        owners = (leaf.owner for leaf in met if isinstance(leaf, Part))
+        return any(isinstance(each, Obj) and len(each.context) >= self.longest_context for each in owners)
 
     def follows(self, code: Code, is_of_step: Callable[[], bool]) -> bool:
         """Whether a call of a function is followed into it. One of a file in focus, or about gradients, always is.
@@ -929,7 +945,9 @@ class Analysis:
         outer = frame.now
         inner = Frame(self, module, frame.task, State(given, outer.cells, outer.context, outer.worlds, outer.casts))
         inner.code = function.code
-        inner.ref = FrameRef(function.code, (*frame.ref.context, frame.site(node))[-3:], function.frame)
+        inner.ref = FrameRef(
+            function.code, (*frame.ref.context, frame.site(node))[-self.longest_context :], function.frame
+        )
         inner.is_recorded = module.file in self.focus
         inner.keeps_values = self.keeps_all or inner.is_recorded
         for name in [each for each in given if each in function.code.captured]:
@@ -1036,10 +1054,10 @@ class Analysis:
         )
 
     def constructs(self, code: Code) -> bool:
-        """Whether a function makes objects, by itself or by another of its file."""
+        """Whether a function makes objects, by itself or by another."""
         module = self.module(code.file)
         assert module is not None
-        return code in module.constructing
+        return code in module.constructing or code in self.making
 
     def evaluate(self, frame: Frame, node: ast.expr) -> Value:
         """What an expression may be, for who comes before expressions."""
@@ -1115,6 +1133,22 @@ def _leaf_of(before: Value, after: Value) -> Atom | None:
     if was is None or is_now is None or was.leaf or len(is_now.leaf) != 1 or not is_same(was, is_now):
         return None
     return next(iter(is_now.leaf))  # type: ignore[no-any-return]
+
+
+def analysed(
+    files: Files, focus: Iterable[str], beside: Iterable[str] = (), patience: int = 1, *, keeps_all: bool = False
+) -> Analysis:
+    """What a program may do, looked at closely where parts that many calls have made may be taken for one.
+
+    Two models have weights of their own, however deep in them the one function is called that makes their layers.
+    """
+    focus, beside = list(focus), list(beside)
+    found = Analysis(files, focus, beside, patience, keeps_all).run()
+    if found.is_complete and found.may_take_for_one:
+        longest = _LONGEST_CONTEXT_CLOSELY
+        closely = Analysis(files, focus, beside, patience, keeps_all, longest_context=longest).run()
+        return closely if closely.is_complete else found
+    return found
 
 
 class _Outside(Task):

@@ -15,7 +15,7 @@ from enum import Enum
 from functools import cached_property
 from typing import TypeAlias
 
-from amp_migrate.flow.analysis import Analysis
+from amp_migrate.flow.analysis import Analysis, analysed
 from amp_migrate.flow.casts import Casts, FloatCast, Island
 from amp_migrate.flow.domain.atoms import tensors_in
 from amp_migrate.flow.domain.tensor import BOOL, INT
@@ -464,7 +464,7 @@ def _trouble(fault: Fault) -> Trouble:
 
 
 def _read(files: Files, scripts: Sequence[str]) -> Questions:
-    return Questions(Analysis(files, scripts[:1], scripts[1:], patience=_PATIENCE, keeps_all=True).run())
+    return Questions(analysed(files, scripts[:1], scripts[1:], patience=_PATIENCE, keeps_all=True))
 
 
 def _faults(questions: Questions) -> Sequence[Fault]:

@@ -7,8 +7,10 @@ from textwrap import indent
 from typing import Any
 
 import pytest
+from amp_migrate.flow.analysis import analysed
 from amp_migrate.flow.events import Act
 
+from .conftest import HEAD, Texts, Told
 from .moved_texts import migrated
 
 Tell = Callable[..., Any]
@@ -137,3 +139,46 @@ def test_parts_of_a_chain_are_told_apart(told: Tell) -> None:
     first, second = (net(halves.format(each), LAYERS[1], "nn.Sequential(*[{}])") for each in ("self.frozen", ""))
     assert told(first).lines(Act.WEIGHT_CAST) == []
     assert told(second).lines(Act.WEIGHT_CAST)
+
+
+BY_ONE_HELPER = """
+{made}
+
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.teacher = make()
+        self.student = {student}
+
+    def forward(self, x):
+        with torch.no_grad():
+            wanted = self.teacher(x)
+        return F.mse_loss(self.student(x), wanted)
+
+
+loss = Pair().cuda()(torch.randn(4, 8).cuda())  # region
+"""
+OF_ANOTHER_FILE = "from parts import built\ndef make():\n    return built(8)\n"
+A_LAYER = "def layer():\n    return nn.Linear(8, 8)\n"
+NESTED = "".join(
+    f"class {name}(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.inner = {inner}()\n"
+    "    def forward(self, x):\n        return self.inner(x)\n"
+    for name, inner in (("A", "layer"), ("B", "A"), ("C", "B"), ("D", "C"))
+)
+HELPERS = [
+    OF_ANOTHER_FILE,
+    "import torchvision\ndef make():\n    return torchvision.models.resnet18()\n",
+    f"{A_LAYER}{NESTED}\ndef make():\n    return D()\n",
+    f"{A_LAYER}class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.f = layer()\n"
+    "    def forward(self, x):\n        return self.f(x)\n    @classmethod\n    def built(cls):\n        return cls()\n"
+    "def make():\n    return Net.built()\n",
+]
+
+
+@pytest.mark.parametrize("made", HELPERS)
+def test_two_models_that_one_helper_makes_have_weights_of_their_own(made: str) -> None:
+    parts = {"parts.py": "from torch import nn\ndef built(size):\n    return nn.Sequential(nn.Linear(size, size))\n"}
+    for student, is_told in (("make()", False), ("self.teacher", True)):
+        texts = parts | {"train.py": HEAD + migrated(BY_ONE_HELPER.format(made=made, student=student))}
+        answer = Told(analysed(Texts(texts), ["train.py"]), "train.py")
+        assert bool(answer.events(Act.WEIGHT_CAST)) is is_told, student

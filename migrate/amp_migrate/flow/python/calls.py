@@ -22,6 +22,7 @@ from amp_migrate.flow.domain.atoms import (
     Opaque,
     Some,
     Super,
+    Tup,
     Value,
     Wrapped,
     const,
@@ -47,7 +48,6 @@ from amp_migrate.flow.source import Code, Site
 if TYPE_CHECKING:
     from amp_migrate.flow.task import Task
 
-_LONGEST_CONTEXT = 3
 # How often an object is run that is called inside itself, before nothing is known of what it gives.
 _MOST_ROUNDS = 6
 UNDER = "under"
@@ -308,6 +308,9 @@ def invoke(frame: Frame, function: Func, given: dict[str, Value], node: ast.AST)
     if reads_of(task.value) and function.code not in analysis.measuring:
         analysis.measuring.add(function.code)
         return invoke(frame, function, given, node)
+    if not analysis.constructs(function.code) and _makes_parts(frame, task.value, given.values()):
+        analysis.making.add(function.code)
+        return invoke(frame, function, given, node)
     task.callers[frame.task] = task.version
     frame.task.called[task] = None
     apply_summary(frame, task)
@@ -315,6 +318,15 @@ def invoke(frame: Frame, function: Func, given: dict[str, Value], node: ast.AST)
         if (tensor := only(given[name], Tensor)) is not None:
             _require(frame, tensor, leaf)
     return _of_this_call(task.value, given.values(), site)
+
+
+def _makes_parts(frame: Frame, value: Value, given: Iterable[Value]) -> bool:
+    """Whether a function gives modules, optimizers or scalers that it was not given, be they made by what it calls."""
+    registry = frame.analysis.pytorch.registry
+    inside = frozenset().union(value, *(item for each in value if isinstance(each, Tup) for item in each.items))
+    objects = [each for each in inside if isinstance(each, Obj) and not any(each in known for known in given)]
+    parts = (registry.optimizers, registry.scalers)
+    return any(attributes.is_module(frame, each) or any(each in known for known in parts) for each in objects)
 
 
 def _around(frame: Frame, code: Code) -> dict[Cell, Value]:
@@ -357,7 +369,7 @@ def _context(frame: Frame, code: Code, given: dict[str, Value], node: ast.AST) -
 
     What it gives of gradients has the scale in it that they have where it is called.
     """
-    parameters, makes = code.parameters, frame.analysis.constructs(code)
+    parameters, makes, longest = code.parameters, frame.analysis.constructs(code), frame.analysis.longest_context
     is_measuring = code in frame.analysis.measuring and not makes
     if not is_measuring and parameters and isinstance(code.parent.node if code.parent else None, ast.ClassDef):
         owner = given.get(parameters[0].arg, NEVER)
@@ -366,10 +378,10 @@ def _context(frame: Frame, code: Code, given: dict[str, Value], node: ast.AST) -
             if isinstance(atom, Obj):
                 here = (*atom.context, atom.site)
                 # What is made inside itself, over and over, is one.
-                return here[-_LONGEST_CONTEXT:] if len(set(here)) == len(here) else atom.context
+                return here[-longest:] if len(set(here)) == len(here) else atom.context
     if is_measuring or makes:
         here = (*frame.ref.context, frame.site(node))
-        return here[-_LONGEST_CONTEXT:] if len(set(here)) == len(here) else frame.ref.context
+        return here[-longest:] if len(set(here)) == len(here) else frame.ref.context
     return ()
 
 

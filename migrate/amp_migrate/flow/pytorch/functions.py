@@ -762,7 +762,8 @@ def _last_name(frame: Frame, atom: Atom | Tensor) -> str:
 
 def _twin(frame: Frame, owner: Obj, node: ast.AST) -> Obj:
     """An object that stands for another's copy."""
-    found = Obj(frame.site(node), (*frame.context_of_objects, owner.site)[-3:], owner.made_of)
+    context = (*frame.context_of_objects, owner.site)[-frame.analysis.longest_context :]
+    found = Obj(frame.site(node), context, owner.made_of)
     if frame.runs_often or owner.context or owner in frame.analysis.many:
         frame.analysis.many.add(found)
     return found

@@ -13,7 +13,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.library import Library
-from amp_migrate.flow.analysis import Analysis
+from amp_migrate.flow.analysis import Analysis, analysed
 from amp_migrate.flow.casts import Casts
 from amp_migrate.flow.chains import CallChains, in_all
 from amp_migrate.flow.domain.atoms import NEVER, Atom, Class, Func, Method, Obj, Value, Wrapped, one, tensor_of
@@ -72,7 +72,7 @@ class Flowing:
         focus = [file.name for file in self._files]
         importing = (name for file in self._files for name in self._library.importing(file, _training_in(file)))
         beside = islice((name for name in dict.fromkeys(importing) if name not in focus), _MOST_CALLERS)
-        return Interpreted(self._library, Analysis(self._texts, focus, beside, keeps_all=True).run())
+        return Interpreted(self._library, analysed(self._texts, focus, beside, keeps_all=True))
 
     @property
     def questions(self) -> Questions:
