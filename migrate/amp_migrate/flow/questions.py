@@ -371,15 +371,20 @@ class Questions:
 
     @cached_property
     def unread_models(self) -> tuple[Fault, ...]:
-        """Where the first model of code that nobody has read computes in a region, and the names of all of them.
+        """Where models of code that nobody has read compute in regions: the first that gets gradients, with all names.
 
-        None of what a loss is told to come from, or is given what is low.
+        None of what a loss is told to come from, or is given what is low. What is evaluated alone is each by itself.
         """
         named = self.analysis.pytorch.called
         told = [named.get(each.site, "") for each in self.events(Act.UNREAD_LOSS, Act.FOREIGN)]
         events = [each for each in self.events(Act.UNREAD_MODEL) if each.seen_by and not _is_named(each.why, told)]
-        names = ", ".join(dict.fromkeys(each.why for each in events))
-        return (Fault(events[0].site, UNREAD_MODELS, why=names, event=events[0]),) if events else ()
+        quiet = {each for each in events if each.context and self.without_gradients(each.context.cuda.regions)}
+        trained = frozenset().union(*(each.subject for each in events if each not in quiet))
+        alone = [each for each in events if each in quiet and trained.isdisjoint(each.subject)]
+        others = [each for each in events if each not in alone]
+        names = ", ".join(dict.fromkeys(each.why for each in others))
+        first = [Fault(others[0].site, UNREAD_MODELS, why=names, event=others[0])] if others else []
+        return (*first, *(Fault(each.site, UNREAD_MODELS, why=each.why, event=each) for each in alone))
 
     def given_small(self) -> list[Fault]:
         """The regions in which code that nobody has read gets a number it cannot divide by; at their first statements.

@@ -136,6 +136,8 @@ _RUNS = frozenset(
         CLIPPED,  # as the original may have done it: Apex's gradients are scaled in the body of `amp.scale_loss`
     )
 )
+# Of code that nobody has read: what only evaluates by it is as well in float32.
+_MAY_EVALUATE = frozenset((GIVEN_SMALL, UNREAD_MODELS))
 
 
 # The first PyTorch whose scaler takes losses on any device.
@@ -336,7 +338,7 @@ def _harms(
                 if fault.event is None
                 else _regions(fault.event)
             )
-            quiet = questions.without_gradients(regions) if is_sure or fault.what == GIVEN_SMALL else ()
+            quiet = questions.without_gradients(regions) if is_sure or fault.what in _MAY_EVALUATE else ()
             harm = Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told, island, regions, quiet)
             # Not what else there is in a program decides on a refused loss, nor on code of which nobody has the text.
             is_foreign = fault.what == WRONG_BY_ITSELF[Act.FOREIGN] and happens

@@ -553,7 +553,7 @@ def unknown_result(
     gets_data = any(isinstance(each, (Tensor, Opaque)) for value in args.all() for each in value)
     models = callee if is_module else _owning_models(frame, callee) if gets_data else NEVER
     if unseen and models:
-        frame.analysis.event(frame, Act.UNREAD_MODEL, node, why=unread.name_of(frame, models))
+        frame.analysis.event(frame, Act.UNREAD_MODEL, node, subject=models, why=unread.name_of(frame, models))
     reach = own | (NOTHING.union(*(each.reach | each.leaf for each in given)) if flows & FLOWS else NOTHING)
     tensor = made(
         precision,

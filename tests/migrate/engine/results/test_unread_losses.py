@@ -125,6 +125,29 @@ def test_a_loss_is_told_once_that_gets_half_precision_for_certain() -> None:
     assert told("nn.Linear(9, 3).cuda()", forward) == [(forward, f"{GIVEN}maps.losses.focal")]
 
 
+EVALUATED = """\
+with torch.no_grad():
+    for x, target in loader:
+        right = (judged(x).argmax(1) == target).sum()
+"""
+
+
+@pytest.mark.parametrize("judged", ["torch.load('best.pt')", "maps.load('critic')", "model"])
+def test_a_model_that_nobody_has_read_and_trains_is_evaluated_in_float32(judged: str) -> None:
+    step = EPOCH.format(forward="loss = nn.functional.cross_entropy(model(x), target)")
+    text = f"{HEAD}model = nn.Linear(9, 3).cuda()\n{step}judged = {judged}\n{EVALUATED}"
+    plan = migrate_text(text, Settings())
+    assert plan.after.count("autocast(") == (2 if judged == "model" else 1)
+    assert [each.code for each in plan.findings] == ["AMP501"]
+
+
+def test_a_model_that_nobody_has_read_is_evaluated_as_it_is_trained() -> None:
+    step = EPOCH.format(forward="loss = nn.functional.cross_entropy(model(x), target)")
+    plan = migrate_text(f"{HEAD}model = maps.Planner(16).cuda()\n{step}judged = model\n{EVALUATED}", Settings())
+    assert plan.after.count("autocast(") == 2
+    assert [each.message for each in plan.findings if each.code == "AMP504"] == [f"{MODEL}maps.Planner"]
+
+
 def test_of_a_model_of_unknown_callers_nothing_is_told() -> None:
     text = f"{HEAD}\n\ndef train(model):\n" + "".join(
         f"    {line}\n" for line in EPOCH.format(forward="loss = model(x, target)").splitlines()
