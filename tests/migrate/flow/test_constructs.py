@@ -332,3 +332,16 @@ def test_a_list_that_gets_something_under_a_text_has_no_order_by_it(told: Tell) 
 def test_einops_gives_tensors_of_the_precision_that_it_gets(told: Tell, call: str, shown: str) -> None:
     answer = told(f"from einops import rearrange, reduce, repeat\nx = torch.zeros(2, 3)\ny = {call}\n")
     assert show(answer.value("y")).startswith(shown)
+
+
+@pytest.mark.parametrize(
+    "abstract", ["collections.Sequence", "collections.abc.Sequence", "typing.Iterable", "numbers.Real"]
+)
+@pytest.mark.parametrize("given", ["(3, 4)", "'a'", "2.5", "[3, 4]"])
+def test_python_says_what_is_of_its_abstract_types(told: Tell, abstract: str, given: str) -> None:
+    answer = told(
+        "import collections, numbers, typing\n\n\n"
+        f"def f(x):\n    assert isinstance(x, {abstract})\n    return 7\n\n\ny = f({given})\n"
+    )
+    is_meant = (given == "2.5") is abstract.startswith("numbers")
+    assert bool(answer.value("y")) is (is_meant or given == "[3, 4]")  # a list may be of a class that nobody sees

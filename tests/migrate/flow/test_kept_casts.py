@@ -172,6 +172,13 @@ HELPERS = [
     f"{A_LAYER}class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.f = layer()\n"
     "    def forward(self, x):\n        return self.f(x)\n    @classmethod\n    def built(cls):\n        return cls()\n"
     "def make():\n    return Net.built()\n",
+    "class Factory:\n    def __call__(self):\n        return nn.Linear(8, 8)\nfactory = Factory()\ndef make():\n"
+    "    return factory()\n",
+    "import maps\ndef made(kind):\n    net = kind(8)\n    net.train()\n    return net\ndef make():\n"
+    "    return made(maps.find('net'))\n",
+    "import maps\nclass Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    "        self.f = maps.find('net')\n    def forward(self, x):\n        return self.f(x)\n"
+    "def make():\n    return Net()\n",
 ]
 
 
@@ -182,3 +189,48 @@ def test_two_models_that_one_helper_makes_have_weights_of_their_own(made: str) -
         texts = parts | {"train.py": HEAD + migrated(BY_ONE_HELPER.format(made=made, student=student))}
         answer = Told(analysed(Texts(texts), ["train.py"]), "train.py")
         assert bool(answer.events(Act.WEIGHT_CAST)) is is_told, student
+
+
+MODES = """
+class Net(nn.Module):
+    def __init__(self, frozen):
+        super().__init__()
+        self.f = nn.Linear(8, 8)
+        self.frozen = frozen
+
+    def toggle(self):
+        self.frozen = not self.frozen
+
+    def forward(self, x, frozen):
+        if {first}:
+            with torch.no_grad():
+                x = self.f(x)
+        {between}
+        if {second}:
+            x = self.f(x)
+        return x
+
+
+model = Net(len("x") > 4).cuda()
+out = model(torch.randn(4, 8).cuda(), len("x") > 4)  # region
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "between", "second", "is_told"),
+    [
+        ("frozen", "x = x + 1", "not frozen", False),
+        ("self.frozen", "x = x + 1", "not self.frozen", False),
+        ("self.frozen and frozen", "x = x + 1", "not frozen", False),
+        ("not self.frozen", "y = self.frozen", "self.frozen", False),
+        ("frozen", "x = x + 1", "frozen", True),
+        ("frozen", "frozen = not frozen", "not frozen", True),
+        ("self.frozen", "self.toggle()", "not self.frozen", True),
+        ("self.frozen", "x = x + 1", "not frozen", True),
+    ],
+)
+def test_ways_on_which_tests_exclude_each_other_share_no_cast(
+    told: Tell, first: str, between: str, second: str, is_told: bool
+) -> None:
+    text = migrated(MODES.format(first=first, between=between, second=second))
+    assert bool(told(text).lines(Act.WEIGHT_CAST)) is is_told

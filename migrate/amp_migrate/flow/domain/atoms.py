@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from amp_migrate.flow.domain.dtypes import DTYPES
 from amp_migrate.flow.domain.interned import Numbered, remembered
@@ -27,6 +27,13 @@ _MOST_CONSTANTS = 6
 _LONGEST_TUPLE = 12
 _DEEPEST = 4
 _LONGEST_PATH = 6
+
+
+class Call(NamedTuple):
+    """A call by what is made in it: its place, and the calls on whose behalf it is."""
+
+    site: Site
+    context: tuple[Site, ...]
 
 
 class Atom(Numbered):
@@ -242,8 +249,8 @@ class Opaque(Atom):
     """Something that nobody knows.
 
     Attributes:
-        path: where it comes from, which is what tells it from others: a parameter and the attributes taken on the way;
-            empty where it has no identity.
+        path: where it comes from, which is what tells it from others: a parameter, or a call, and the attributes taken
+            on the way; empty where it has no identity.
         tensor: what is known of the tensors that it is, or holds.
         hint: the full name of a class that it is said to be of; empty where nothing says so.
         is_chosen: whether it is one of more of the project's own than are looked at, or made by one.
@@ -266,6 +273,12 @@ class Opaque(Atom):
     def name(self) -> str:
         """The last word of where it comes from."""
         return str(self.path[-1]) if self.path else ""
+
+    @property
+    def made_at(self) -> Site | None:
+        """The place of the call, or parameter, that it comes from; None where it comes from something known."""
+        root = self.path[0] if self.path else None
+        return root.site if isinstance(root, Call) else root if isinstance(root, Site) else None
 
     def part(self, step: str) -> Opaque:
         """What is taken from it: an attribute `.x`, an element `[]`, a result `()`; no step is told from itself."""
@@ -319,6 +332,14 @@ CHOSEN: Value = frozenset({Opaque((), None, "", True)})
 """One of the project's own of which not all are looked at."""
 UNBOUND = Unbound()
 TRUTHS: Value = frozenset({Some("bool")})
+
+
+def made_in(atom: Atom | Tensor) -> tuple[Site, ...]:
+    """Where something is made, behind the calls on whose behalf it is; nothing where nobody knows."""
+    if isinstance(atom, Obj):
+        return (*atom.context, atom.site)
+    root = atom.path[0] if isinstance(atom, Opaque) and atom.path else None
+    return (*root.context, root.site) if isinstance(root, Call) else (root,) if isinstance(root, Site) else ()
 
 
 def const(value: Any) -> Value:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from amp_migrate.flow.domain.atoms import Atom
+from amp_migrate.flow.domain.machine import Facts
 from amp_migrate.flow.source import Code
 
 
@@ -31,10 +32,31 @@ def _ends_at(upper: str, lower: str) -> bool:
 
 
 class KeptCast(NamedTuple):
-    """The cast of a leaf, and the part of a list that its owner is in, where that is known."""
+    """The cast of a leaf.
+
+    Attributes:
+        leaf: of what.
+        code: the function that has kept it, itself or by what it calls.
+        portion: the part of a list that its owner is in, where that is known.
+        facts: what tests of that function have come to on every way on which it was kept.
+    """
 
     leaf: Atom
+    code: Code
     portion: Portion | None = None
+    facts: Facts = frozenset()
+
+    def may_serve(self, code: Code, portion: Portion | None, facts: Facts) -> bool:
+        """Whether it may be there in a function for an element of a part of a list, on a way where tests say facts."""
+        is_other_element = portion and self.portion and portion.excludes(self.portion)
+        opposite = {(text, not outcome) for text, outcome, _ in facts}
+        is_other_way = self.code is code and any((text, outcome) in opposite for text, outcome, _ in self.facts)
+        return not (is_other_element or is_other_way)
+
+    def forgetting(self, name: str) -> KeptCast:
+        """The same, without what is known of a name, which gets a new value."""
+        known = frozenset(each for each in self.facts if name not in each[2])
+        return self if known == self.facts else self._replace(facts=known)
 
 
 @dataclass(frozen=True)

@@ -302,6 +302,12 @@ def guessed(worlds: Worlds) -> Worlds:
 
 
 @remembered(10_000)
+def known_in_all(worlds: Worlds) -> Facts:
+    """What tests have come to in each of some worlds."""
+    return frozenset.intersection(*(each.facts for each in worlds)) if worlds else frozenset()
+
+
+@remembered(10_000)
 def assuming(worlds: Worlds, facts: Facts) -> Worlds:
     """The worlds in which some facts may hold, and which know it now."""
     opposite = {(text, not outcome) for text, outcome, _ in facts}

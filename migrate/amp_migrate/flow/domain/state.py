@@ -7,7 +7,7 @@ from typing import TypeAlias
 from amp_migrate.flow.domain.atoms import UNBOUND, Atom, Value, join, one, widened
 from amp_migrate.flow.domain.contexts import Context
 from amp_migrate.flow.domain.kept_casts import KeptCast
-from amp_migrate.flow.domain.machine import Worlds, joined
+from amp_migrate.flow.domain.machine import Worlds, forgetting, joined
 
 Cell: TypeAlias = "tuple[Atom, str]"
 
@@ -38,6 +38,12 @@ class State:
     def copy(self) -> State:
         """A state that changes by itself."""
         return State(dict(self.names), dict(self.cells), self.context, self.worlds, self.casts)
+
+    def forget(self, name: str) -> None:
+        """Know nothing more of tests of a name, or of an attribute of that name, which gets a new value."""
+        self.worlds = forgetting(self.worlds, name)
+        if any(each.facts for each in self.casts):
+            self.casts = frozenset(each.forgetting(name) for each in self.casts)
 
     def same(self, other: State) -> bool:
         """Whether two states know the same."""

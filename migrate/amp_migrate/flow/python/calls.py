@@ -29,12 +29,13 @@ from amp_migrate.flow.domain.atoms import (
     join,
     join_all,
     made_by_choice,
+    made_in,
     one,
     only,
     reads_of,
 )
 from amp_migrate.flow.domain.contexts import ON, Context
-from amp_migrate.flow.domain.machine import Facts, assuming_all, forgetting
+from amp_migrate.flow.domain.machine import Facts, assuming_all
 from amp_migrate.flow.domain.state import Cell, meet
 from amp_migrate.flow.domain.tensor import FLOWS, Tensor, is_same, settled
 from amp_migrate.flow.events import Act
@@ -89,7 +90,7 @@ def _but_out_of_registries(frame: Frame, callee: Value) -> Value:
     known = frame.analysis.pytorch.out_of_registries
     if not known or len(callee) == 1:
         return callee
-    return frozenset(e for e in callee if not (isinstance(e, Opaque) and e.path and e.path[0] in known)) or callee
+    return frozenset(e for e in callee if not (isinstance(e, Opaque) and e.made_at in known)) or callee
 
 
 def _known_as_unknown(callee: Value) -> Value:
@@ -97,7 +98,7 @@ def _known_as_unknown(callee: Value) -> Value:
 
     It is the unknown one whose uses tell what it does: `transformers.AdamW(...).zero_grad()` clears gradients.
     """
-    unknown = {each.path[0] for each in callee if isinstance(each, Opaque) and each.path}
+    unknown = {each.made_at for each in callee if isinstance(each, Opaque)}
     owners = {each: each.owner if isinstance(each, Native) else each for each in callee}
     return frozenset(
         each for each, owner in owners.items() if isinstance(owner, Obj) and owner.external and owner.site in unknown
@@ -308,7 +309,7 @@ def invoke(frame: Frame, function: Func, given: dict[str, Value], node: ast.AST)
     if reads_of(task.value) and function.code not in analysis.measuring:
         analysis.measuring.add(function.code)
         return invoke(frame, function, given, node)
-    if not analysis.constructs(function.code) and _makes_parts(frame, task.value, given.values()):
+    if function.code not in analysis.making and _makes_parts(frame, task):
         analysis.making.add(function.code)
         return invoke(frame, function, given, node)
     task.callers[frame.task] = task.version
@@ -320,13 +321,20 @@ def invoke(frame: Frame, function: Func, given: dict[str, Value], node: ast.AST)
     return _of_this_call(task.value, given.values(), site)
 
 
-def _makes_parts(frame: Frame, value: Value, given: Iterable[Value]) -> bool:
-    """Whether a function gives modules, optimizers or scalers that it was not given, be they made by what it calls."""
+def _makes_parts(frame: Frame, task: Task) -> bool:
+    """Whether a function gives modules, optimizers or scalers that it, or what it calls, makes and keeps nowhere."""
+    value = task.value
+    inside = value.union(*(item for each in value if isinstance(each, Tup) for item in each.items))
+    made = {each for each in inside if any(map(task.code.has, made_in(each))) and _is_part(frame, each)}
+    kept = (frame.analysis.heap.read(*cell, frame.task) for cell in task.written) if made else ()
+    return bool(made.difference(*kept))
+
+
+def _is_part(frame: Frame, atom: Atom | Tensor) -> bool:
     registry = frame.analysis.pytorch.registry
-    inside = frozenset().union(value, *(item for each in value if isinstance(each, Tup) for item in each.items))
-    objects = [each for each in inside if isinstance(each, Obj) and not any(each in known for known in given)]
-    parts = (registry.optimizers, registry.scalers)
-    return any(attributes.is_module(frame, each) or any(each in known for known in parts) for each in objects)
+    if isinstance(atom, Opaque):
+        return frame.analysis.pytorch.is_used_as_module(frame, atom)
+    return attributes.is_module(frame, atom) or atom in registry.optimizers or atom in registry.scalers
 
 
 def _around(frame: Frame, code: Code) -> dict[Cell, Value]:
@@ -377,6 +385,8 @@ def _context(frame: Frame, code: Code, given: dict[str, Value], node: ast.AST) -
             (atom,) = owner
             if isinstance(atom, Obj):
                 here = (*atom.context, atom.site)
+                if code in frame.analysis.making:  # not for itself, but for whoever calls it
+                    return tuple(dict.fromkeys((*frame.ref.context, frame.site(node), *here)))[-longest:]
                 # What is made inside itself, over and over, is one.
                 return here[-longest:] if len(set(here)) == len(here) else atom.context
     if is_measuring or makes:
@@ -412,7 +422,7 @@ def apply_summary(frame: Frame, task: Task) -> None:
         if cell[0] not in frame.analysis.many:
             state.cells[cell] = value
     for name in sorted({name for _, name in task.written}):
-        state.worlds = forgetting(state.worlds, name)
+        state.forget(name)
     # What a call keeps meets what comes after it: the ways through it have been followed, and may exclude each other.
     # What is run for callers without a region too casts nothing for them.
     kept = task.casts if around.may_be_on and around.cache & ON else ()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from amp_migrate.flow.domain.atoms import NEVER, UNBOUND, Atom, FileModule, FrameRef, Value, join, untold
+from amp_migrate.flow.domain.atoms import NEVER, UNBOUND, Atom, Call, FileModule, FrameRef, Value, join, untold
 from amp_migrate.flow.domain.kept_casts import Turn
-from amp_migrate.flow.domain.machine import GIVEN, GUESSED, Worlds, assuming, forgetting, guessed
+from amp_migrate.flow.domain.machine import GIVEN, GUESSED, Worlds, assuming, guessed
 from amp_migrate.flow.domain.state import Cell, Gathered, State, meet
 from amp_migrate.flow.source import Code, Module, Site
 
@@ -74,6 +74,10 @@ class Frame:
         """On whose behalf objects are made here."""
         return self.ref.context
 
+    def call_at(self, node: ast.AST) -> Site | Call:
+        """A call by what nobody has read and is made in it: told from that of others on whose behalf it is."""
+        return Call(self.site(node), self.ref.context) if self.ref.context else self.site(node)
+
     @property
     def runs_often(self) -> bool:
         """Whether what is made here may be made more than once."""
@@ -98,7 +102,7 @@ class Frame:
                 self.analysis.heap.write(FileModule(self.module.file), name, value)
             elif name in code.captured:
                 self.analysis.heap.write(self.ref, name, value)
-        state.worlds = forgetting(state.worlds, name)
+        state.forget(name)
         if name in self.telling:
             for other, known in state.names.items():
                 state.names[other] = untold(known, code, name)
@@ -150,7 +154,7 @@ class Frame:
             state.cells[cell] = value
         else:
             state.cells.pop(cell, None)
-        state.worlds = forgetting(state.worlds, name)
+        state.forget(name)
 
     # Exits
 

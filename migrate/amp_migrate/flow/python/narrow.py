@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import numbers
+from collections import abc
 from collections.abc import Callable
 
 from amp_migrate.flow.domain.atoms import (
@@ -35,7 +37,7 @@ def assume(frame: Frame, test: ast.expr, truth: bool) -> None:
     if frame.state is None:
         return
     worlds = frame.state.worlds
-    if frame.is_recorded or any(world.now.items for world in worlds):
+    if frame.is_recorded or frame.state.context.cuda.may_be_on or any(world.now.items for world in worlds):
         frame.state.worlds = assuming(worlds, implied(test, truth))
         if not frame.state.worlds:
             frame.state = None
@@ -188,9 +190,9 @@ def _is_of(frame: Frame, atom: object, kind: object) -> bool | None:
     if isinstance(atom, (Const, Some)):
         if atom.kind not in ("int", "float", "str", "bool", "NoneType"):
             return None
-        return atom.kind in _KINDS.get(name, ()) or ("numbers." in name and atom.kind != "str")
+        return atom.kind in _KINDS.get(name, ()) or _is_abstractly(_TYPES[atom.kind], name)
     if isinstance(atom, Tup):
-        return name in ("builtins.tuple", "collections.abc.Sequence", "typing.Sequence", "collections.abc.Iterable")
+        return name == "builtins.tuple" or _is_abstractly(tuple, name)
     if isinstance(atom, Obj):
         if isinstance(atom.made_of, Class):
             order = lineage(frame, atom.made_of)
@@ -202,6 +204,13 @@ def _is_of(frame: Frame, atom: object, kind: object) -> bool | None:
             return True
         return False if _is_apart(atom.external, name) else None
     return None
+
+
+def _is_abstractly(kind: type, name: str) -> bool:
+    """Whether a type is one of Python's abstract ones, by whichever name those have had: `collections.Sequence`."""
+    module, _, last = name.rpartition(".")
+    abstract = getattr(numbers if module == "numbers" else abc, last, None) if module in _ABSTRACT else None
+    return isinstance(abstract, type) and issubclass(kind, abstract)
 
 
 def _is_apart(name: str, other: str) -> bool:
@@ -217,4 +226,6 @@ def _is_plain_layer(name: str) -> bool:
     return name != last and is_layer and not last.startswith(("Lazy", "Upsampling")) and last not in _OF_ANOTHER
 
 
+_ABSTRACT = frozenset("collections collections.abc numbers typing".split())
+_TYPES = {"int": int, "float": float, "str": str, "bool": bool, "NoneType": type(None)}
 _OF_ANOTHER = frozenset(("NLLLoss2d", "ReLU6", "TripletMarginWithDistanceLoss"))

@@ -472,7 +472,7 @@ def _foreign(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         unread.noted(frame, name, node)
         if name.startswith((*_SILENT, "contextlib.", modules.TRANSFORMS)):
             return one(owner)
-        found = join(one(owner), one(Opaque((frame.site(node), last))))
+        found = join(one(owner), one(Opaque((frame.call_at(node), last))))
         gradients.made_of_leaves(frame, found, args.get(0, "params") or NEVER)
         return found
     if name.startswith("math."):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from itertools import takewhile
 
 from amp_migrate.flow.domain.atoms import (
     NEVER,
@@ -81,9 +82,9 @@ def _name_of(frame: Frame, atom: Atom) -> str:
     if not isinstance(atom, Opaque) or not atom.path:
         return ""
     root, *steps = atom.path
-    if isinstance(root, Site):
-        found = frame.analysis.pytorch.called.get(root, "")
-        steps = [each for each in steps if each[:1] in ".[("]
+    if atom.made_at is not None:
+        found = frame.analysis.pytorch.called.get(atom.made_at, "")
+        steps = [each for each in takewhile(lambda step: step[0] != "[", steps) if each[0] in ".("]
     else:
         found = next(_names_of_class(frame, root), "") if isinstance(root, Obj) else ""
     return found and found + "".join(steps)
@@ -152,8 +153,8 @@ def _registries(frame: Frame, value: Value) -> Iterator[Atom]:
             atom = atom.owner
         if isinstance(atom, Opaque):
             root = atom.path[0] if atom.path else None
-            if isinstance(root, Site):
-                known = frame.analysis.heap.read(Opaque((root,)), _REGISTRIES, frame.task)
+            if atom.made_at is not None:
+                known = frame.analysis.heap.read(Opaque((atom.made_at,)), _REGISTRIES, frame.task)
                 yield from (each for each in known if isinstance(each, Atom))
             atom = root
         if isinstance(atom, Obj) and any(_package(each) not in _READ for each in _names_of_class(frame, atom)):
@@ -168,7 +169,7 @@ def _entries(frame: Frame, registry: Atom) -> list[str]:
 
 def _is_module(frame: Frame, atom: Atom, made_at: Opaque) -> bool:
     """Whether what a call gives is used as a module."""
-    if isinstance(atom, Opaque) and atom.path[:1] == made_at.path:
+    if isinstance(atom, Opaque) and atom.made_at in made_at.path:
         return frame.analysis.pytorch.is_used_as_module(frame, atom)
     return attributes.is_module(frame, atom)
 

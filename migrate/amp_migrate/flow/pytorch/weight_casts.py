@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from amp_migrate.flow.domain.atoms import NEVER, Atom, Obj, Opaque, Part, Tup, Value, one
 from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.domain.kept_casts import KeptCast, Portion, Turn
+from amp_migrate.flow.domain.machine import known_in_all
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import containers
 from amp_migrate.flow.python.expressions import evaluate
@@ -33,17 +34,13 @@ def cast_weight(frame: Frame, leaf: Atom, recorded: int, site: Site) -> None:
     """
     state = frame.now
     outermost = state.context.cuda.outermost
-    portion = _portion(frame, leaf)
+    portion, facts = _portion(frame, leaf), known_in_all(state.worlds)
     if recorded & ON:
-        met = frozenset(
-            each.leaf
-            for each in state.casts
-            if portion is None or each.portion is None or not portion.excludes(each.portion)
-        )
+        met = frozenset(each.leaf for each in state.casts if each.may_serve(frame.code, portion, facts))
         if met and gradients.overlap(met, frozenset({leaf})):
             frame.analysis.event(frame, Act.WEIGHT_CAST, ast.expr(), site=site, leaves=frozenset({leaf}))
     else:
-        state.casts |= {KeptCast(leaf, portion)}
+        state.casts |= {KeptCast(leaf, frame.code, portion, facts)}
     if outermost & frame.task.context.cuda.outermost:
         # What is run for callers of both kinds records gradients for those that do.
         own = AS_CALLER if recorded == frame.task.context.gradients else recorded
