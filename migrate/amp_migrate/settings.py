@@ -104,6 +104,8 @@ class Settings:
         explain: whether the plan of each file is also put into words, edit by edit.
         uncached: the files whose new regions keep no casts of weights, for what was found of a first plan.
         withdrawn: the steps that cannot be native, for what was found of a first plan.
+        evaluated_inside: the files of scripts that have no region round a call of what evaluates, for what was found of
+            a first plan.
         scaled_already: the lines of files that go backward from a gradient which has the loss scale.
         evaluated_apart: the lines of files that are evaluated in float32, for what was found of a first plan.
         masked: the lines of files that fill what a first plan made float16 with a number that float16 does not have.
@@ -126,6 +128,7 @@ class Settings:
     explain: bool = False
     uncached: frozenset[str] = frozenset()
     withdrawn: tuple[Withdrawn, ...] = ()
+    evaluated_inside: frozenset[str] = frozenset()
     scaled_already: frozenset[tuple[str, int]] = frozenset()
     evaluated_apart: frozenset[tuple[str, int]] = frozenset()
     masked: frozenset[tuple[str, int]] = frozenset()

@@ -157,7 +157,8 @@ APEX_EVALUATION = Rule(
                 else:
                     loss.backward()
                 optimizer.step()
-            validate(model, loader)
+            if validate(model, loader) > 1:
+                print("not trained")
 
 
         main()
@@ -165,8 +166,9 @@ APEX_EVALUATION = Rule(
     ),
     after="",
     why=(
-        "Apex patched the whole process. Where the script's switch cannot be asked at the forward, no "
-        "region is written there."
+        "Apex patched the whole process. Where the script's switch cannot be asked at the forward, the region "
+        "is round the calls of what evaluates; where it cannot be asked there either, or a call is no "
+        "statement of its own, none is written."
     ),
     sources=(f"{APEX_AMP}#o1-mixed-precision-recommended-for-typical-use",),
     safety=Safety.MANUAL,

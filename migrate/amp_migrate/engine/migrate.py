@@ -132,7 +132,13 @@ def migrate_workspace(
         outcome = without_refused(workspace, outcome, wrong)
         if settings.prove:
             outcome = replace(outcome, plans=tuple(map(_checked_by_proof, outcome.plans)))
-        if {each.of for each in withdrawn} - {each.of for each in settings.withdrawn}:
+        unknown = {each.of for each in withdrawn} - {each.of for each in settings.withdrawn}
+        # A region round a call is the first to go: a script that evaluates in float32 is better than one on the shim.
+        inside = {path for rule, path, _ in unknown if rule == APEX_STEP.code} - settings.evaluated_inside
+        if inside:
+            again = replace(settings, evaluated_inside=settings.evaluated_inside | inside)
+            return migrate_workspace(workspace, again, parsed, examined)
+        if unknown:
             again = replace(settings, withdrawn=(*settings.withdrawn, *withdrawn))
             return migrate_workspace(workspace, again, parsed, examined)
         if settings.applies(STEP_LEFT.code):

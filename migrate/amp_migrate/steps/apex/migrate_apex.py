@@ -227,7 +227,7 @@ class ApexMigration:
 
         def decide() -> NativeScript | Refusal:
             decider = NativeDecider(self.project, self.roles, self.settings.dtype, script.initializes, ways)
-            return decider.decide(script.files, steps, script.evaluated)
+            return decider.decide(script, steps)
 
         native = decide()
         if isinstance(native, NativeScript) and self._is_made_earlier(script, native, traveller, kept):
@@ -425,10 +425,12 @@ def _told_of_shim(refusals: Iterable[Refusal], *, has_shim: bool, instead: str =
 def _told_of_native(
     project: Project, script: ApexScript, native: NativeScript, target_torch: tuple[int, int]
 ) -> Iterator[Finding]:
-    for left in native.left_in_float32:
+    for left in native.evaluation.left:
         message = f"evaluation stays in float32: {left.reason}"
         yield Finding.at(left.file.tree, left.region.first, APEX_EVALUATION.code, Kind.NOTE, message, left.hint)
-    for file, name in () if is_off(script.initializes) else script.by_others:
+    for file, name, function in () if is_off(script.initializes) else script.by_others:
+        if function is not None and function.node in native.evaluation.round_calls:
+            continue
         where = "is in another file, and may not be this script's alone"
         message = f"evaluation stays in float32: {last_word(name)}() {where}"
         yield Finding.at(file.tree, name, APEX_EVALUATION.code, Kind.NOTE, message, REGION_ROUND_CALL)

@@ -38,6 +38,9 @@ class EvaluationRegions:
         of_process: whether all of the process computed in low precision, whatever it ran without gradients.
         of_prepared: whether only what Apex prepared computed in low precision, and not all of the process.
         in_float32: whether a statement computed in float32, whatever it runs.
+
+    Attributes:
+        within: the functions that run in the regions of the steps.
     """
 
     def __init__(
@@ -53,11 +56,21 @@ class EvaluationRegions:
         self._of_process = of_process
         self._of_prepared, self._in_float32 = of_prepared, in_float32
         within = called_within(roles, moved)
-        self._within = frozenset(within)
+        self.within = frozenset(within)
         self._helpers = {f.node for f in within.values() if not uses_amp(f.file, block_of(f.node), f.node)}
 
-    def of(self, file: File, among: Collection[cst.FunctionDef] | None = None) -> Placement:
-        """Those of a file, in some of its functions; None for the whole file."""
+    def of(
+        self,
+        file: File,
+        among: Collection[cst.FunctionDef] | None = None,
+        round_calls: frozenset[cst.FunctionDef] = frozenset(),
+    ) -> Placement:
+        """Those of a file, in some of its functions; None for the whole file.
+
+        Args:
+            round_calls: the functions, of whichever files, that have their regions round the calls of them.
+        """
+        apart, helpers = self.within | round_calls, self._helpers | round_calls
         finder = RegionFinder(file, self._roles, of_prepared=self._of_prepared)
         regions: list[Region] = []
         islands: list[Island] = []
@@ -65,7 +78,7 @@ class EvaluationRegions:
         for function, body in bodies(file):
             if among is not None and function not in among:
                 continue
-            if function is not None and (function in self._within or _is_module_method(file, self._roles, function)):
+            if function is not None and (function in apart or _is_module_method(file, self._roles, function)):
                 continue
             step = next((each for each in self._moved if each.file is file and each.function is function), None)
             whole = step is None and function is not None and _is_evaluation(file, function)
@@ -79,7 +92,7 @@ class EvaluationRegions:
                 return whole or is_quiet(file, statement)
 
             taken, in_float32 = () if step is None else step.regions, partial(self._in_float32, file)
-            placed = place_quiet_regions(finder, body, taken, runs_quietly, self._helpers, in_float32)
+            placed = place_quiet_regions(finder, body, taken, runs_quietly, helpers, in_float32)
             regions.extend(placed.regions)
             islands.extend(placed.islands)
         return Placement(tuple(regions), tuple(islands))
@@ -124,23 +137,23 @@ def evaluated_by_others(
     moved: Collection[File],
     evaluated: Mapping[File, Collection[cst.FunctionDef]],
     evaluates: Callable[[File, cst.Call], bool],
-) -> Iterator[tuple[File, cst.BaseExpression]]:
+) -> Iterator[tuple[File, cst.BaseExpression, FunctionRef | None]]:
     """What is called, or handed on to be, that evaluates in another file, where no region can stand: others do so, too.
 
-    Or nobody knows whose method of that name it is.
+    Or nobody knows whose method of that name it is. With each goes the function that is called, where it is known.
 
     Args:
         evaluated: the functions of other files that evaluate for those that have moved, and for no others.
         evaluates: whether a call is one of evaluation.
     """
     for file in moved:
-        called = ((call.func, _evaluating(roles, file, call, evaluates)) for call in file.calls)
-        handed_on = ((name, [function]) for name, function in _evaluating_when_called(roles.project, file, moved))
-        for node, functions in chain(called, handed_on):
+        called = ((c.func, _evaluating(roles, file, c, evaluates), roles.project.called(file, c)) for c in file.calls)
+        handed_on = ((name, [function], None) for name, function in _evaluating_when_called(roles.project, file, moved))
+        for node, functions, known in chain(called, handed_on):
             is_own = any(each.file in moved or each.node in evaluated.get(each.file, ()) for each in functions)
             is_low = any(uses_amp(each.file, block_of(each.node), each.node) for each in functions)
             if not is_own and not is_low and any(map(roles.has_forward, functions)):
-                yield file, node
+                yield file, node, known
 
 
 def _evaluating_when_called(
@@ -170,10 +183,16 @@ def _has_or_is_in(file: File, body: Block, quiet: cst.CSTNode) -> bool:
 
 def called_within(roles: Roles, moved: Iterable[TrainingStep]) -> dict[cst.FunctionDef, FunctionRef]:
     """The functions that run in the regions of steps, however deep: they compute in low precision already."""
+    calls = ((step.file, call) for step in moved for region in step.regions for call in _calls_in(step, region, roles))
+    return called_below(roles.project, calls)
+
+
+def called_below(project: Project, calls: Iterable[tuple[File, cst.Call]]) -> dict[cst.FunctionDef, FunctionRef]:
+    """The functions that some calls run, however deep."""
     found: dict[cst.FunctionDef, FunctionRef] = {}
-    todo = [(step.file, call) for step in moved for region in step.regions for call in _calls_in(step, region, roles)]
+    todo = [*calls]
     while todo:
-        function = roles.project.called(*todo.pop())
+        function = project.called(*todo.pop())
         if function is not None and function.node not in found:
             found[function.node] = function
             todo += [(function.file, call) for call in find(function.node.body, cst.Call)]

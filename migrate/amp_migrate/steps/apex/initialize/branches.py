@@ -119,7 +119,7 @@ def before(file: File, home: Statement, node: cst.BaseExpression, at: Statement)
     if not isinstance(home, cst.If):
         return node
     values: dict[str, cst.BaseExpression] = {}
-    for name in (each for each in _bound(file, home) if _is_read(node, each)):
+    for name in (each for each in _bound(file, home) if is_read(node, each)):
         given = _given_last(file, home, name, at)
         said = None if given is None else before(file, home, given[1], given[0])
         if said is None:
@@ -143,7 +143,7 @@ def _given_last(file: File, home: Statement, name: str, at: Statement) -> tuple[
     return (statement, last.value) if tree.block(statement) in tree.ancestors(at) else None
 
 
-def _is_read(node: cst.BaseExpression, name: str) -> bool:
+def is_read(node: cst.BaseExpression, name: str) -> bool:
     """Whether an expression reads a name, or what was put into an attribute of it."""
     paths = (dotted(each) for each in walk(node) if isinstance(each, cst.Attribute))
     return name in reads([node]) or name in paths

@@ -44,9 +44,9 @@ def seen_from(project: Project, initialize: Initialize, creation: Creation) -> I
     ]
     if len(sites) != 1:
         return None
-    call, conditions = _place(sites[0])
+    call, conditions = place_of_call(sites[0])
     is_asked = call not in tree.ancestors(creation.home) and not _gives_all(sites[0])
-    return _told(initialize, function, sites[0], creation.home, conditions if is_asked else ())
+    return told_to_caller(initialize, function, sites[0], creation.home, conditions if is_asked else ())
 
 
 def _gives_all(site: CallSite) -> bool:
@@ -104,7 +104,7 @@ def _is_given(function: FunctionRef, site: CallSite, name: str, code: str, initi
 def is_chosen(project: Project, initialize: Initialize) -> bool:
     """Whether some call of the helper that an initialization stands in is one branch of an `if`."""
     function = _function(project, initialize)
-    return function is not None and any(_place(site)[1] for site in project.call_sites(function) or ())
+    return function is not None and any(place_of_call(site)[1] for site in project.call_sites(function) or ())
 
 
 def lifted(project: Project, initialize: Initialize) -> Initialize | Refusal:
@@ -119,11 +119,11 @@ def lifted(project: Project, initialize: Initialize) -> Initialize | Refusal:
     ]
     everywhere = (project.call_sites(function) or ()) if project.is_only_method(function) else ()
     sites = {site.call: site for site in (*own, *everywhere)}
-    chosen = [site for site in sites.values() if _place(site)[1]]
+    chosen = [site for site in sites.values() if place_of_call(site)[1]]
     if not chosen:
         return initialize
-    site, (home, conditions) = chosen[0], _place(chosen[0])
-    seen = _told(initialize, function, site, home, conditions) if len(sites) == len(own) == 1 else None
+    site, (home, conditions) = chosen[0], place_of_call(chosen[0])
+    seen = told_to_caller(initialize, function, site, home, conditions) if len(sites) == len(own) == 1 else None
     if seen is None and method_of(function.owner, "__init__") not in (None, function.node):
         return replace(initialize, is_late=True)
     if seen is None:
@@ -137,7 +137,7 @@ def _function(project: Project, initialize: Initialize) -> FunctionRef | None:
     return None if node is None else project.reference(initialize.file, node)
 
 
-def _place(site: CallSite) -> tuple[Statement, tuple[str, ...]]:
+def place_of_call(site: CallSite) -> tuple[Statement, tuple[str, ...]]:
     """The statement that decides whether a call is made, and its conditions for that."""
     return place_of(site.file, site.file.tree.statement(site.call), None)
 
@@ -156,7 +156,7 @@ def _makes_optimizer(initialize: Initialize, function: FunctionRef) -> bool:
     )
 
 
-def _told(
+def told_to_caller(
     initialize: Initialize, function: FunctionRef, site: CallSite, home: Statement, conditions: tuple[str, ...]
 ) -> Initialize | None:
     """The initialization in the words of its caller at `home`; None where some word means nothing there."""

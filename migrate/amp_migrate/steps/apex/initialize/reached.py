@@ -25,7 +25,7 @@ from amp_migrate.trees.nodes import LOOP_TYPES, Block, Statement, blocks, find, 
 from amp_migrate.trees.tree import Tree
 
 # A place, and what leads there: it stands in the function that the next one calls.
-_Frames: TypeAlias = "tuple[tuple[File, cst.CSTNode], ...]"
+Frames: TypeAlias = "tuple[tuple[File, cst.CSTNode], ...]"
 
 _MAX_WAYS = 64
 _EXITS = frozenset({"sys.exit", "exit", "quit", "os._exit"})
@@ -87,10 +87,10 @@ class _Scripts:
 
 def ways_to(project: Project, initializes: Sequence[Initialize], file: File, at: cst.CSTNode) -> list[Way] | None:
     """What has been initialized at a place, by the way to it; None where some way there cannot be seen."""
-    ways = _ways(project, file, at, ())
+    ways = ways_of(project, file, at, ())
     if ways is None or not ways:
         return None
-    known = [(each, _ways(project, each.file, _standing(each), ())) for each in initializes]
+    known = [(each, ways_of(project, each.file, standing(each), ())) for each in initializes]
     scripts = _Scripts(project)
     return [_way(scripts, frames, known) for frames in ways]
 
@@ -112,7 +112,7 @@ def _ways_by_call(project: Project, initializes: Sequence[Initialize], file: Fil
     return (ways_to(project, initializes, file, at) if is_by_call else None) or ()
 
 
-def _standing(initialize: Initialize) -> Statement:
+def standing(initialize: Initialize) -> Statement:
     """The statement that initializes, in the words of the function that the scaler is made in."""
     tree = initialize.file.tree
     is_there = initialize.statement in tree.parents
@@ -120,7 +120,7 @@ def _standing(initialize: Initialize) -> Statement:
     return initialize.statement if is_same else initialize.home
 
 
-def _ways(project: Project, file: File, at: cst.CSTNode, seen: tuple[cst.CSTNode, ...]) -> list[_Frames] | None:
+def ways_of(project: Project, file: File, at: cst.CSTNode, seen: tuple[cst.CSTNode, ...]) -> list[Frames] | None:
     """The ways to a place, each from it outwards; None where they cannot all be seen."""
     node = file.tree.function(at)
     if node is None:
@@ -131,9 +131,9 @@ def _ways(project: Project, file: File, at: cst.CSTNode, seen: tuple[cst.CSTNode
     sites = project.call_sites(function)
     if sites is None or len(seen) >= MAX_HOPS or any(True for _ in project.possible_calls(function)):
         return None
-    found: list[_Frames] = [] if sites else [((file, at),)]
+    found: list[Frames] = [] if sites else [((file, at),)]
     for site in sites:
-        outer = _ways(project, site.file, site.call, (*seen, node))
+        outer = ways_of(project, site.file, site.call, (*seen, node))
         if outer is None:
             return None
         found += (((file, at), *each) for each in outer)
@@ -142,7 +142,7 @@ def _ways(project: Project, file: File, at: cst.CSTNode, seen: tuple[cst.CSTNode
     return found
 
 
-def _way(scripts: _Scripts, frames: _Frames, known: Sequence[tuple[Initialize, list[_Frames] | None]]) -> Way:
+def _way(scripts: _Scripts, frames: Frames, known: Sequence[tuple[Initialize, list[Frames] | None]]) -> Way:
     before: list[Initialize] = []
     asked: list[Initialize] = []
     doubtful: list[Initialize] = []
@@ -195,7 +195,7 @@ def _is_every_branch(chosen: Mapping[Initialize, Sequence[_Branch]]) -> bool:
     )
 
 
-def _order(scripts: _Scripts, initialize: Initialize, way: _Frames, frames: _Frames) -> _Order | _Branch | Initialize:
+def _order(scripts: _Scripts, initialize: Initialize, way: Frames, frames: Frames) -> _Order | _Branch | Initialize:
     """How one way to what initializes stands to a way to a place.
 
     Returns:
@@ -230,8 +230,8 @@ def _order(scripts: _Scripts, initialize: Initialize, way: _Frames, frames: _Fra
     # Below the function in which the ways part, what initializes must run whenever the call is made.
     nodes = [home, *(call for _, call in mine[1:])]
     inside = zip(mine[:-1], nodes[:-1], strict=True)
-    runs = all(_always_runs(each.tree, node, None) for (each, _), node in inside)
-    if runs and _always_runs(tree, nodes[-1], one):
+    runs = all(always_runs(each.tree, node, None) for (each, _), node in inside)
+    if runs and always_runs(tree, nodes[-1], one):
         return initialize
     branch = _branch(tree, one, nodes[-1]) if runs and isinstance(one, cst.If) else None
     if branch is None or tree.block(tree.statement(nodes[-1])) is not branch:
@@ -266,7 +266,7 @@ def _leaves_block(block: Block) -> bool:
     return isinstance(last, (cst.Return, cst.Raise)) or is_exit
 
 
-def _always_runs(tree: Tree, node: cst.CSTNode, within: Statement | None) -> bool:
+def always_runs(tree: Tree, node: cst.CSTNode, within: Statement | None) -> bool:
     """Whether no `if`, loop or `except` decides whether a node runs, in its function or in a statement round it."""
     if node is within:
         return True

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
-from functools import partial
 from typing import TypeVar
 
 import libcst as cst
@@ -13,17 +12,17 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.plan.code import Code, plain
+from amp_migrate.plan.code import plain
 from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Dtype
+from amp_migrate.steps.apex.initialize.asked_above import asked_above
 from amp_migrate.steps.apex.initialize.in_helper import is_chosen, seen_below, seen_from
-from amp_migrate.steps.apex.initialize.initialize_calls import Initialize, casts_prepared_alone
+from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.initialize.own_parameter import asked_of_parameter
-from amp_migrate.steps.apex.initialize.reached import may_run_early, runs_early, ways_to
+from amp_migrate.steps.apex.initialize.reached import ways_to
 from amp_migrate.steps.apex.initialize.switch import VARIABLE, in_words_of, is_off, is_short, is_visible, switch_code
-from amp_migrate.steps.apex.script.doubts import REGION_ROUND_CALL
+from amp_migrate.steps.apex.script.decide_evaluation import UNASKED, Evaluation, EvaluationDecider
 from amp_migrate.steps.apex.script.native_script import (
-    EvaluatedInFloat32,
     NativeFile,
     NativeScript,
     NativeStart,
@@ -32,6 +31,7 @@ from amp_migrate.steps.apex.script.native_script import (
     WrapperUses,
 )
 from amp_migrate.steps.apex.script.prepared_steps import PreparedOptimizers, plain_steps_in
+from amp_migrate.steps.apex.script.script_group import ApexScript
 from amp_migrate.steps.apex.step.folded_branches import FoldedBranch, clip_folds
 from amp_migrate.steps.apex.step.fp16_optimizer import copies_of_gradients, trained_networks, wrapper_attributes
 from amp_migrate.steps.apex.step.master_parameters import parameters_of
@@ -42,10 +42,7 @@ from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.apex.uses.loss_scale import scale_reads
 from amp_migrate.steps.apex.uses.norm_limits import NormLimit, limit_of, not_clipped
 from amp_migrate.steps.model.route import Creation, Route, Ways
-from amp_migrate.steps.model.training_step import Region
 from amp_migrate.steps.read.split import key_of
-from amp_migrate.steps.regions.evaluation import EvaluationRegions
-from amp_migrate.steps.regions.find_regions import Placement
 from amp_migrate.steps.scaler.checkpoint_entries import restored_entries, saved_entries
 from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.statements.bodies import bodies
@@ -55,8 +52,6 @@ Place = TypeVar("Place", bound=cst.CSTNode)
 
 
 UNSAID = "asks for cannot be said where the scaler would be made"
-_UNASKED = "whether mixed precision is on cannot be asked here"
-_PASS_SWITCH = "pass the switch to this function, and put the forward into torch.amp.autocast(..., enabled=...)"
 
 
 class Unsaid(Enum):
@@ -97,14 +92,9 @@ class NativeDecider:
         # By where scalers are made of optimizers that Apex never prepares: whether they scale, as code.
         self._unprepared: dict[Statement, str] = {}
 
-    def decide(
-        self, files: Sequence[File], steps: Sequence[ScriptStep], evaluated: Mapping[File, Collection[cst.FunctionDef]]
-    ) -> NativeScript | Refusal:
-        """What becomes of all files of the script, or what still speaks against native code.
-
-        Args:
-            evaluated: the functions of other files that evaluate for the script.
-        """
+    def decide(self, script: ApexScript, steps: Sequence[ScriptStep]) -> NativeScript | Refusal:
+        """What becomes of all files of the script, or what still speaks against native code."""
+        files = script.files
         refusal = self._refusal(files, steps)
         if refusal is not None:
             return refusal
@@ -121,15 +111,11 @@ class NativeDecider:
             if refusal is not None:
                 return refusal
         native = tuple(self._step(each, limit) for each in steps)
-        left: list[EvaluatedInFloat32] = []
-        regions = None if self._is_off else self._evaluation(native)
-        decided = [self._file(file, native, regions, left) for file in files]
-        if regions is not None:
-            for file, functions in evaluated.items():  # which have nothing of Apex, and evaluate for the script
-                placed = regions.of(file, functions)
-                evaluated_there = tuple(self._evaluated(file, placed.regions, left))
-                decided.append(NativeFile(file, evaluated_there, tuple(placed.islands)))
-        return NativeScript(native, tuple(decided), *self._starts(), left_in_float32=tuple(left))
+        evaluation = None if self._is_off else self._evaluation(native, script)
+        decided = [self._file(file, native, evaluation) for file in files]
+        if evaluation is not None:  # in files which have nothing of Apex, and evaluate for the script
+            decided += (NativeFile(file, *evaluation.of(file)) for file in script.evaluated)
+        return NativeScript(native, tuple(decided), *self._starts(), evaluation=evaluation or Evaluation())
 
     def _refusal(self, files: Sequence[File], steps: Sequence[ScriptStep]) -> Refusal | None:
         homes = {initialize.home for initialize in self._initializes}
@@ -203,11 +189,9 @@ class NativeDecider:
         self,
         file: File,
         steps: Sequence[NativeStep],
-        regions: EvaluationRegions | None,
-        left: list[EvaluatedInFloat32],
+        evaluation: Evaluation | None,
     ) -> NativeFile:
-        placed = Placement((), ()) if regions is None else regions.of(file)
-        evaluated = tuple(self._evaluated(file, placed.regions, left))
+        evaluated, islands = ((), ()) if evaluation is None else evaluation.of(file)
         reads = dict(scale_reads(file))
         folds = [fold for each in steps for fold in each.folds]
         apart = [fold for _, body in bodies(file) for fold in clip_folds(file, body, {}) if fold not in folds]
@@ -219,7 +203,7 @@ class NativeDecider:
         return NativeFile(
             file,
             evaluated,
-            tuple(placed.islands),
+            islands,
             folds=tuple(apart),
             tests=tuple(tests),
             reads=self._with_scalers(file, reads),
@@ -233,11 +217,11 @@ class NativeDecider:
             wrapper=self._wrapper(file) if any(i.what == "FP16_Optimizer" for i in self._initializes) else None,
         )
 
-    def _evaluation(self, steps: Sequence[NativeStep]) -> EvaluationRegions:
-        early = partial(runs_early, self._project, self._initializes)
-        of_prepared = casts_prepared_alone(self._initializes)
+    def _evaluation(self, steps: Sequence[NativeStep], script: ApexScript) -> Evaluation:
+        among = {**dict.fromkeys(script.files), **script.evaluated}
         moved = [each.step for each in steps]
-        return EvaluationRegions(self._roles, moved, of_process=True, of_prepared=of_prepared, in_float32=early)
+        decider = EvaluationDecider(self._roles, self._initializes, moved, self._switch_at, among)
+        return decider.decide(script.shared, has_round_calls=script.has_round_calls)
 
     def _tests(self, file: File, folds: Iterable[FoldedBranch]) -> Iterator[tuple[AmpTest, str | Refusal | None]]:
         """The tests of whether `apex.amp` is there, but for those of folded branches, with the switch that they ask."""
@@ -282,7 +266,8 @@ class NativeDecider:
         switch = self._switch_by_script(file, at, route, is_step=is_step)
         if is_step or not isinstance(switch, Refusal):
             return switch
-        return asked_of_parameter(self._project, self._initializes, file, at) or switch
+        own = asked_of_parameter(self._project, self._initializes, file, at)
+        return own or asked_above(self._project, self._initializes, file, at) or switch
 
     def _switch_by_script(
         self, file: File, at: cst.CSTNode, route: Route | None, *, is_step: bool
@@ -305,11 +290,11 @@ class NativeDecider:
         initialize = next((i for i in switched if not is_late and is_visible(self._project, i, file, at)), None)
         if initialize is not None:
             return self._written(initialize, file, at)
-        scaler = self._scaler_at(file, at) if route is None else route.scaler
+        scaler = self._scaler_at(file, at, for_nobody=False) if route is None else route.scaler
         if scaler is not None and self._dtype is Dtype.FP16:  # elsewhere it is off where the region is bfloat16
             return f"{scaler}.is_enabled()"
         others = (in_words_of(self._project, each, file, at) for each in switched if not is_late)
-        return next((each for each in others if each is not None), None) or Refusal(file, at, _UNASKED)
+        return next((each for each in others if each is not None), None) or Refusal(file, at, UNASKED)
 
     def _reached(
         self, known: Sequence[Initialize], file: File, at: cst.CSTNode, *, is_step: bool
@@ -323,7 +308,7 @@ class NativeDecider:
             return Unsaid.ALL_ALIKE
         ways = ways_to(self._project, known, file, at) or ()
         if are_alike:  # where no initialization comes before by some way, it is in float32 by that
-            return Refusal(file, at, _UNASKED) if any(each.may_be_plain for each in ways) else Unsaid.ALL_ALIKE
+            return Refusal(file, at, UNASKED) if any(each.may_be_plain for each in ways) else Unsaid.ALL_ALIKE
         if is_step:  # which needs Apex: what goes another way than all that initializes does not get here
             ways = [each for each in ways if not each.is_apart]
         elif ways and all(any(switch_code(i) is None for i in each.before) for each in ways):
@@ -340,7 +325,7 @@ class NativeDecider:
                 return self._written(found[0], file, at)
             return Unsaid.BY_SCALER
         has_scaler = all(each and _all_step(each) for each in reaching)
-        return Unsaid.BY_SCALER if is_step or has_scaler else Refusal(file, at, _UNASKED)
+        return Unsaid.BY_SCALER if is_step or has_scaler else Refusal(file, at, UNASKED)
 
     def _written(self, initialize: Initialize, file: File, at: cst.CSTNode) -> str:
         """The condition of an initialization at a place that sees what it is made of: by its name, where it is long."""
@@ -353,28 +338,10 @@ class NativeDecider:
         self._named.add(initialize)
         return VARIABLE
 
-    def _evaluated(
-        self, file: File, regions: Iterable[Region], left: list[EvaluatedInFloat32]
-    ) -> Iterator[tuple[Region, Code | None]]:
-        """The regions of evaluation with their switch: Apex patched the process, so that it ran in mixed precision."""
-        for region in regions:
-            switch = self._switch_at(file, region.first)
-            if isinstance(switch, Refusal):
-                left.append(EvaluatedInFloat32(file, region, _UNASKED, _PASS_SWITCH))
-            elif self._may_be_early(file, region.first, switch):
-                left.append(EvaluatedInFloat32(file, region, "it runs before amp.initialize, too", REGION_ROUND_CALL))
-            else:
-                yield region, None if switch is None else plain(switch)
-
-    def _may_be_early(self, file: File, at: cst.CSTNode, switch: str | None) -> bool:
-        """Whether a place runs in float32 by some way, where the switch is none of those that its callers pass."""
-        may = may_run_early(self._project, self._initializes, file, at)
-        return may and (switch is None or switch != asked_of_parameter(self._project, self._initializes, file, at))
-
-    def _scaler_at(self, file: File, place: cst.CSTNode) -> str | None:
+    def _scaler_at(self, file: File, place: cst.CSTNode, *, for_nobody: bool = True) -> str | None:
         if self._traveller is None or not self._is_scaled:
             return None
-        return scaler_at(self._traveller, self._roles, file, place)
+        return scaler_at(self._traveller, self._roles, file, place, for_nobody=for_nobody)
 
     def _may_be_none(self, file: File, place: cst.CSTNode) -> bool:
         """Whether the scaler at a place is one that float32 callers may do without."""

@@ -59,8 +59,9 @@ def without_forwards(script: ApexScript, roles: Roles) -> Iterable[Refusal]:
     early = partial(runs_early, roles.project, script.initializes)
     of_prepared = casts_prepared_alone(script.initializes)
     regions = EvaluationRegions(roles, [], of_process=True, of_prepared=of_prepared, in_float32=early)
-    elsewhere = (regions.of(file, functions) for file, functions in script.evaluated.items())
-    if not any(each.regions for each in (*map(regions.of, script.files), *elsewhere)):
+    among = {**dict.fromkeys(script.files), **script.evaluated}
+    round_calls = frozenset() if of_prepared else frozenset(each.node for each in script.shared)
+    if not any(regions.of(file, functions, round_calls).regions for file, functions in among.items()):
         for each in (one for one in script.initializes if one.what != "amp.init"):  # which tells of them itself
             reason = "no forward of what it prepares is among the files that were given, or it has native AMP beside"
             hint = "give the files with the forward, too"

@@ -9,6 +9,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.plan.code import Code
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.script.decide_evaluation import Evaluation
 from amp_migrate.steps.apex.step.apex_steps import ApexStep
 from amp_migrate.steps.apex.step.folded_branches import FoldedBranch
 from amp_migrate.steps.apex.uses.amp_tests import AmpTest
@@ -16,16 +17,6 @@ from amp_migrate.steps.model.route import Creation, Route, Ways
 from amp_migrate.steps.model.training_step import Island, Region, TrainingStep
 from amp_migrate.steps.scaler.checkpoint_entries import RestoredEntry, SavedEntry
 from amp_migrate.trees.nodes import Statement
-
-
-@dataclass(frozen=True)
-class EvaluatedInFloat32:
-    """An evaluation forward that stays in float32, why, and what to do by hand."""
-
-    file: File
-    region: Region
-    reason: str
-    hint: str
 
 
 @dataclass(frozen=True)
@@ -133,7 +124,7 @@ class NativeScript:
         starts: what stands where Apex was initialized.
         in_callers: the scalers that callers make of a helper which initialized Apex.
         ways: those of all scalers, and where the others are made.
-        left_in_float32: evaluation forwards that get no region.
+        evaluation: the regions of evaluation forwards, and those that get none.
     """
 
     steps: tuple[NativeStep, ...]
@@ -141,7 +132,7 @@ class NativeScript:
     starts: tuple[NativeStart, ...]
     in_callers: tuple[NativeStart, ...]
     ways: Ways
-    left_in_float32: tuple[EvaluatedInFloat32, ...]
+    evaluation: Evaluation
 
     @property
     def scaling(self) -> tuple[Initialize, ...]:

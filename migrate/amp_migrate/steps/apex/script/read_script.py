@@ -101,13 +101,14 @@ class ScriptReader:
             if not _trains(file)
         }
         called = {each.func for file in files for each in file.calls}
+        may_be_round = self._settings.evaluated_inside.isdisjoint(each.name for each in files)
         by_others = tuple(
-            (file, call)
-            for file, call in evaluated_by_others(self._roles, files, evaluated, evaluates)
+            (file, call, function if may_be_round else None)
+            for file, call, function in evaluated_by_others(self._roles, files, evaluated, evaluates)
             # What is handed on is called later.
             if not (call in called and runs_early(self._project, initializes, file, call))
         )
-        script = ApexScript(files, tuple(initializes), steps, splits, (), evaluated, by_others)
+        script = ApexScript(files, tuple(initializes), steps, splits, (), evaluated, by_others, may_be_round)
         if not script.all_steps and not any(without_forwards(script, self._roles)):
             of_models = (
                 replace(each, optimizers=None) if is_idle_optimizer(self._project, each) else each

@@ -12,7 +12,7 @@ import libcst as cst
 from amp_migrate.analysis.exports import is_exported, taken
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.imported import imported_files, loaded_by
-from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.step.apex_steps import ApexStep
@@ -41,7 +41,9 @@ class ApexScript:
         splits: those that are spread over several.
         refusals: what stands in the way of native AMP.
         evaluated: the functions of other files that evaluate for it, and for nobody else.
-        by_others: what is called, or handed on, that evaluates for others as well, or that nobody can tell apart.
+        by_others: what is called, or handed on, that evaluates for others as well, or that nobody can tell apart; with
+            the function that is called, where it may have its region round the call.
+        has_round_calls: whether what evaluates may have its region round the calls of it.
     """
 
     files: tuple[File, ...]
@@ -50,7 +52,13 @@ class ApexScript:
     splits: tuple[ApexSplit, ...]
     refusals: tuple[Refusal, ...]
     evaluated: Mapping[File, Collection[cst.FunctionDef]] = field(default_factory=dict)
-    by_others: tuple[tuple[File, cst.BaseExpression], ...] = ()
+    by_others: tuple[tuple[File, cst.BaseExpression, FunctionRef | None], ...] = ()
+    has_round_calls: bool = True
+
+    @property
+    def shared(self) -> tuple[FunctionRef, ...]:
+        """The functions that are called, and evaluate for others as well."""
+        return tuple(function for _, _, function in self.by_others if function is not None)
 
     @property
     def all_steps(self) -> tuple[ApexStep, ...]:

@@ -13,8 +13,14 @@ from amp_migrate.steps.scaler.find_route import Traveller
 _METHODS = ("load_state_dict", "state_dict", "step", "zero_grad")
 
 
-def scaler_at(traveller: Traveller, roles: Roles, file: File, place: cst.CSTNode) -> str | None:
-    """The scaler as code: one of the scopes around, or of a parameter; None where there is no way to one."""
+def scaler_at(
+    traveller: Traveller, roles: Roles, file: File, place: cst.CSTNode, *, for_nobody: bool = True
+) -> str | None:
+    """The scaler as code: one of the scopes around, or of a parameter; None where there is no way to one.
+
+    Args:
+        for_nobody: whether a function that nothing here calls may be given a parameter for it.
+    """
     for node in file.tree.ancestors(place):
         known = traveller.ways.creations.get(node)
         if known is not None:
@@ -44,7 +50,7 @@ def scaler_at(traveller: Traveller, roles: Roles, file: File, place: cst.CSTNode
             if isinstance(route, Route):
                 traveller.ways.add(route)
                 return route.scaler
-    unused = traveller.for_nobody(file, place)
+    unused = traveller.for_nobody(file, place) if for_nobody else None
     if unused is None:
         return None
     traveller.ways.add(unused)

@@ -117,11 +117,12 @@ def test_another_level_of_what_trains_is_not_that_of_the_test(migrate: Check) ->
     assert 'amp_enabled = args.level != "O0"' in after
 
 
-def test_a_function_that_both_ways_call_does_not_ask_for_one_of_them(migrate: Check) -> None:
+def test_a_function_that_both_ways_call_has_its_region_round_each_call(migrate: Check) -> None:
     text = main(INITIALIZES.format(level="args.level")) + TRAIN.format("half", '"O1"') + "    evaluate(args, model)\n"
     plan = migrate(text, head="")
-    assert asked(plan.after) == ["autocast: on", "GradScaler: on"]
-    assert f"evaluation stays in float32: {UNASKED}" in told(plan)
+    assert asked(plan.after) == ["autocast: on", 'autocast: args.level != "O0"', "GradScaler: on", "autocast: on"]
+    assert plan.after.count(":\n            evaluate(args, model)\n") == 1
+    assert "AMP211" not in {each.code for each in plan.findings}
 
 
 METHODS = """\
@@ -154,10 +155,10 @@ Trainer(True).train(loader)
 """
 
 
-def test_a_method_that_has_no_object_cannot_ask_for_an_attribute(migrate: Check) -> None:
+def test_a_method_that_has_no_object_leaves_its_region_to_who_calls_it(migrate: Check) -> None:
     plan = migrate(METHODS.format("@staticmethod\n    def evaluate(model, loader):"), head="")
-    assert asked(plan.after) == ["GradScaler: bool(self.fp16)", "autocast: bool(self.fp16)"]
-    assert f"evaluation stays in float32: {UNASKED}" in told(plan)
+    assert asked(plan.after) == ["GradScaler: bool(self.fp16)", *["autocast: bool(self.fp16)"] * 2]
+    assert ":\n            return self.evaluate(model, loader)\n" in plan.after
 
 
 def test_a_method_asks_for_an_attribute_of_its_object(migrate: Check) -> None:
@@ -238,11 +239,9 @@ def full(args, model):
 """
 
 
-def test_an_evaluation_that_a_plain_training_calls_too_stays(migrate: Check) -> None:
+def test_an_evaluation_that_a_plain_training_calls_too_asks_which_one_it_was(migrate: Check) -> None:
     text = HEAD + TRAIN.format("half", '"O1"') + PLAIN + ONE_OF_TWO + "    evaluate(args, model)\n"
-    plan = migrate(text, head="")
-    assert asked(plan.after) == ["autocast: on", "GradScaler: on"]
-    assert f"evaluation stays in float32: {UNASKED}" in told(plan)
+    assert asked(migrate(text, head="").after) == ["autocast: on", "GradScaler: on", "autocast: not args.full"]
 
 
 def test_an_evaluation_in_the_branch_of_the_mixed_training_is_mixed(migrate: Check) -> None:
@@ -607,10 +606,11 @@ def test_what_runs_before_all_that_initializes_stays_in_float32(
     assert not any("stays in float32" in each for each in told(plan))
 
 
-def test_an_evaluation_before_and_behind_what_initializes_stays_in_float32(migrate: Check) -> None:
+def test_an_evaluation_before_what_initializes_stays_in_float32_and_has_a_region_behind(migrate: Check) -> None:
     plan = migrate(main(BEFORE.format(before="evaluate(args, model)", behind="evaluate(args, model)")), head="")
-    assert asked(plan.after).count("autocast: on") == 1
-    assert ["it runs before amp.initialize, too" in each for each in told(plan) if "stays in float32" in each] == [True]
+    assert asked(plan.after) == ["autocast: on", "GradScaler: on", "autocast: on"]
+    assert "\n    evaluate(args, model)\n" in plan.after
+    assert "AMP211" not in {each.code for each in plan.findings}
 
 
 def test_what_a_loop_comes_to_again_runs_behind_what_initializes(migrate: Check) -> None:
@@ -662,14 +662,19 @@ def test_what_computes_before_all_that_initializes_has_none(call: str, function:
     assert asked(plan.after).count("autocast: on") == 2  # those of `epoch` and `evaluate`
 
 
-def test_functions_of_other_files_that_others_call_too_are_told(tmp_path: Path) -> None:
-    (tmp_path / "main.py").write_text(f"from checks import check\n{main(TRAINS.format('check(model, [])'))}")
+@pytest.mark.parametrize(("call", "regions"), [("check(model, [])", 3), ("if check(model, []):\n    print(model)", 2)])
+def test_functions_of_other_files_that_others_call_too_have_their_region_round_the_call(
+    call: str, regions: int, tmp_path: Path
+) -> None:
+    (tmp_path / "main.py").write_text(f"from checks import check\n{main(TRAINS.format(call))}")
     (tmp_path / "checks.py").write_text(f"import torch\n\n{CHECK}")
     (tmp_path / "other.py").write_text("from checks import check\n\nprint(check(load(), []))\n")
     outcome = migrate([tmp_path], Settings())
+    (after,) = [each.after for each in outcome.changed]
+    assert asked(after).count("autocast: on") == regions
     assert [each.message for each in outcome.findings if each.code == "AMP211"] == [
         "evaluation stays in float32: check() is in another file, and may not be this script's alone"
-    ]
+    ] * (3 - regions)
 
 
 def test_functions_of_other_files_that_have_a_region_through_their_callers(tmp_path: Path) -> None:

@@ -204,7 +204,7 @@ def test_evaluation_with_a_copy_of_the_switch(rewrites: Check) -> None:
     )
 
 
-def test_evaluation_without_the_switch_stays_in_float32(rewrites: Check) -> None:
+def test_evaluation_without_the_switch_has_its_region_round_the_call(rewrites: Check) -> None:
     rewrites(
         """
         ~ APEX
@@ -227,7 +227,9 @@ def test_evaluation_without_the_switch_stays_in_float32(rewrites: Check) -> None
         +             loss = nn.functional.mse_loss(model(x), y)
         +         scaler.scale(loss).backward()
         ~         optimizer.step()
-              evaluate(model, loader)
+        -     evaluate(model, loader)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=amp_enabled):
+        +         evaluate(model, loader)
         """
     )
 
@@ -624,9 +626,10 @@ def test_evaluation_whose_caller_has_the_settings_by_another_name(migrate: Check
             infer(model, {given}, loader)
         """
     )
-    is_asked = given == "args"
-    assert ('enabled=bool(args.fp16) and args.level != "O0"' in plan.after.partition("def infer")[0]) is is_asked
-    assert any(each.code == "AMP211" for each in plan.findings) is not is_asked
+    asks = 'enabled=bool(args.fp16) and args.level != "O0"'
+    before, _, behind = plan.after.partition("def infer")
+    assert (asks in before, asks in behind.partition("def main")[2]) == (given == "args", given == "None")
+    assert all(each.code != "AMP211" for each in plan.findings)
 
 
 SERVED = {
@@ -657,14 +660,16 @@ def test_forward_in_a_file_without_apex_that_evaluates_for_this_script(rewrites_
     rewrites_files(SERVED)
 
 
-def test_forward_that_another_script_asks_for_too(tmp_path: Path) -> None:
+def test_forward_that_another_script_asks_for_too_has_its_region_round_the_call(tmp_path: Path) -> None:
     for name, text in SERVED.items():
         lines = [line[10:] for line in text.splitlines() if line[8:9] != "+"]
         (tmp_path / name).write_text("\n".join(lines))
     (tmp_path / "other.py").write_text("import torch\nfrom generate import sample\nsample(torch.nn.Linear(8, 8), x)\n")
     outcome = migrate_paths([tmp_path], Settings())
-    assert [each for each in outcome.findings if "its forward is in a function that is not" in each.message]
-    assert all("autocast" not in each.after for each in outcome.changed)
+    (changed,) = outcome.changed
+    assert changed.source.path.name == "serve.py"
+    assert ":\n    print(sample(model, torch.randn(1, 8).cuda()))\n" in changed.after
+    assert all(each.code != "AMP211" for each in outcome.findings)
 
 
 HANDED = """
@@ -964,16 +969,19 @@ class Net(torch.nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("made", "call", "told"),
+    ("made", "call", "regions", "told"),
     [
-        ("Evaluator", "self.evaluator.run()", True),
-        ("Evaluator", "self.evaluator.evaluate()", True),
-        ("make_evaluator", "self.evaluator.evaluate()", False),
-        ("Evaluator", "self.evaluator.start", False),
-        ("make_evaluator", "self.evaluator.run()", False),
+        ("Evaluator", "self.evaluator.run()", 3, False),
+        ("Evaluator", "self.evaluator.evaluate()", 3, False),
+        ("Evaluator", "print(lambda: self.evaluator.evaluate())", 2, True),
+        ("make_evaluator", "self.evaluator.evaluate()", 2, False),
+        ("Evaluator", "self.evaluator.start", 2, False),
+        ("make_evaluator", "self.evaluator.run()", 2, False),
     ],
 )
-def test_evaluation_by_an_object_of_another_file_is_told(tmp_path: Path, made: str, call: str, told: bool) -> None:
+def test_evaluation_by_an_object_of_another_file_has_its_region_round_the_call(
+    tmp_path: Path, made: str, call: str, regions: int, told: bool
+) -> None:
     name = call.split(".")[-1].strip("()")
     (tmp_path / "evaluation.py").write_text(_OF_CLASS.replace("NAME", name))
     (tmp_path / "model.py").write_text(_NET)
@@ -981,6 +989,7 @@ def test_evaluation_by_an_object_of_another_file_is_told(tmp_path: Path, made: s
     outcome = migrate_paths([tmp_path], Settings())
     assert any(each.code == "AMP201" for each in outcome.findings)
     assert any(each.code == "AMP211" for each in outcome.findings) == told
+    assert sum(each.after.count("autocast") for each in outcome.changed) == regions
 
 
 def test_scripts_share_an_optimizer_of_their_own_through_a_file_without_apex(rewrites_files: Check) -> None:

@@ -1,0 +1,144 @@
+"""Evaluation that cannot know whether Apex casts in it, and has its region round those calls that can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Check = Callable[..., Any]
+
+SCRIPT = """
+import argparse
+import torch
+
+def train(args, model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if args.fp16:
+        from apex import amp
+        model, optimizer = amp.initialize(model, optimizer, opt_level={level})
+    for x in loader:
+        optimizer.zero_grad()
+        loss = model(x).mean()
+        if args.fp16:
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            loss.backward()
+        optimizer.step()
+        {within}
+
+def evaluate(model, loader):
+    {body}
+
+def main(loader):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fp16", action="store_true")
+    parser.add_argument("--do_train", action="store_true")
+    args = parser.parse_args()
+    model = torch.nn.Linear(8, 3).cuda()
+    if args.do_train:
+        train(args, model, loader)
+        {trained}
+    {behind}
+
+main([])
+"""
+BODY = "return [model(x).argmax(1) for x in loader]"
+CALL = "print(evaluate(model, loader))"
+
+
+def regions(
+    migrate: Check,
+    *,
+    within: str = "pass",
+    trained: str = "pass",
+    behind: str = CALL,
+    body: str = BODY,
+    level: str = '"O1"',
+) -> tuple[list[str], bool]:
+    """What the statements with `evaluate` are asked for, and whether something is told to stay in float32."""
+    text = SCRIPT.format(within=within, trained=trained, behind=behind, body=body, level=level)
+    plan = migrate(text, head="")
+    lines = plan.after.splitlines()
+    calls = (index for index, line in enumerate(lines) if "evaluate(" in line and "def " not in line)
+    around = (lines[index - 1].strip() for index in calls)
+    asked = [each.partition("enabled=")[2].removesuffix("):") if "autocast" in each else "" for each in around]
+    assert BODY not in plan.after or "autocast" not in plan.after.partition("def evaluate")[2].partition("def main")[0]
+    return asked, any(each.code == "AMP211" for each in plan.findings)
+
+
+def test_a_call_in_the_training_and_one_without_it_ask_each_for_its_own(migrate: Check) -> None:
+    found = regions(migrate, within=CALL, trained=CALL)
+    assert found == (["args.fp16", "args.fp16", "args.do_train and args.fp16"], False)
+
+
+def test_a_loop_behind_asks_for_what_was_done_before_it(migrate: Check) -> None:
+    loop = f"for _ in range(3):\n        {CALL}"
+    assert regions(migrate, within=CALL, behind=loop) == (["args.fp16", "args.do_train and args.fp16"], False)
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        f"args.do_train = False\n    {CALL}",
+        f"args = parser.parse_args()\n    {CALL}",
+        f"train(args, model, loader)\n    {CALL}",
+        f"for _ in range(2):\n        if args.do_train:\n            train(args, model, loader)\n        {CALL}",
+    ],
+)
+def test_what_may_have_changed_since_is_not_asked(behind: str, migrate: Check) -> None:
+    assert regions(migrate, within=CALL, behind=behind) == (["args.fp16", ""], True)
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [f"if evaluate(model, loader):\n        {CALL}", "print(evaluate(model, x) for x in loader)", "print(evaluate)"],
+)
+def test_all_stays_in_float32_where_a_call_can_have_no_region(behind: str, migrate: Check) -> None:
+    asked, is_told = regions(migrate, within=CALL, behind=behind)
+    assert ({*asked}, is_told) == ({""}, True)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for x in loader:\n        out = model(x)\n        yield out.argmax(1)",
+        "for name in args:\n        model.load_state_dict(torch.load(name))\n        print(model(loader[0]))",
+    ],
+)
+def test_what_runs_later_or_loads_weights_has_no_region_round_it(body: str, migrate: Check) -> None:
+    asked, is_told = regions(migrate, within=CALL, body=body)
+    assert (asked, is_told) == (["", ""], True)
+
+
+def test_weights_in_float16_cast_nothing_beside_the_model(migrate: Check) -> None:
+    assert regions(migrate, within=CALL, level='"O2"') == (["", ""], True)
+
+
+def test_a_loss_that_autocast_refuses_has_no_region_round_it(migrate: Check) -> None:
+    loss = "print(torch.nn.functional.binary_cross_entropy(out, x))"
+    body = f"for x in loader:\n        out = model(x).sigmoid()\n        {loss}"
+    assert regions(migrate, within=CALL, body=body) == (["", ""], True)
+
+
+@pytest.mark.parametrize("criterion", ["MSELoss", "BCELoss"])
+def test_what_only_the_program_shows_to_be_refused_takes_the_region_and_not_the_training(
+    criterion: str, migrate: Check
+) -> None:
+    body = "for x in loader:\n        out = model(x).sigmoid()\n        print(model.criterion(out, x))"
+    made = "self.criterion = make()"
+    text = SCRIPT.format(within=CALL, trained="pass", behind=CALL, body=body, level='"O1"')
+    net = f"""
+def make():
+    return torch.nn.{criterion}()
+
+class Net(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(8, 8)
+        {made}
+"""
+    plan = migrate("import torch" + net + text.replace("torch.nn.Linear(8, 3)", "Net()"), head="")
+    assert "scaler.step(optimizer)" in plan.after
+    assert any(each.code == "AMP211" for each in plan.findings) is (criterion == "BCELoss")
