@@ -399,6 +399,12 @@ def test_a_scaler_that_is_made_with_its_optimizer_is_as_old_as_that(told: Tell) 
     assert wrong(told, given.replace("MADE", 'scaler = torch.amp.GradScaler("cuda")')) == {4: ["a scaler is made anew"]}
 
 
+def test_a_scaler_that_is_made_with_an_optimizer_of_another_package_is_as_old_as_that(told: Tell) -> None:
+    scaler = 'scaler = torch.amp.GradScaler("cuda")'
+    made = f'opt = transformers.AdamW([{{"params": [p for p in model.parameters()]}}])\n            {scaler}'
+    assert wrong(told, "import transformers\n" + dedent(FOLDS.replace("MADE", made))) == {}
+
+
 def test_an_optimizer_whose_parameters_nobody_sees_has_gradients_behind_a_backward(told: Tell) -> None:
     text = """
         class Net(nn.Module):

@@ -927,7 +927,8 @@ def made_of_leaves(frame: Frame, found: Value, given: Value) -> None:
     if any(isinstance(each, Tensor) and each.leaf for each in all_in(frame, given, "['params']")):
         known = [each for each in found if isinstance(each, Atom) and each not in frame.analysis.plural]
         frame.analysis.pytorch.registry.unread.update(dict.fromkeys(known))
-        keys: dict[Key, object] = {made_key(each): True for each in known}
+        gone = [("stepped", each, other) for each in frame.analysis.pytorch.registry.scalers for other in known]
+        keys: dict[Key, object] = {**{made_key(each): True for each in known}, **dict.fromkeys(gone)}
         _change(frame, keys, lambda machine: (machine.but(keys),))
 
 
