@@ -204,8 +204,14 @@ def _calls_in(step: TrainingStep, region: Region, roles: Roles) -> Iterator[cst.
 
 
 def _is_module_method(file: File, roles: Roles, function: cst.FunctionDef) -> bool:
+    """Whether a function is a method of a module, or the `forward` that a base out of sight calls for its caller."""
     owner = file.tree.owner_class(function)
-    return owner is not None and roles.is_module_class(file, owner)
+    if owner is None or roles.is_module_class(file, owner):
+        return owner is not None
+    bases = ((where, base.value) for where, each in roles.project.lineage(file, owner) for base in each.bases)
+    return function.name.value == "forward" and any(
+        "." in (where.names.full(base) or "") and roles.project.definition(where, base) is None for where, base in bases
+    )
 
 
 def _is_evaluation(file: File, function: cst.FunctionDef) -> bool:

@@ -142,3 +142,26 @@ class Net(torch.nn.Linear):
     plan = migrate("import torch" + net + text.replace("torch.nn.Linear(8, 3)", "Net()"), head="")
     assert "scaler.step(optimizer)" in plan.after
     assert any(each.code == "AMP211" for each in plan.findings) is (criterion == "BCELoss")
+
+
+@pytest.mark.parametrize(("base", "told"), [("transformers.BertPreTrainedModel", False), ("object", True)])
+def test_the_forward_of_a_base_out_of_sight_runs_in_the_region_of_who_calls_that(
+    base: str, told: bool, migrate: Check
+) -> None:
+    net = f"""
+import torch
+import transformers
+
+class Net({base}):
+    def __init__(self, config):
+        super().__init__(config)
+        self.head = torch.nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.head(x)
+"""
+    text = SCRIPT.format(within=CALL, trained="pass", behind=CALL, body=BODY, level='"O1"')
+    made = 'Net.from_pretrained("bert")'
+    after = migrate(net + text.replace("torch.nn.Linear(8, 3)", made), head="")
+    assert any(each.code == "AMP211" for each in after.findings) is told
+    assert "def __init__(self, config):" in after.after
