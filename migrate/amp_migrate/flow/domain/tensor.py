@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Sequence
 from operator import attrgetter
@@ -58,6 +59,7 @@ Unit: TypeAlias = "tuple[Any, float] | None"
 Units: TypeAlias = "frozenset[Unit]"
 PURE: Units = frozenset({None})
 ANY_UNIT: Unit = ("?", 0)
+IN_A_TERM = math.inf  # the power of a scale that is in one term of a sum of losses, and not in another
 UNKNOWN_UNITS: Units = frozenset({None, ANY_UNIT})
 _MOST_UNITS = 6
 _MOST_ORIGINS = 8

@@ -327,10 +327,9 @@ class PyTorch:
             if only(by, Tensor):
                 ranges.scaled_up(frame, name, (old, by), old_one.precision, node)
             ranges.summed_up(frame, name, old_one, [each for each in by if isinstance(each, Tensor)], node.value, node)
-        names = ("precision", "leaf", "rank", "reads", "units")
-        kept = {
-            name: getattr(old_one, name) for name in (*names, *(("flows", "reach", "surely") if old_one.leaf else ()))
-        }
+        # What is trained stays what it is, whatever is added to it: no loss, and no gradient.
+        of_leaf = ("flows", "reach", "surely", "reads", "units") if old_one.leaf else ()
+        kept = {name: getattr(old_one, name) for name in ("precision", "leaf", "rank", *of_leaf)}
         kept["regions"] = old_one.regions if old_one.precision & LOW else NOTHING
         found = NEVER
         for each in new:

@@ -577,7 +577,7 @@ def _autograd_grad(frame: Frame, args: Arguments, node: ast.AST) -> Value:
 
 
 def _autograd_backward(frame: Frame, args: Arguments, node: ast.AST) -> Value:
-    gradients.backward(frame, args.get(0, "tensors") or UNKNOWN, args.get(1, "grad_tensors"), node)
+    gradients.backward_all(frame, args.get(0, "tensors") or UNKNOWN, args.get(1, "grad_tensors"), node)
     return NONE_VALUE
 
 

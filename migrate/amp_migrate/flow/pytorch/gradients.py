@@ -397,6 +397,14 @@ def _accumulated(old: Grad, new: Grad) -> Grad:
     return Grad(MIXED, new.scaler or old.scaler, False, False, guessed)
 
 
+def backward_all(frame: Frame, losses: Value, gradients: Value | None, node: ast.AST) -> None:
+    """`torch.autograd.backward(losses, gradients)`: each loss adds its gradients to those of the ones before it."""
+    is_one_by_one = gradients in (None, NONE_VALUE) and len(losses) == 1 and all(map(_holds_others, losses))
+    items, rest = containers.sequence(frame, losses, node) if is_one_by_one else ([], NEVER)
+    for each in [losses] if rest or not items else items:
+        backward(frame, each, gradients, node)
+
+
 def backward(frame: Frame, loss: Value, gradient: Value | None, node: ast.AST) -> None:
     """`loss.backward(gradient)`: for every leaf that the loss depends on a gradient, with the scale of both.
 

@@ -49,6 +49,7 @@ from amp_migrate.flow.domain.tensor import (
     GRAM,
     HALVED,
     HUGE,
+    IN_A_TERM,
     INT,
     INVERSE,
     LOW,
@@ -107,7 +108,8 @@ from amp_migrate.tables import operators as table
 
 _NO_ARGUMENTS = Arguments()
 _LARGEST_EPSILON = 1e-3
-_SUMS = frozenset("add sub subtract rsub clamp_min".split())
+_OF_TERMS = frozenset("add sub subtract rsub".split())
+_SUMS = _OF_TERMS | {"clamp_min"}
 
 
 def operate(
@@ -465,7 +467,7 @@ def _units(name: str, kind: str | None, operands: Sequence[Value], tensors: list
         return powered(given[0], power if isinstance(power, (int, float)) else None)
     if name in ("sqrt", "rsqrt", "reciprocal"):
         return powered(given[0], {"sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1}[name])
-    found = frozenset().union(*given)
+    found = (_of_sum(operands) if name in _OF_TERMS else NOTHING) or NOTHING.union(*given)
     if name in table.PROPORTIONAL or kind in (
         table.SAME,
         table.PIECES,
@@ -475,6 +477,21 @@ def _units(name: str, kind: str | None, operands: Sequence[Value], tensors: list
     ):
         return PURE if found == PURE else found
     return frozenset({ANY_UNIT})
+
+
+def _of_sum(terms: Sequence[Value]) -> Units:
+    """The scale in a sum of two losses of which one is scaled, and the other not; nothing for any other sum.
+
+    What no gradient goes back from is a number beside the scaled one; a sum of gradients is told of where it is made.
+    """
+    tensors = [each for term in terms for each in tensors_in(term)]
+    are_losses = all(each.flows & FLOWS and not each.reads for each in tensors)
+    units = {units_of(each) for each in terms}
+    if len(terms) == len(units) == 2 and PURE in units and len(tensors) == sum(map(len, terms)) and are_losses:
+        (scaled,) = units - {PURE}
+        scalers = [unit[0] for unit in scaled if unit is not None and unit[1] == 1]
+        return frozenset({(scalers[0], IN_A_TERM)}) if len(scaled) == len(scalers) == 1 else NOTHING
+    return NOTHING
 
 
 def _shape_of_result(

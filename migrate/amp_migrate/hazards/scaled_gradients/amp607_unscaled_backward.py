@@ -12,8 +12,9 @@ from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow import events as flow
 from amp_migrate.flow.chains import exclude, steady, tests_of
+from amp_migrate.flow.domain.atoms import reads_of
 from amp_migrate.flow.domain.machine import MIXED, SCALED, TRUE, Facts
-from amp_migrate.flow.domain.tensor import PURE
+from amp_migrate.flow.domain.tensor import IN_A_TERM, PURE
 from amp_migrate.flow.pytorch.gradients import AGAIN
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
@@ -22,7 +23,7 @@ from amp_migrate.report.finding import seen_from
 RULE = Rule(
     code="AMP607",
     name="unscaled-backward",
-    summary="a scaler steps on gradients of a loss that was not scaled",
+    summary="a scaler steps on gradients of a loss that was not scaled, or not once and as a whole",
     before=example(
         """
         import torch
@@ -59,14 +60,15 @@ RULE = Rule(
     ),
     why=(
         "`scaler.step` divides the gradients by the scale, 65536 at first. Gradients that were never multiplied by it "
-        "become so small that the model hardly moves. Those of an earlier step that nothing clears are divided again, "
-        "and once one of them is infinite, it stays so, and every further step is skipped."
+        "become so small that the model hardly moves, or that a term beside the scaled loss counts for nothing; those "
+        "of a loss that was scaled twice are 65536 times too large. Those of an earlier step that nothing clears are "
+        "divided again, and once one of them is infinite, it stays so, and every further step is skipped."
     ),
     sources=(f"{EXAMPLES}#typical-mixed-precision-training",),
     safety=Safety.MANUAL,
 )
 FLOAT16_ONLY = True
-_HINT = "write {}.scale(loss).backward() with this loss"
+_PLAIN = "is not scaled"
 
 
 def detect(script: Script) -> Iterator[Hazard]:
@@ -108,26 +110,41 @@ def _unscaled_alone(script: Script) -> Iterator[Hazard]:
 
 
 def _added(script: Script) -> Iterator[Hazard]:
-    """Every backward of a plain loss whose gradients are added to scaled ones, and always divided with them.
+    """Every backward of a loss that is not scaled, or not as others, of gradients that are always divided together.
 
     It may be in another file than the scaler.
     """
     file, flowing = script.file, script.flowing
     if not script.courses:
         return
-    backwards = flowing.questions.events(flow.Act.BACKWARD)
-    plain = [event for event in backwards if event.units == PURE]
-    scaled = [event for event in backwards if event.units != PURE]
+    backwards = [(each, _how_scaled(each)) for each in flowing.questions.events(flow.Act.BACKWARD)]
+    scaled = [event for event, _ in backwards if event.units != PURE]
     for event in flowing.questions.events(flow.Act.UNSCALE, flow.Act.SCALER_STEP):
         divides = flowing.interpreted.node_at(file, event.site)
         if not isinstance(divides, cst.Call) or not isinstance(divides.func, cst.Attribute):
             continue
-        for backward in plain:
-            both = backward.optimizer & event.optimizer
-            is_mixed = any(_always(event, each, MIXED) and _adds(backward, scaled, each) for each in both)
+        for backward, how in backwards:
+            both = backward.optimizer & event.optimizer if how else ()
+            is_by_itself = None not in backward.units
+            is_mixed = any(
+                _always(event, each, MIXED) and (is_by_itself or _adds(backward, scaled, each)) for each in both
+            )
             place = flowing.interpreted.place(backward.site) if is_mixed else None
             if place is not None:
-                yield _unscaled(script, *place, event, " it with what is")
+                yield _unscaled(script, *place, event, how)
+
+
+def _how_scaled(backward: flow.Event) -> str:
+    """What is wrong with how a loss that goes backward is scaled, in words; nothing where it is once, as a whole.
+
+    A loss that is made of scaled gradients, too, is another rule's (AMP610).
+    """
+    powers = {None if unit is None else unit[1] for unit in backward.units}
+    if powers == {None}:
+        return _PLAIN
+    if None in powers or powers == {IN_A_TERM}:
+        return "is scaled in part"
+    return "is scaled twice" if powers == {2} and not reads_of(backward.subject) else ""
 
 
 def _adds(plain: flow.Event, scaled: list[flow.Event], optimizer: object) -> bool:
@@ -230,7 +247,14 @@ def _kept(event: flow.Event, kind: str) -> set[object]:
 def _unscaled(script: Script, file: File, node: cst.CSTNode, divides: flow.Event, how: str = "") -> Hazard:
     call = script.flowing.interpreted.node_at(script.file, divides.site)
     assert isinstance(call, cst.Call)
-    scaler = cst.ensure_type(call.func, cst.Attribute).value
+    scaler = script.file.tree.code(cst.ensure_type(call.func, cst.Attribute).value)
     home = "" if file is script.file else f" (in {seen_from(script.file.name, file.name)})"
-    message = f"{file.tree.quote(node)} is not scaled, but {script.file.tree.quote(call)}{home} unscales{how}"
-    return Hazard(node, message, _HINT.format(script.file.tree.code(scaler)), file=file)
+    step = f"{script.file.tree.quote(call)}{home}"
+    if how in ("", _PLAIN):
+        beside = " it with what is" if how else ""
+        message = f"{_PLAIN}, but {step} unscales{beside}"
+        hint = f"write {scaler}.scale(loss).backward() with this loss"
+    else:
+        message = f"{how}, but {step} unscales all of it once"
+        hint = f"write {scaler}.scale(loss).backward() with the whole loss, and scale no part of it before"
+    return Hazard(node, f"{file.tree.quote(node)} {message}", hint, file=file)
