@@ -326,7 +326,7 @@ def _product(x: Unit, y: Unit, sign: int) -> Unit:
     if x[0] != y[0] or x[0] == "?":
         return ANY_UNIT
     power = x[1] + sign * y[1]
-    return None if power == 0 else (x[0], power) if abs(power) <= 4 else ANY_UNIT
+    return None if power == 0 else (x[0], power) if abs(power) <= 4 or power == IN_A_TERM else ANY_UNIT
 
 
 def _few(units: Units) -> Units:

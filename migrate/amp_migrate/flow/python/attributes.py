@@ -92,7 +92,8 @@ def _load(frame: Frame, atom: Atom | Tensor, name: str, node: ast.AST) -> Value:
     if isinstance(atom, Some) and atom.kind == "ndarray" and name == "T":
         return one(atom)
     if isinstance(atom, (Const, Some, Tup)):
-        return NEVER if atom == Const("NoneType", None) else one(Native(name, atom))
+        # Where it is the 0 that a sum began with, and the method a tensor's, it raises: some round has added to it.
+        return NEVER if isinstance(atom, Const) and not hasattr(atom.value, name) else one(Native(name, atom))
     if isinstance(atom, Native):
         return UNKNOWN
     return NEVER

@@ -482,14 +482,14 @@ def _units(name: str, kind: str | None, operands: Sequence[Value], tensors: list
 def _of_sum(terms: Sequence[Value]) -> Units:
     """The scale in a sum of two losses of which one is scaled, and the other not; nothing for any other sum.
 
-    What no gradient goes back from is a number beside the scaled one; a sum of gradients is told of where it is made.
+    What no gradient goes back from is a number beside the scaled one.
     """
     tensors = [each for term in terms for each in tensors_in(term)]
-    are_losses = all(each.flows & FLOWS and not each.reads for each in tensors)
+    are_losses = all(each.flows & FLOWS for each in tensors)
     units = {units_of(each) for each in terms}
     if len(terms) == len(units) == 2 and PURE in units and len(tensors) == sum(map(len, terms)) and are_losses:
         (scaled,) = units - {PURE}
-        scalers = [unit[0] for unit in scaled if unit is not None and unit[1] == 1]
+        scalers = [unit[0] for unit in scaled if unit is not None and unit != ANY_UNIT]
         return frozenset({(scalers[0], IN_A_TERM)}) if len(scaled) == len(scalers) == 1 else NOTHING
     return NOTHING
 

@@ -198,7 +198,7 @@ def _asks_scale(code: Code) -> bool:
 
 def _is_scaled(seen: Seen) -> bool:
     """Whether gradients are scaled on some way to a read, and unscaled or unknown on none."""
-    doubtful = (Gradients.UNSCALED, Gradients.UNKNOWN, Gradients.SPENT)
+    doubtful = (Gradients.UNSCALED, Gradients.MIXED, Gradients.UNKNOWN, Gradients.SPENT)
     states = seen.first or seen.again
     return any(state.gradients is Gradients.SCALED for state in states) and not any(
         state.gradients in doubtful for state in states

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow import events as flow
+from amp_migrate.flow.domain.atoms import NEVER, Value
 from amp_migrate.flow.domain.machine import SCALED
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.course import Course, Event
@@ -16,7 +18,7 @@ from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.rounds import branches
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.hazards.seen.states import Gradients, gradients_at
-from amp_migrate.trees.nodes import Block, find
+from amp_migrate.trees.nodes import find, last_word
 
 RULE = Rule(
     code="AMP606",
@@ -64,7 +66,8 @@ RULE = Rule(
     safety=Safety.MANUAL,
 )
 FLOAT16_ONLY = True
-_BY_HAND = frozenset({"get_scale", "isfinite", "isinf", "isnan"})
+_WITH_SCALE = frozenset({Gradients.SCALED, Gradients.MIXED})
+_BY_HAND = frozenset({"isfinite", "isinf", "isnan"})
 
 
 def detect(script: Script) -> Iterator[Hazard]:
@@ -85,7 +88,7 @@ def _elsewhere(script: Script) -> Iterator[Hazard]:
     for event in events(Act.STEP) if scaling else ():
         is_open = event.code not in scaling and not flowing.is_given_up(event) and _is_scaled(script, event)
         place = flowing.interpreted.place(event.site) if is_open else None
-        if place is None or _looks_by_hand(place[0].tree.body(place[1])):
+        if place is None or _looks_by_hand(script, *place, event.optimizer):
             continue
         file, node = place
         if event.code not in working or not branches(file, file.tree.statement(node)):
@@ -109,10 +112,11 @@ def _is_scaled(script: Script, event: flow.Event) -> bool:
 def _beside_scaler(script: Script) -> Iterator[Hazard]:
     """Those in the functions that use a scaler."""
     for course in script.courses:
-        if _looks_by_hand(course.body):
-            continue
         elsewhere = {event.optimizer for event in course.of(Act.SCALER_STEP)}
         for event in course.of(Act.STEP):
+            optimizers = NEVER.union(*(each.optimizer for each in event.known))
+            if _looks_by_hand(script, course.file, event.node, optimizers):
+                continue
             seen = course.where_scaled(event)
             kinds = {state.gradients for state in seen.first or seen.again}
             if kinds == {Gradients.SPENT} and _has_scaled(course, event, Act.SCALER_STEP):
@@ -123,14 +127,13 @@ def _beside_scaler(script: Script) -> Iterator[Hazard]:
                     f"delete it: {course.scaler}.step() has called it where the gradients are finite",
                 )
                 continue
-            if event.optimizer in elsewhere or not kinds or not kinds <= {Gradients.SCALED, Gradients.UNSCALED}:
+            if event.optimizer in elsewhere or not kinds or not kinds <= _WITH_SCALE | {Gradients.UNSCALED}:
                 continue
             if not course.is_alone and not _has_scaled(course, event):
                 continue
             step = script.file.tree.quote(event.node)
-            what = (
-                "multiplied by the loss scale" if Gradients.SCALED in kinds else "never asked whether they are finite"
-            )
+            is_scaled = not kinds.isdisjoint(_WITH_SCALE)
+            what = "multiplied by the loss scale" if is_scaled else "never asked whether they are finite"
             yield Hazard(
                 event.node,
                 f"{step} steps past {course.scaler} on gradients that are {what}",
@@ -151,6 +154,18 @@ def _has_scaled(course: Course, event: Event, *acts: Act) -> bool:
     return bool(known) and all(each is not None and not each.guessed and each.scaler in scalers for each in known)
 
 
-def _looks_by_hand(body: Block) -> bool:
-    """Whether a function asks by itself whether gradients are finite, or what the scale is."""
-    return any(node.value in _BY_HAND or "found_inf" in node.value for node in find(body, cst.Name))
+def _looks_by_hand(script: Script, file: File, step: cst.CSTNode, optimizers: Value) -> bool:
+    """Whether a function asks by itself whether gradients are finite, or may take the scale out of them.
+
+    It asks for the scale for another reason where nobody reads the gradients, and neither a test nor the step gets it:
+    for those of `torch.autograd.grad`, that a penalty is made of.
+    """
+    body = file.tree.body(step)
+    if any(node.value in _BY_HAND or "found_inf" in node.value for node in find(body, cst.Name)):
+        return True
+    scales = [call for call in find(body, cst.Call) if last_word(call.func) == "get_scale"]
+    reads = script.flowing.questions.events(Act.READ, Act.REPLACED) if scales else ()
+    deciding = (around for call in scales for around in file.tree.ancestors(call))
+    return any(each.optimizer & optimizers for each in reads) or any(
+        around is step or isinstance(around, (cst.Comparison, cst.If)) for around in deciding
+    )

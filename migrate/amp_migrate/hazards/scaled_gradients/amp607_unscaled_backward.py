@@ -69,6 +69,7 @@ RULE = Rule(
 )
 FLOAT16_ONLY = True
 _PLAIN = "is not scaled"
+_PARTLY = "is scaled in part"
 
 
 def detect(script: Script) -> Iterator[Hazard]:
@@ -142,9 +143,10 @@ def _how_scaled(backward: flow.Event) -> str:
     powers = {None if unit is None else unit[1] for unit in backward.units}
     if powers == {None}:
         return _PLAIN
-    if None in powers or powers == {IN_A_TERM}:
-        return "is scaled in part"
-    return "is scaled twice" if powers == {2} and not reads_of(backward.subject) else ""
+    if None in powers:
+        return _PARTLY
+    how = _PARTLY if powers == {IN_A_TERM} else "is scaled twice" if powers == {2} else ""
+    return "" if reads_of(backward.subject) else how
 
 
 def _adds(plain: flow.Event, scaled: list[flow.Event], optimizer: object) -> bool:

@@ -21,8 +21,9 @@ class Gradients(Enum):
     TRUE = "true"  # of a loss that was not scaled
     SCALED = "scaled"
     UNSCALED = "unscaled"  # scaled, and divided by the scale again
+    MIXED = "mixed"  # of several losses, or terms of one, that are scaled in different ways
     SPENT = "spent"  # an optimizer has stepped on them
-    UNKNOWN = "unknown"  # or of several losses, scaled in different ways
+    UNKNOWN = "unknown"
 
 
 def gradients_at(event: Event) -> list[tuple[Machine, Atom, Grad]]:
@@ -45,6 +46,7 @@ _GRADIENTS = {
     states.TRUE: Gradients.TRUE,
     states.SCALED: Gradients.SCALED,
     states.UNSCALED: Gradients.UNSCALED,
+    states.MIXED: Gradients.MIXED,
 }
 
 
@@ -71,9 +73,10 @@ class State:
     def of(cls, machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> State:
         """What a state of `flow` says of a scaler and an optimizer."""
         grad = machine.grad(optimizer) or NO_GRAD
+        kind = states.UNKNOWN if grad.kind == states.MIXED and grad.guessed else grad.kind
         known = None if scaler is None or optimizer is None else stage(machine, scaler, optimizer)
         return cls(
-            Gradients.SPENT if grad.spent else _GRADIENTS.get(grad.kind, Gradients.UNKNOWN),
+            Gradients.SPENT if grad.spent else _GRADIENTS.get(kind, Gradients.UNKNOWN),
             Stage(known) if known in (states.READY, states.UNSCALED_BY, states.STEPPED) else None,
             machine.get(("checked", scaler)),
             grad.outdated,

@@ -80,6 +80,21 @@ def test_a_penalty_on_scaled_gradients_is_told(marked: Check) -> None:
     )
 
 
+def test_a_penalty_that_a_loop_sums_up_from_zero_is_told(marked: Check) -> None:
+    marked(
+        """
+        def norm(loss, model, scaler):
+            total = 0
+            for g in torch.autograd.grad(scaler.scale(loss), model.parameters(), create_graph=True):  # AMP610
+                total = total + g.square().sum()
+            return total.sqrt()
+
+        def penalty(model, scaler, loss):
+            scaler.scale(loss + 0.1 * norm(loss, model, scaler)).backward()
+        """
+    )
+
+
 def test_a_penalty_on_true_gradients_is_right(clean: Check) -> None:
     clean(
         """

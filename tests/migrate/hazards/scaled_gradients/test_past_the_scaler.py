@@ -104,6 +104,47 @@ def test_a_plain_step_beside_another_scaler_is_told(marked: Check, clean: Check)
     clean(models + TWO.format(scaled="loss_d.float()", step="opt_d.step(); scaler_d.get_scale()"))
 
 
+PENALIZED = """
+    net = nn.Linear(8, 2).cuda()
+    optimizer = torch.optim.Adam(net.parameters())
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss = F.cross_entropy(net(x), y)
+        grads = torch.autograd.grad(scaler.scale(loss), net.parameters(), create_graph=True)
+        inverse = 1.0 / scaler.get_scale()
+        loss = loss + sum((g * inverse).square().sum() for g in grads)
+        scaler.scale(loss).backward()
+        {step}
+        scaler.update()
+"""
+
+
+def test_a_plain_step_is_told_where_the_scale_is_asked_for_a_penalty(marked: Check, clean: Check) -> None:
+    marked(PENALIZED.format(step="optimizer.step()  # AMP606"))
+    for step in (
+        "optimizer.step(grad_scale=scaler.get_scale())",
+        "[p.grad.mul_(1 / scaler.get_scale()) for p in net.parameters()]; optimizer.step()",
+        "scaler.step(optimizer)",
+    ):
+        clean(PENALIZED.format(step=step))
+
+
+def test_a_plain_step_on_what_is_scaled_in_part_is_told(marked: Check) -> None:
+    marked(
+        """
+        def train(model, optimizer, scaler, loader):
+            for x, y in loader:
+                loss, extra = F.mse_loss(model(x), y), model(x).abs().mean()
+                optimizer.zero_grad()
+                scaler.scale(loss).backward()
+                extra.backward()
+                optimizer.step()  # AMP606
+        """
+    )
+
+
 def test_a_plain_step_beside_a_scaler_may_be_right(clean: Check) -> None:
     clean(
         """
