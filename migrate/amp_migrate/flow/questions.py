@@ -530,6 +530,22 @@ class Questions:
         own, switched = self.parameters_of(optimizer), frozenset(self.analysis.pytorch.registry.switched)
         return bool(own) and (not switched or overlap(switched, own) is False)
 
+    @cached_property
+    def steps_without_gradients(self) -> list[Fault]:
+        """Where a scaler steps an optimizer none of whose parameters has a gradient: it raises there."""
+        known = (each for each in self.events(Act.SCALER_STEP) if each.code not in self.analysis.given_up)
+        return [fault for each in known for fault in self._wrong_states(each) if fault.what is NO_GRADIENTS]
+
+    def parts_of(self, value: Value) -> frozenset[Obj]:
+        """The objects that a value may be, and all that they hold."""
+        heap, found, stack = self.analysis.heap, dict[Obj, None](), [*value]
+        while stack:
+            each = stack.pop()
+            if isinstance(each, Obj) and each not in found:
+                found[each] = None
+                stack += (part for name in heap.names(each, None) for part in heap.read(each, name, None))
+        return frozenset(found)
+
     def is_on(self, scaler: object) -> bool:
         """Whether a scaler is surely switched on."""
         return isinstance(scaler, Obj) and constant(self.analysis.heap.read(scaler, ENABLED, None)) is True
@@ -569,7 +585,7 @@ class Questions:
                         why = _ways(wrong)
                         if what is NO_GRADIENTS and not why:
                             why = self._other_losses(optimizer) or (BY_HAND if event.code.gives_gradients else "")
-                        yield Fault(event.site, what, is_always, why, is_seen)
+                        yield Fault(event.site, what, is_always, why, is_seen, event)
 
     def _is_off(self, scaler: object, code: Code, facts: Facts) -> bool:
         """Whether what tests have come to says that a scaler is switched off, which is made in the same function."""

@@ -1,1 +1,1 @@
-"""Rules about a scaler itself: where it is made, and what becomes of it in checkpoints."""
+"""Rules about a scaler itself: where it is made, what it has to step on, and what becomes of it in checkpoints."""
