@@ -16,13 +16,11 @@ from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import (
     NEVER,
     Atom,
-    Class,
     External,
     Obj,
     Opaque,
     Part,
     Some,
-    Tup,
     Value,
     const,
     constant,
@@ -48,6 +46,7 @@ from amp_migrate.flow.domain.machine import (
 from amp_migrate.flow.domain.tensor import ANY_UNIT, BF16, CPU, HALVED, OF_OVERFLOW, PERHAPS_HALVED, PURE, Tensor
 from amp_migrate.flow.elements import Elements
 from amp_migrate.flow.events import WHERE_NOT_FINITE, Act, Event, Reached
+from amp_migrate.flow.kept_states import KeptStates
 from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, is_one, overlap, stage, standalone_leaves
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
 from amp_migrate.implications import Facts, implied
@@ -419,14 +418,14 @@ class Questions:
         return [
             Fault(event.site, UNSAVED, event=event)
             for event, _ in self._without_scaler(Act.SAVED, Act.LOADED, Act.HANDED_ON)
-            if self._goes_into_more(event)
+            if self._is_kept(event)
         ]
 
     @cached_property
     def unloaded(self) -> list[Fault]:
         """Where an optimizer's state is loaded, and nobody loads that of the scaler that steps it, which is saved."""
         asked = (each for each in self.events(Act.SAVED) if not _saves_by_itself(each.node))
-        saved = {atom for each in asked if self._goes_into_more(each) for atom in each.scaler}
+        saved = {atom for each in asked if self._is_kept(each) for atom in each.scaler}
         without = self._without_scaler(Act.LOADED, Act.HANDED_ON)
         return [Fault(event.site, UNLOADED, event=event) for event, scalers in without if scalers <= saved]
 
@@ -472,53 +471,13 @@ class Questions:
         # Where nobody knows what is in the gradients, what is made of them has any scale.
         return is_number and {each[1] for each in units if each is not None and each != ANY_UNIT} == {1}
 
-    def _goes_into_more(self, event: Event) -> bool:
-        """Whether what a call gives goes into a container, or into a file by itself, or the call saves.
+    def _is_kept(self, event: Event) -> bool:
+        """Whether a state goes into a checkpoint, or all of its owner does."""
+        return _saves_by_itself(event.node) or self._states.has(event.site)
 
-        A part of it does not count: `optimizer.state_dict()["param_groups"][0]["lr"]` is a number.
-        """
-        if _saves_by_itself(event.node):
-            return True
-        holders = [
-            each for each in self._around(event.site.file, event.node) if isinstance(each, (ast.expr, ast.Assign))
-        ]
-        if holders and isinstance(holders[0], ast.Subscript) and holders[0].value is event.node:
-            return False
-        called = [each.func for each in holders if isinstance(each, ast.Call)]
-        words = {each.attr for each in called if isinstance(each, ast.Attribute)}
-        is_held = any(isinstance(each, ast.Dict) for each in holders) or any(
-            isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Subscript) for each in holders
-        )
-        if "load_state_dict" in words:
-            return False
-        is_kept = is_held or not words.isdisjoint({"append", "save"})
-        calls = [each for each in holders if isinstance(each, ast.Call)]
-        return is_kept or any(self._saves(each) or self._makes_record(each) for each in calls)
-
-    def _makes_record(self, call: ast.Call) -> bool:
-        """Whether a call makes what only keeps what it is given: a named tuple, an object of a dataclass."""
-        for made in self.analysis.values.get(call, NEVER):
-            kind = made.made_of if isinstance(made, Obj) and made.site == site_of(made.site.file, call) else None
-            body = kind.code.node.body if isinstance(kind, Class) and isinstance(kind.code.node, ast.ClassDef) else []
-            has_constructor = any(isinstance(each, ast.FunctionDef) and each.name == "__init__" for each in body)
-            is_of_fields = any(isinstance(each, ast.AnnAssign) for each in body) and not has_constructor
-            if is_of_fields or (isinstance(made, Tup) and made.names):
-                return True
-        return False
-
-    def _saves(self, call: ast.Call) -> bool:
-        """Whether a function of the program that is called, or one that this calls, saves something."""
-        callees = self.analysis.callees
-        stack, seen = [*callees.get(call, ())], set()
-        while stack:
-            code = stack.pop()
-            if code not in seen:
-                seen.add(code)
-                called = [node for each in code.body for node in ast.walk(each) if isinstance(node, ast.Call)]
-                if any(map(_saves_by_itself, called)):
-                    return True
-                stack += (inner for each in called for inner in callees.get(each, ()))
-        return False
+    @cached_property
+    def _states(self) -> KeptStates:
+        return KeptStates(self.analysis)
 
     def parameters_of(self, optimizer: object) -> frozenset[Atom]:
         """The parameters of an optimizer; none where nobody knows them."""

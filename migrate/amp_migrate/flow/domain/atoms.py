@@ -323,6 +323,7 @@ class Unbound(Atom):
 Value: TypeAlias = "frozenset[Atom | Tensor]"
 NEVER: Value = frozenset()
 """No value at all: what is not reached."""
+STATE = "state_dict()"  # the step to what this gives from the place where it is called
 NONE = Const("NoneType", None)
 # With the one nothing is computed, and zero is zero times any scale.
 _OF_ANY_SCALE = frozenset((NONE, Const("int", 0), Const("float", 0.0)))

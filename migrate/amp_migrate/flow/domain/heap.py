@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from amp_migrate.flow.domain.atoms import (
@@ -52,6 +52,10 @@ class Heap:
         """The names under which something is stored in an object."""
         self._listers[owner][reader] = None
         return list(self._names.get(owner, ()))
+
+    def cells(self) -> Iterator[tuple[Atom, Value]]:
+        """What each object holds, once nothing more is stored."""
+        return ((owner, value) for (owner, _), value in self._cells.items())
 
     def write(self, owner: Atom, name: str, value: Value) -> bool:
         """Store something more in a cell; whether it holds more now."""

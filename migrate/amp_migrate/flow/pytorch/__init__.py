@@ -679,7 +679,7 @@ class PyTorch:
             act = Act.SAVED if name == "state_dict" else Act.LOADED
             facts = {"optimizer": one(owner)} if is_optimizer else {"subject": one(owner)}
             self.analysis.event(frame, act, node, **facts)
-            return UNKNOWN
+            return gradients.state_at(frame, node)
         if (
             name in modules._HANDS_BACK
             and not args.keywords.get("dtype")

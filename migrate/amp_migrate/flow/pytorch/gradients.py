@@ -11,6 +11,7 @@ from amp_migrate.flow.domain import machine as states
 from amp_migrate.flow.domain.atoms import (
     NEVER,
     NONE_VALUE,
+    STATE,
     UNKNOWN,
     Atom,
     Class,
@@ -963,8 +964,13 @@ def optimizer_method(frame: Frame, optimizer: Atom, name: str, args: Arguments, 
     if name in ("state_dict", "load_state_dict"):
         act = Act.SAVED if name == "state_dict" else Act.LOADED
         frame.analysis.event(frame, act, node, optimizer=one(optimizer))
-        return UNKNOWN
+        return state_at(frame, node)
     return UNKNOWN
+
+
+def state_at(frame: Frame, node: ast.AST) -> Value:
+    """What `state_dict()` gives: nobody knows what is in it, but where it goes."""
+    return one(Opaque((frame.site(node), STATE)))
 
 
 def step_optimizer(frame: Frame, optimizer: Atom, node: ast.AST) -> None:
@@ -1093,7 +1099,7 @@ def scaler_method(frame: Frame, scaler: Atom, name: str, args: Arguments, node: 
         _update(frame, scaler, node)
     elif name in ("state_dict", "load_state_dict"):
         analysis.event(frame, Act.SAVED if name == "state_dict" else Act.LOADED, node, scaler=one(scaler))
-        return UNKNOWN
+        return state_at(frame, node)
     return NONE_VALUE
 
 

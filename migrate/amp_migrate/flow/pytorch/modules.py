@@ -646,7 +646,7 @@ def method(frame: Frame, owner: Atom, name: str, args: Arguments, node: ast.AST)
         return NONE_VALUE
     if name in ("state_dict", "load_state_dict"):
         analysis.event(frame, Act.SAVED if name == "state_dict" else Act.LOADED, node, subject=one(owner))
-        return UNKNOWN
+        return gradients.state_at(frame, node)
     if name == "register_buffer":
         value = args.get(1, "tensor") or UNKNOWN
         # It goes where its module goes, as a parameter does.

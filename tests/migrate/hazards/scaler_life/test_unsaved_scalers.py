@@ -190,6 +190,43 @@ def test_a_state_that_goes_elsewhere_or_is_of_another_optimizer_is_no_matter(lin
     assert repaired(changed(SAVE, lines)).findings == ()
 
 
+OWN = "own = optimizer.state_dict()"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (OWN, "torch.save({'own': own}, path)"),
+        (OWN, "state = {}", "state['own'] = own", "torch.save(state, path)"),
+        (OWN, "state = Kept(optimizer=own)", "torch.save(state.__dict__, path)"),
+        ("path.state = {'own': optimizer.state_dict()}",),
+        ("def states(): return {'own': optimizer.state_dict()}", "torch.save(states(), path)"),
+        ("def states(): return optimizer.state_dict()", "torch.save({'own': states()}, path)"),
+        ("def states(): return {'own': optimizer.state_dict()}",),
+        ("def on_save(checkpoint): checkpoint['own'] = optimizer.state_dict()",),
+        (OWN, "everything = [own]", "pickle.dump(everything, path)"),
+    ],
+)
+def test_a_state_is_followed_to_where_it_is_saved_or_out_of_sight(lines: tuple[str, ...]) -> None:
+    text = changed(SAVE, "".join(f"        {each}\n" for each in lines))
+    plan = repaired(f"{RECORDS}{text}", unsafe=False)
+    assert [(each.code, each.kind) for each in plan.findings] == [("AMP611", Kind.HAZARD)]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (OWN, "torch.save({'lr': own['param_groups'][0]['lr']}, path)"),
+        (OWN, "kept = {'own': own}", "optimizer.load_state_dict(kept['own'])"),
+        (OWN, "print({'own': own})", "torch.save({}, path)"),
+        (OWN, "kept = Kept(own)", "torch.save({}, path)"),
+    ],
+)
+def test_a_state_that_is_only_shown_or_held_for_a_time_is_no_checkpoint(lines: tuple[str, ...]) -> None:
+    text = changed(SAVE, "".join(f"        {each}\n" for each in lines))
+    assert repaired(f"{RECORDS}{text}").findings == ()
+
+
 def test_an_optimizer_of_a_class_that_was_not_read_is_saved_with_its_scaler_too() -> None:
     text = """\
 import torch
