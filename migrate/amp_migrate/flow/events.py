@@ -75,6 +75,7 @@ class Act(Enum):
     LEFT_FLOAT = "a low value meets, outside of its region, what autocast computes in float32"
     COMPARES_DTYPE = "code asks for a dtype"
     NOT_A_TENSOR = "a container is cast like a tensor"
+    HALVED = "weights of modules are cast to float16"
     LOW_LEAF = "an optimizer gets a tensor that a region has made low"
     WEIGHT_CAST = "a cast that was kept without a gradient serves where one is wanted"
     RISK = "a value may overflow or round in half precision"

@@ -43,11 +43,12 @@ from amp_migrate.flow.domain.machine import (
     Grad,
     Machine,
 )
-from amp_migrate.flow.domain.tensor import ANY_UNIT, BF16, CPU, HALVED, OF_OVERFLOW, PERHAPS_HALVED, PURE, Tensor
+from amp_migrate.flow.domain.tensor import ANY_UNIT, BF16, CPU, F16, HALVED, OF_OVERFLOW, PERHAPS_HALVED, PURE, Tensor
 from amp_migrate.flow.elements import Elements
 from amp_migrate.flow.events import WHERE_NOT_FINITE, Act, Event, Reached
 from amp_migrate.flow.kept_states import KeptStates
 from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, is_one, overlap, stage, standalone_leaves
+from amp_migrate.flow.pytorch.modules import DTYPE, by_path
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
 from amp_migrate.implications import Facts, implied
 from amp_migrate.tables.signatures import argument
@@ -484,6 +485,11 @@ class Questions:
         known = self.analysis.pytorch.registry.optimizers
         return known.get(optimizer) or frozenset() if isinstance(optimizer, Atom) else frozenset()
 
+    def owners_of(self, optimizers: Value) -> frozenset[Atom]:
+        """The modules whose parameters some optimizers have; none where nobody knows them."""
+        leaves = (leaf for each in optimizers for leaf in self.parameters_of(each))
+        return frozenset(by_path(each.owner) for each in leaves if isinstance(each, Part))
+
     def always_get_gradients(self, optimizer: object) -> bool:
         """Whether the parameters of an optimizer are known, and nobody freezes any of them for a time."""
         own, switched = self.parameters_of(optimizer), frozenset(self.analysis.pytorch.registry.switched)
@@ -494,6 +500,11 @@ class Questions:
         """Where a scaler steps an optimizer none of whose parameters has a gradient: it raises there."""
         known = (each for each in self.events(Act.SCALER_STEP) if each.code not in self.analysis.given_up)
         return [fault for each in known for fault in self._wrong_states(each) if fault.what is NO_GRADIENTS]
+
+    def are_float16(self, owner: Atom) -> bool:
+        """Whether the weights of a module were cast to float16, and by nobody to something else."""
+        dtype = self.analysis.heap.read(by_path(owner), DTYPE, None)
+        return self.analysis.pytorch.precision_of(dtype) == F16
 
     def parts_of(self, value: Value) -> frozenset[Obj]:
         """The objects that a value may be, and all that they hold."""

@@ -645,7 +645,7 @@ class PyTorch:
         asked = self.asked[owner.path]
         self._declared(frame, name, args, node)  # be it a group of a parser's, or a parser of another file
         if name in modules._HANDS_BACK:
-            modules.cast_weights(frame, [owner], name, args)
+            modules.cast_weights(frame, [owner], name, args, node)
         registry = self.registry
         word = owner.name.lower()
         is_scaler = (
@@ -740,7 +740,7 @@ class PyTorch:
             if name not in modules._HANDS_BACK:
                 return found
             # It may be a module as well as a tensor: its weights are cast, and what it hands back can be called.
-            modules.cast_weights(frame, [owner], name, args)
+            modules.cast_weights(frame, [owner], name, args, node)
             return frozenset(owner.with_tensor(each) if isinstance(each, Tensor) else each for each in found)
         kind = owner.external if isinstance(owner, Obj) else ""
         bases = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, reduce
 from operator import or_
 
@@ -43,6 +43,7 @@ from amp_migrate.flow.domain.tensor import (
     CPU,
     CUT,
     DEVICE,
+    F16,
     F32,
     FLOWS,
     LOW,
@@ -296,10 +297,10 @@ def bare(atom: Atom) -> Atom:
     """Something by what it is told apart by: of what nobody knows, the object that it is of, or where it came from."""
     if isinstance(atom, Opaque) and atom.path and isinstance(atom.path[0], Obj):
         return atom.path[0]
-    return _by_path(atom)
+    return by_path(atom)
 
 
-def _by_path(atom: Atom) -> Atom:
+def by_path(atom: Atom) -> Atom:
     """Something by itself: of what nobody knows, where it came from."""
     return Opaque(atom.path) if isinstance(atom, Opaque) else atom
 
@@ -626,7 +627,7 @@ def method(frame: Frame, owner: Atom, name: str, args: Arguments, node: ast.AST)
     """A call of a method that every module has."""
     analysis = frame.analysis
     if name in _HANDS_BACK:
-        moved(frame, owner, name, args)
+        moved(frame, owner, name, args, node)
         if name == "apply" and args.positional:
             inner = frozenset(each for each in inside(frame, owner)) or one(owner)
             analysis.call(frame, args.positional[0], Arguments([inner]), node)
@@ -713,7 +714,7 @@ def _parameter(frame: Frame, leaf: Atom) -> Tensor:
     return made(precision, SHAPED, ANYWHERE, flows=FLOWS, leaf=frozenset({leaf}))
 
 
-def moved(frame: Frame, owner: Atom, name: str, args: Arguments) -> None:
+def moved(frame: Frame, owner: Atom, name: str, args: Arguments, node: ast.AST) -> None:
     """A module is moved to a device, or its weights are cast."""
     pytorch = frame.analysis.pytorch
     place = {"cuda": DEVICE, "cpu": CPU}.get(name)
@@ -723,7 +724,7 @@ def moved(frame: Frame, owner: Atom, name: str, args: Arguments) -> None:
             place = pytorch.place_of(value) if pytorch.place_of(value) is not None else place
     within = _with_parts(frame, owner) if name in _CHANGES_WEIGHTS else {}
     unread = [each for held in within.values() for value in held for each in value if isinstance(each, Opaque)]
-    cast_weights(frame, [*within, *unread], name, args)
+    cast_weights(frame, [*within, *unread], name, args, node)
     for each in within:
         if place is not None:
             frame.write(each, PLACE, const(place), strong=False)
@@ -731,7 +732,7 @@ def moved(frame: Frame, owner: Atom, name: str, args: Arguments) -> None:
             gradients.note_switched(frame, frozenset({Part(each, "*")}))
 
 
-def cast_weights(frame: Frame, owners: Iterable[Atom], name: str, args: Arguments) -> None:
+def cast_weights(frame: Frame, owners: Sequence[Atom], name: str, args: Arguments, node: ast.AST) -> None:
     """A method casts the weights of modules, or freezes them; nobody looks into some of these."""
     pytorch = frame.analysis.pytorch
     precision = DTYPES.get(table.DTYPE_METHODS.get(name, ""))
@@ -739,8 +740,10 @@ def cast_weights(frame: Frame, owners: Iterable[Atom], name: str, args: Argument
         precision = pytorch.precision_of(value) if pytorch.precision_of(value) is not None else precision
     dtypes = frozenset(External(name) for bit, name in DTYPE_OF.items() if bit & (precision or 0)) or some("dtype")
     is_frozen = name == "requires_grad_" and constant(args.get(0, "") or const(True)) is False
+    if precision == F16:
+        frame.analysis.event(frame, Act.HALVED, node, subject=frozenset(map(by_path, owners)))
     for each in owners:
-        owner = _by_path(each)
+        owner = by_path(each)
         if isinstance(owner, Opaque) and not owner.path:  # nothing tells it from others
             continue
         if precision is not None:
@@ -754,7 +757,7 @@ def cast_weights(frame: Frame, owners: Iterable[Atom], name: str, args: Argument
 
 def with_low_weights(frame: Frame, owner: Atom) -> list[Atom]:
     """A module, if its parameters may be in half precision, and the parts of it that nobody looks into and that may."""
-    parts = frame.read(_by_path(owner), CAST_PARTS)
+    parts = frame.read(by_path(owner), CAST_PARTS)
     return [each for each in (owner, *parts) if isinstance(each, Atom) and _has_low_weights(frame, each)]
 
 
@@ -815,7 +818,7 @@ def _shares_of(frame: Frame, callee: Value, name: str, args: Arguments, node: as
         name: the full name of what is called, where it is of another package, and `callee` does not say so.
     """
     methods = (each for each in callee if not isinstance(each, Opaque) or each.name.startswith("."))
-    owners = frozenset(_by_path(owner) for each in methods if (owner := unread.owner_of(each)) is not None)
+    owners = frozenset(by_path(owner) for each in methods if (owner := unread.owner_of(each)) is not None)
     given = {value: _parameters_in(frame, value) for value in args.all()}
     found = NOTHING.union(*given.values(), *(_parameters_of(frame, each) for each in owners))
     if not found - {gradients.UNKNOWN_PARAMETERS}:
@@ -827,7 +830,7 @@ def _shares_of(frame: Frame, callee: Value, name: str, args: Arguments, node: as
         for value, of in given.items()
         for each in value
     )
-    called = (name, frozenset(_by_path(each) for each in callee if isinstance(each, Atom)))
+    called = (name, frozenset(by_path(each) for each in callee if isinstance(each, Atom)))
     call = (*called, tuple(args.positional), frozenset(args.keywords.items())) if is_same else (frame.site(node),)
     return frozenset({Share(call, found)})
 
@@ -843,7 +846,7 @@ def _parameters_of(frame: Frame, atom: Atom | Tensor) -> frozenset[Atom]:
     if isinstance(atom, Opaque) and atom.shares:
         return frozenset(gradients.part_of(each) for each in atom.shares)
     if isinstance(atom, Opaque) and frame.analysis.pytorch.is_like_module(frame, atom):
-        return frozenset({_by_path(atom)})
+        return frozenset({by_path(atom)})
     if attributes.is_module(frame, atom):
         return frozenset({atom})
     is_plain = atom.made_of in containers.KINDS if isinstance(atom, Obj) else not isinstance(atom, (Opaque, Func))

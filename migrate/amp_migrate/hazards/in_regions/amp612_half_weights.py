@@ -6,17 +6,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.analysis.bindings import dotted
-from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
+from amp_migrate.flow.domain.atoms import Atom, Obj
 from amp_migrate.flow.events import Act
-from amp_migrate.hazards.seen.autocast_regions import FLOAT16
-from amp_migrate.hazards.seen.course import Course, Event
 from amp_migrate.hazards.seen.hazard import Hazard
+from amp_migrate.hazards.seen.rounds import branches
 from amp_migrate.hazards.seen.script import Script
-from amp_migrate.tables.torch_names import HANDS_BACK
-from amp_migrate.trees.nodes import find, last_word, walk
 
 RULE = Rule(
     code="AMP612",
@@ -65,77 +61,33 @@ RULE = Rule(
     safety=Safety.MANUAL,
 )
 FLOAT16_ONLY = True
-_HANDS_BACK = HANDS_BACK | {"bfloat16", "double", "half"}
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every `model.half()` on the way to a step of the model's optimizer."""
-    file = script.file
-    for course in script.courses:
-        for event in course.of(Act.SCALER_STEP):
-            for model in _models(script, event):
-                cast_call = _last_cast(file, course, event, model)
-                if cast_call is not None:
-                    yield Hazard(
-                        cast_call,
-                        f"{file.tree.quote(cast_call)} makes weights float16, which {course.scaler} refuses to unscale",
-                        "remove it: autocast casts what needs to be cast",
-                    )
+    """Every cast of a model to float16 where it is made, or before its optimizer is, that nobody takes back.
 
-
-def _models(script: Script, event: Event) -> set[str]:
-    """The modules whose parameters an optimizer is made with, as they are written."""
-    assert isinstance(event.node, cst.Call)
-    if not event.node.args:
-        return set()
-    made = [each.value for each in script.roles.bindings(script.file, event.node.args[0].value)]
-    calls = [call for value in made if isinstance(value, cst.Call) for call in find(value, cst.Call)]
-    return {
-        path
-        for call in calls
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "parameters"
-        if (path := dotted(call.func.value)) is not None
-    }
-
-
-def _last_cast(file: File, course: Course, event: Event, model: str) -> cst.Call | None:
-    """The cast of a module to float16 that always runs before a step, with no later cast that takes it back."""
-    tree = file.tree
-    found: cst.Call | None = None
-    for call in find(course.body, cst.Call):
-        parent = tree.parents[call]
-        is_inner = isinstance(parent, cst.Attribute) and last_word(parent) in _HANDS_BACK
-        if tree.order[call] > tree.order[event.node] or is_inner:
+    Elsewhere it may be for an export, behind the training.
+    """
+    flowing, questions = script.flowing, script.flowing.questions
+    steps = questions.events(Act.SCALER_STEP) if script.courses else []
+    made = questions.events(Act.OPTIMIZER_MADE) if steps else []
+    for event in questions.events(Act.HALVED) if steps else ():
+        place = flowing.interpreted.place(event.site)
+        halved = {each for each in event.subject if isinstance(each, Atom) and questions.are_float16(each)}
+        step = next((each for each in steps if halved & questions.owners_of(each.optimizer)), None)
+        is_first = any(event.code.has(each.site) for each in halved if isinstance(each, Obj)) or any(
+            step is not None and each.code is event.code and each.site > event.site and each.optimizer & step.optimizer
+            for each in made
+        )
+        call = None if step is None else flowing.interpreted.node_at(script.file, step.site)
+        if place is None or call is None or not is_first:
             continue
-        chain, root = _chained(call)
-        is_assigned = isinstance(parent, cst.Assign) and [dotted(each.target) for each in parent.targets] == [model]
-        cast_call = next((each for each in chain if _is_cast(file, each)), None)
-        if (is_assigned or dotted(root) == model) and cast_call is not None:
-            always = tree.block(tree.statement(call)) in tree.ancestors(event.statement)
-            found = cast_call if always and _is_to_half(file, cast_call) else None
-        elif is_assigned and not any(
-            dotted(each) == model for each in walk(call) if isinstance(each, cst.BaseExpression)
-        ):
-            found = None  # another module
-    return found
-
-
-def _chained(call: cst.Call) -> tuple[list[cst.Call], cst.BaseExpression]:
-    """The calls of a chain that hand back their module, the last of them first, and the module: `net.half().cuda()`."""
-    chain: list[cst.Call] = []
-    node: cst.BaseExpression = call
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _HANDS_BACK:
-        chain.append(node)
-        node = node.func.value
-    return chain, node
-
-
-def _is_cast(file: File, call: cst.Call) -> bool:
-    """Whether a call that hands back its module may change the dtype of its weights."""
-    word = last_word(call.func)
-    names_dtype = any(file.names.full(arg.value).startswith("torch.") for arg in call.args)
-    return word in ("bfloat16", "double", "float", "half") or (word == "to" and names_dtype)
-
-
-def _is_to_half(file: File, call: cst.Call) -> bool:
-    return last_word(call.func) == "half" or any(file.names.full(arg.value) in FLOAT16 for arg in call.args)
+        file, node = place
+        if not branches(file, file.tree.statement(node)):
+            scaler = script.file.tree.code(cst.ensure_type(cst.ensure_type(call, cst.Call).func, cst.Attribute).value)
+            yield Hazard(
+                node,
+                f"{file.tree.quote(node)} makes weights float16, which {scaler} refuses to unscale",
+                "remove it: autocast casts what needs to be cast",
+                file=file,
+            )

@@ -146,14 +146,13 @@ def _replacing(script: Script, step: Event) -> Iterator[cst.Assign]:
             yield assign
 
 
-def _trained(script: Script, step: Event) -> tuple[set[Atom | None], set[Atom | None]]:
+def _trained(script: Script, step: Event) -> tuple[frozenset[Atom], set[Atom]]:
     """What owns the parameters of an optimizer, and what those that a loss may be of and that no optimizer has."""
     questions = script.flowing.questions
     known = questions.analysis.pytorch.registry.optimizers
-    own = {each.owner for one in step.optimizer for each in questions.parameters_of(one) if isinstance(each, Part)}
     losses = [each for each in questions.events(Act.BACKWARD) if each.optimizer & step.optimizer]
     reached = {leaf for each in losses for leaf in each.leaves if isinstance(leaf, Part)}
-    return own, {
+    return questions.owners_of(step.optimizer), {
         leaf.owner for leaf in reached if all(overlap(each, frozenset({leaf})) is False for each in known.values())
     }
 

@@ -205,7 +205,7 @@ HALF = """
         ("model = nn.Linear(8, 1).half().cuda()", True),
         ("model = nn.Linear(8, 1).cuda().to(torch.float16)", True),
         ("model = build(); model = model.half().cuda()", True),
-        ("model.half(); model = nn.DataParallel(model)", True),
+        ("model = build(); model.half(); model = nn.DataParallel(model)", True),
         ("model = nn.Linear(8, 1).half().float().cuda()", False),
         ("model = nn.Linear(8, 1).half(); model = model.cuda().float()", False),
         ("model = nn.Linear(8, 1).half(); model = nn.Linear(8, 1).cuda()", False),
@@ -215,6 +215,55 @@ HALF = """
 )
 def test_half_weights_are_told_behind_other_calls(marked: Check, made: str, is_half: bool) -> None:
     marked(HALF.format(made=f"{made}  # AMP612" if is_half else made))
+
+
+IN_CLASS = """
+    def build(width):
+        net = nn.Sequential(nn.Linear(8, width), nn.Linear(width, 1))
+        {built}
+
+    class Trainer:
+        def __init__(self, net):
+            self.net = net
+            {before}
+            self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+            self.scaler = torch.amp.GradScaler("cuda")
+
+        def run(self, loader):
+            for x, y in loader:
+                self.optimizer.zero_grad()
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = F.mse_loss(self.net(x), y)
+                self.scaler.scale(loss).backward()
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+
+        def export(self, path):
+            {export}
+
+    trainer = Trainer(build(4))
+    trainer.run(loader)
+    trainer.export("net.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("built", "before", "export", "is_half"),
+    [
+        ("return net.half()", "pass", "pass", True),
+        ("return net", "self.net.cuda().half()", "pass", True),
+        ("return net", "self.net = net.to('cuda', torch.float16)", "pass", True),
+        ("return net", "if half: self.net.half()", "pass", False),
+        ("return net.half()", "self.net.float()", "pass", False),
+        ("return net", "pass", "torch.save(self.net.half().state_dict(), path)", False),
+    ],
+)
+def test_half_weights_are_told_where_the_model_is_built(
+    marked: Check, built: str, before: str, export: str, is_half: bool
+) -> None:
+    cast = "built" if "half" in built else "before"
+    parts = {"built": built, "before": before, "export": export}
+    marked(IN_CLASS.format(**parts | ({cast: f"{parts[cast]}  # AMP612"} if is_half else {})))
 
 
 def test_half_weights_that_are_not_trained_are_right(clean: Check) -> None:
