@@ -65,13 +65,20 @@ def tests_of(event: Event) -> Facts:
     return in_all(facts for _, facts in event.states)
 
 
-def steady(facts: Facts, code: Code) -> Facts:
-    """Those of some tests that come to the same in every round of a loop: on nothing that the function changes."""
+def steady(facts: Facts, code: Code, node: ast.AST | None = None) -> Facts:
+    """Those of some tests that come to the same in every round: on nothing that is changed there.
+
+    Args:
+        code: the function that has the tests: what it changes may be another in its next call.
+        node: what they lead to; where that is in a loop, the rounds are those of the outermost.
+    """
+    loops = (each for each in _statements(code.body) if isinstance(each, (ast.For, ast.AsyncFor, ast.While)))
+    around = next((each for each in loops if node is not None and any(one is node for one in ast.walk(each))), None)
     stored = {
-        ast.unparse(node)
-        for statement in _statements(code.body)
-        for node in ast.walk(statement)
-        if isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del))
+        ast.unparse(target)
+        for statement in _statements(code.body if around is None else [around])
+        for target in ast.walk(statement)
+        if isinstance(getattr(target, "ctx", None), (ast.Store, ast.Del))
     }
     changed = [re.compile(rf"(?<![\w.]){re.escape(each)}(?!\w)") for each in sorted(stored)]
     return frozenset(fact for fact in facts if not any(each.search(fact[0]) for each in changed))

@@ -8,7 +8,7 @@ from functools import partial
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow.domain.atoms import Atom, Obj, Part
-from amp_migrate.flow.events import Act
+from amp_migrate.flow.events import Act, Event
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 
@@ -53,7 +53,7 @@ RULE = Rule(
         "A GradScaler keeps small gradients from becoming zero in float16. Where nothing is float16 it costs a pass "
         "over all gradients in each step, and training takes as long, and as much memory, as without it. It is told "
         "where the model is seen, and no file of the script speaks of autocast, of half precision, or of a framework "
-        "with its own."
+        "with its own, or where all regions are seen and none of them has more of the model than its loss."
     ),
     sources=(f"{AMP}#gradient-scaling",),
     safety=Safety.MANUAL,
@@ -75,25 +75,34 @@ _OTHERS = (
 def detect(script: Script) -> Iterator[Hazard]:
     """Every backward of a scaled loss of models that are seen, in a script none of whose files has half precision.
 
-    Then no function that was not looked at opens a region either. Other scripts beside it may have some.
+    Then no function that was not looked at opens a region either. Other scripts beside it may have some. Where a script
+    has regions, it is they that are told of, if none of them has more of the model than its loss.
     """
     if script.moved or not script.courses:
         return
-    questions = script.flowing.questions
-    scaled = [each for each in questions.events(Act.BACKWARD) if questions.is_scaled(each)]
+    file, interpreted, questions = script.file, script.flowing.interpreted, script.flowing.questions
+    scaled = [each for each in questions.events(Act.BACKWARD) if questions.is_scaled(each) and _is_seen(script, each)]
+    idle = questions.idle_regions() if scaled else []
+    for region in (node for each in idle if (node := interpreted.node_at(file, each.site)) is not None):
+        yield Hazard(
+            region,
+            f"in {file.tree.quote(region)} {idle[0].what}",
+            "put the forward pass of the model into it, with the loss, or drop it and the scaler",
+        )
     if not scaled or any(map(partial(_is_used, script), _OTHERS)):
         return
-    for event in scaled:
-        call = script.flowing.interpreted.node_at(script.file, event.site)
-        trained = [questions.parameters_of(each) for each in event.optimizer]
-        # A loss may come from more than is trained, as from a teacher that is not read.
-        is_seen = _are_seen(event.leaves) or (bool(trained) and all(each and _are_seen(each) for each in trained))
-        if call is not None and is_seen:
-            yield Hazard(
-                call,
-                f"{script.file.tree.quote(call)} is the backward of a scaled loss, and nothing computes in float16",
-                "put the forward pass and the loss into torch.amp.autocast(...), or drop the scaler",
-            )
+    for call in (node for each in scaled if (node := interpreted.node_at(file, each.site)) is not None):
+        yield Hazard(
+            call,
+            f"{file.tree.quote(call)} is the backward of a scaled loss, and nothing computes in float16",
+            "put the forward pass and the loss into torch.amp.autocast(...), or drop the scaler",
+        )
+
+
+def _is_seen(script: Script, backward: Event) -> bool:
+    """Whether the models are that a loss comes from; it may come from more than is trained, as an unread teacher."""
+    trained = [script.flowing.questions.parameters_of(each) for each in backward.optimizer]
+    return _are_seen(backward.leaves) or (bool(trained) and all(each and _are_seen(each) for each in trained))
 
 
 def _are_seen(leaves: Collection[Atom]) -> bool:

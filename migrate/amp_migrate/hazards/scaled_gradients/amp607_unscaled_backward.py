@@ -174,7 +174,7 @@ def _beside(script: Script) -> Iterator[Hazard]:
     events = script.flowing.questions.events
     backwards = events(flow.Act.BACKWARD)
     for divides in _divisions(script):
-        tests = steady(tests_of(divides), divides.code)
+        tests = steady(tests_of(divides), divides.code, divides.node)
         for optimizer in _kept(divides, TRUE):
             own = [each for each in backwards if optimizer in each.optimizer]
             ways = {each: [*script.flowing.chains.to(each, divides.code)] for each in own}
@@ -204,7 +204,7 @@ def _not_cleared(script: Script) -> Iterator[Hazard]:
     made = {atom for each in questions.events(flow.Act.OPTIMIZER_MADE) for atom in each.optimizer}
     is_read = not clearing and not handing_on and questions.analysis.is_complete and "zero_grad" not in script.file.uses
     for step in questions.events(flow.Act.SCALER_STEP):
-        tests = steady(tests_of(step), step.code)
+        tests = steady(tests_of(step), step.code, step.node)
         own = [each for each in clearing if each.optimizer & step.optimizer]
         is_spared = all(each.code is step.code and exclude(tests, tests_of(each)) for each in own)
         is_spared &= bool(own) or (is_read and step.optimizer <= made)

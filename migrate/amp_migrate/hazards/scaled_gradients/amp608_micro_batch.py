@@ -78,6 +78,7 @@ def detect(script: Script) -> Iterator[Hazard]:
     """Every `unscale_`, `step` or `update` that is not under the test of the others, in one loop with them."""
     quote = script.file.tree.quote
     for course in script.courses:
+        told: list[cst.CSTNode] = []
         for event in course.of(Act.UNSCALE, Act.SCALER_STEP, Act.UPDATE):
             other = _rarer(script, course, event)
             if other is not None:
@@ -88,28 +89,36 @@ def detect(script: Script) -> Iterator[Hazard]:
                 )
                 continue
             skip = _skip_behind(script, course, event)
-            if skip is not None:
+            if skip is not None and skip not in told:
+                told.append(skip)
                 line, update = script.file.tree.position(skip)[0], f"{course.scaler}.update()"
                 yield Hazard(
                     event.node,
                     f"{quote(event.node)} raises behind a batch that line {line} ends without {update}",
-                    f"write {update} before that continue",
+                    f"write {update} before that {'return' if isinstance(skip, cst.Return) else 'continue'}",
                 )
 
 
-def _skip_behind(script: Script, course: Course, event: Event) -> cst.Continue | None:
-    """What ends some iterations between an event that all have and the update without which that raises in the next."""
+def _skip_behind(script: Script, course: Course, event: Event) -> cst.Continue | cst.Return | None:
+    """What ends some iterations between an event that all have and the update without which that raises in the next.
+
+    An iteration is a round of the loop around the event, or a call of its function.
+    """
     loop, tree = course.loop(event), script.file.tree
-    if event.act is Act.UPDATE or loop is None or not _raises(script, course, event):
+    around = course.function if loop is None else loop
+    if event.act is Act.UPDATE or around is None or not _raises(script, course, event):
         return None
-    if not all(_stays(loop, each) for each in branches(course.file, event.statement)):
+    tests = branches(course.file, event.statement)
+    if tests and (loop is None or not all(_stays(loop, each) for each in tests)):
         return None
+    changed = _changed(around)
     updates = [tree.order[e.statement] for e in course.of(Act.UPDATE) if course.loop(e) is loop]
-    for skip in find(loop.body, cst.Continue):
-        around = takewhile(lambda node: node is not loop, tree.ancestors(skip))
-        tests = [each.test for each in around if isinstance(each, cst.If)]
+    skips = [*find(around.body, cst.Return)] if loop is None else [*find(around.body, cst.Continue)]
+    for skip in skips:
+        between = takewhile(lambda node: node is not around, tree.ancestors(skip))
+        asked = reads([each.test for each in between if isinstance(each, cst.If)])
         is_between = tree.order[event.statement] < tree.order[skip] < min(updates, default=0)
-        if tree.loop(skip) is loop and is_between and not _changed(loop).isdisjoint(reads(tests)):
+        if tree.loop(skip) is loop and is_between and not changed.isdisjoint(asked):
             return skip
     return None
 
@@ -189,11 +198,14 @@ def _is_rare(loop: cst.For | cst.While, way: Way, raises: bool) -> bool:
     return varies or any(_is_every_nth(*each) for each in way)
 
 
-def _changed(loop: cst.For | cst.While) -> set[str]:
-    """The names that get another value in a loop."""
-    assert isinstance(loop.body, cst.IndentedBlock)
-    changed = {name for each in nested_statements(loop.body) for name in writes(each)}
-    return changed | (reads([loop.target]) if isinstance(loop, cst.For) else set())
+def _changed(around: cst.For | cst.While | cst.FunctionDef) -> set[str]:
+    """The names that get another value in a loop, or from call to call of a function."""
+    assert isinstance(around.body, cst.IndentedBlock)
+    changed = {name for each in nested_statements(around.body) for name in writes(each)}
+    if isinstance(around, cst.FunctionDef):
+        parameters = around.params
+        return changed | {each.name.value for each in (*parameters.params, *parameters.kwonly_params)} - {"self"}
+    return changed | (reads([around.target]) if isinstance(around, cst.For) else set())
 
 
 def _excludes(file: File, statement: cst.CSTNode, other: cst.CSTNode) -> bool:

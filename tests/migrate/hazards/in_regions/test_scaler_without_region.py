@@ -61,7 +61,7 @@ def test_what_is_trained_is_seen_whatever_else_the_loss_comes_from(marked: Check
     ("loss", "model"),
     [
         (f"with torch.autocast('cuda'):\n                {LOSS}", "nn.Linear(4, 1).cuda()"),
-        (LOSS, "nn.Linear(4, 1).cuda().half()"),
+        (LOSS, "make(4, 1).half()"),
         (LOSS, "make(4, 1)"),
     ],
 )
@@ -87,3 +87,20 @@ def test_another_script_beside_it_may_have_regions(marked_files: Check) -> None:
 
 def test_a_file_that_imports_it_may_not(marked_files: Check) -> None:
     marked_files(first=script(LOSS), second="from first import train\n" + script(IN_REGION).replace("train", "train_2"))
+
+
+@pytest.mark.parametrize(
+    ("forward", "model", "is_idle"),
+    [
+        ("pred = model(x)", "nn.Linear(4, 1).cuda()", True),
+        ("pred = model(x)", "nn.Linear(4, 1).cuda().double()", True),
+        ("pred = x", "nn.Linear(4, 1).cuda()", False),
+        ("pred = model(x)", "build()", False),
+    ],
+)
+def test_a_region_round_the_loss_alone_is_told(marked: Check, forward: str, model: str, is_idle: bool) -> None:
+    computed = "pred" if "model" in forward else "model(pred)"
+    mark = "  # AMP634" if is_idle else ""
+    region = f"with torch.autocast('cuda', torch.float16):{mark}"
+    loss = f"{forward}\n            {region}\n                loss = nn.functional.mse_loss({computed}, y)"
+    marked(TEXT.format(loss=loss, mark="", model=model))

@@ -641,3 +641,41 @@ def test_another_scaler_than_the_one_that_scales_is_told_where_nobody_calls_the_
                 self.scaler_g.update()
         """
     )
+
+
+CHOSEN = """
+    from accelerate import Accelerator
+    import loaders
+
+    def main(config):
+        global scaler
+        accelerator, net = Accelerator(), nn.Linear(8, 2)
+        if config["scales"]:
+            scaler = torch.amp.GradScaler("cuda")
+            scaler = accelerator.prepare(scaler)
+        else:
+            scaler = None
+        optimizer = torch.optim.Adam(net.parameters())
+        net, optimizer, loader = accelerator.prepare(net, optimizer, loaders.make(config))
+        for x, y in loader:
+            with accelerator.accumulate(net):
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = F.mse_loss(net(x), y)
+                if scaler is not None:
+                    accelerator.backward(scaler.scale(loss))
+                else:
+                    accelerator.backward(loss)
+                if accelerator.sync_gradients:
+                    if scaler is not None and (config["norm"] > 0 or config["clip"] > 0):
+                        scaler.unscale_(optimizer)
+                if scaler is not None:
+                    scaler.step(optimizer)
+                    scaler.update()
+                else:
+                    optimizer.step()
+                optimizer.zero_grad()
+"""
+
+
+def test_a_scaler_that_a_function_has_chosen_before_its_loop_decides_for_all_rounds(clean: Check) -> None:
+    clean(CHOSEN)

@@ -430,6 +430,45 @@ def test_unscaling_again_behind_a_batch_that_is_skipped_without_an_update_is_tol
     (found,) = marked(SKIPPING.format(test="norm > 100", skip="optimizer.zero_grad()", mark="  # AMP608"))
 
 
+RETURNING = """
+        class Stepper:
+            def __init__(self, model, every):
+                self.model, self.every = model, every
+                self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                self.scaler = torch.amp.GradScaler("cuda")
+
+            def __call__(self, loss, step):
+                self.optimizer.zero_grad()
+                self.scaler.scale(loss).backward()
+                self.scaler.unscale_(self.optimizer){mark}
+                norm = nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+                self.scaler.step(self.optimizer)
+                if {test}:
+                    {skip}
+                    return None
+                self.scaler.update()
+                return norm
+
+        net = nn.Linear(4, 4).cuda()
+        stepper = Stepper(net, 10)
+        for step, x in enumerate(loader):
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = net(x).mean()
+            stepper(loss, step)
+"""
+
+
+def test_unscaling_again_behind_a_call_that_returns_without_an_update_is_told(marked: Check) -> None:
+    for test in ("step % 100", "norm > 10"):
+        (found,) = marked(RETURNING.format(test=test, skip="print(norm)", mark="  # AMP608"))
+        assert found.hint == "write self.scaler.update() before that return"
+
+
+@pytest.mark.parametrize(("test", "skip"), [("step % 100", "self.scaler.update()"), ("self.every", "print(norm)")])
+def test_a_call_that_returns_with_an_update_is_right(clean: Check, test: str, skip: str) -> None:
+    clean(RETURNING.format(test=test, skip=skip, mark=""))
+
+
 @pytest.mark.parametrize(("test", "skip"), [("not norm.isfinite()", "scaler.update()"), ("kept", "print(kept)")])
 def test_a_batch_that_is_skipped_with_an_update_is_right(clean: Check, test: str, skip: str) -> None:
     clean(SKIPPING.format(test=test, skip=skip, mark=""))
