@@ -14,6 +14,7 @@ from amp_migrate.verify.judge.programs.equality import (
     differences,
     equality_check,
     is_of_scaling,
+    may_have_grown,
     of_the_text,
     only_rounding,
     repeats_alike,
@@ -182,7 +183,8 @@ def _explained(pool: Runs, evidence: Evidence) -> Evidence:
     if of_the_text(found) or (is_of_scaling(evidence) and not only_rounding(found)):
         return evidence
     evidence = replace(evidence, repeats=_repeats(pool, floor.run))
-    if only_rounding(differences(evidence)) and not evidence.own_noise:
+    left = differences(evidence)
+    if only_rounding(left) and may_have_grown(left) and not evidence.own_noise:
         twins = [kinds.ulp_of(floor.run, number) for number in (1, 2)]
         pool.make(twins)
         evidence = replace(evidence, twins=tuple(pool.results[twin] for twin in twins))

@@ -11,7 +11,7 @@ import pytest
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Status
 from amp_migrate.verify.judge.programs.equality import differences, equality_check, first_difference
-from amp_migrate.verify.recorded.recording import Held, State, Trace
+from amp_migrate.verify.recorded.recording import Checkpoint, Held, State, Trace
 from amp_migrate.verify.runs.process import RunResult
 
 Make = Callable[..., Trace]
@@ -161,3 +161,26 @@ def test_what_rounding_makes_in_training_excuses_no_print_where_training_is_the_
         )
     )
     assert check.status is status
+
+
+@pytest.mark.parametrize(
+    ("share", "loss", "status"),
+    [
+        (1e-5, 0.0, Status.WARN),
+        (1e-4, 0.0, Status.FAIL),
+        (1e-4, 1e-7, Status.WARN),  # training is rounded otherwise, and rounding has grown as far elsewhere
+    ],
+)
+def test_what_is_saved_of_a_training_that_is_the_same_has_no_rounding_grown_in_it(
+    make_evidence: MakeEvidence, make_trace: Make, share: float, loss: float, status: Status
+) -> None:
+    def saving(average: float, moment: float, loss: float) -> Trace:
+        entries = tuple(
+            (name, ["float32", [1], f"{value}", [value]]) for name, value in (("ema.0", average), ("m.0", moment))
+        )
+        return make_trace(_off(make_trace().losses, at2=loss), checkpoints=(Checkpoint(True, False, 5, entries),))
+
+    evidence = make_evidence(floor=saving(1.0, 1.0, 0.0), migrated_off=saving(1 + share, 1.0, loss))
+    check = equality_check(_twins(evidence, saving(1.0, 1.5, 1e-7)))
+    assert check.status is status
+    assert ("no loss and no step differs" in check.detail) is (loss == 0)

@@ -24,8 +24,9 @@ TITLE = "AMP off, the same program"
 _OF_THE_TEXT = frozenset({"setting", "zeroing"})
 # What another order of summing may make in one step, where an ulp in everything happens to make less so early.
 _ALWAYS = 3e-5
-# What a script says of itself. Where only this differs, training is the same to the bit: no rounding has grown in it.
-_SAID = frozenset({"printed", "written"})
+# What training is made of. Where none of it differs, no rounding has grown in what a script keeps, saves and says
+# besides: averaged weights, statistics, checkpoints, figures.
+_OF_TRAINING = frozenset({"loss", "clipping", "optimizer state", "most optimizer state"})
 # Held against nothing but themselves in the twins, by how many times as much. What an ulp makes of tensors that hold
 # next to nothing, or of a loss that is a difference of two, would excuse anything. Of half of all tensors, which no
 # single one of them decides, another order of summing makes several times what one ulp does.
@@ -53,6 +54,11 @@ def of_the_text(found: Sequence[Difference]) -> bool:
 def only_rounding(found: Sequence[Difference]) -> bool:
     """Whether nothing but numbers that were computed differ."""
     return bool(found) and all(each.size is not None for each in found)
+
+
+def may_have_grown(found: Sequence[Difference]) -> bool:
+    """Whether training itself differs, in which rounding grows."""
+    return any(each.what in _OF_TRAINING for each in found)
 
 
 def first_difference(ours: Sequence[float], theirs: Sequence[float]) -> int | None:
@@ -100,8 +106,8 @@ def is_of_scaling(evidence: Evidence) -> bool:
 
 def _rounded(found: Sequence[Difference], detail: str, evidence: Evidence) -> Check:
     """What differs by numbers only: a note where an ulp makes as much."""
-    if {each.what for each in found} <= _SAID:
-        return _said(found, detail, evidence)
+    if not may_have_grown(found):
+        return _beside_training(found, detail, evidence)
     twins = [program.differences(evidence.floors[0], twin) for twin in evidence.twins if twin.ended_well]
     if twins:
         sizes = [(each.size or 0.0, rounding_allows(twins, each), each.where) for each in found]
@@ -122,16 +128,17 @@ def _rounded(found: Sequence[Difference], detail: str, evidence: Evidence) -> Ch
     return Check("E", TITLE, Status.FAIL, detail)
 
 
-def _said(found: Sequence[Difference], detail: str, evidence: Evidence) -> Check:
-    """Numbers that a script prints or writes of a training that is the same to the bit."""
+def _beside_training(found: Sequence[Difference], detail: str, evidence: Evidence) -> Check:
+    """Numbers that a script keeps, saves, prints or writes of a training that is the same to the bit."""
     apart, where = max((each.size or 0.0, each.where) for each in found)
     if apart <= _ALWAYS:
-        return Check("E", TITLE, Status.WARN, f"{detail}; no loss and no weight differs: rounded otherwise")
+        return Check("E", TITLE, Status.WARN, f"{detail}; no loss and no step differs: rounded otherwise")
     # A time that no word and no unit tells of is another in each run, but for those that happen to be the same twice.
     floor = evidence.floors[0]
-    tells_times = any(each.what in _SAID for run in evidence.repeats for each in program.differences(floor, run))
-    detail += f"; no loss and no weight differs, of which rounding could have grown: {where} is {apart:.1e} apart"
-    return Check("E", TITLE, Status.INCONCLUSIVE if tells_times else Status.FAIL, detail)
+    own = {each.what for run in evidence.repeats for each in program.differences(floor, run)}
+    certain = any(each.what not in own for each in found if (each.size or 0.0) > _ALWAYS)
+    detail += f"; no loss and no step differs, of which rounding could have grown: {where} is {apart:.1e} apart"
+    return Check("E", TITLE, Status.FAIL if certain else Status.INCONCLUSIVE, detail)
 
 
 def rounding_allows(twins: Sequence[Sequence[Difference]], found: Difference) -> float:
