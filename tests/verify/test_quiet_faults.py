@@ -46,6 +46,14 @@ def changed(old: str, new: str) -> str:
             id="another learning rate later",
         ),
         pytest.param(
+            changed(REGION, f"{REGION}        half = (x[0, 0] @ x[0, 0]).dtype is torch.float16\n").replace(
+                STEP, f"    if step == 5 and half:\n        optimizer.param_groups[0]['lr'] *= 0.999\n{STEP}"
+            ),
+            "G19",
+            "learning rate of optimizer step 5",
+            id="another learning rate in half precision only",
+        ),
+        pytest.param(
             changed("pictures = torch.randn", "torch.rand(1)\npictures = torch.randn"),
             "E",
             "backward pass 0",

@@ -160,8 +160,8 @@ class _Prober:
             gates.finite_losses(a, b),
             gates.scale_alive(b),
             early.losses_check([early.window(a, b)], self.evidence.noise),
-            early.norms_check(early.norm_ratios(a, b), self.evidence.norm_bound),
-            underflow(self.evidence.floors[0].trace, b),
+            early.norms_check(early.norm_ratios(a, b), self.evidence.norm_bound, self.evidence.norms_vanished),
+            underflow(self.evidence.floors[0].trace, b, self.evidence.floor_traces),
         )
         return all(check is None or check.status in _FINE for check in checks)
 

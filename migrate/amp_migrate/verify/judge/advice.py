@@ -15,14 +15,21 @@ _BY_CHECK = {
     "G3": "put the forward passes into `with torch.autocast(...)`, and the model and its inputs on the GPU",
     "G8": "end the autocast region after the loss: backward() and optimizer.step() stand outside it",
     "G9": "compute the loss inside the region, or give it .float() values",
-    "G10": "one GradScaler for the whole run: scale() every loss, step() and update() through it",
+    "G10": (
+        "one GradScaler for the whole run, with the scale that it starts at by default: scale() every loss, step() and "
+        "update() through it"
+    ),
     "G11": "save scaler.state_dict() with the optimizer's, and load it where that is loaded",
     "G12": "put the whole forward pass into the region, at every step",
     "G13": "say dtype=torch.float16 or torch.bfloat16 in every region",
     "G14": "give regions and islands the extent that they have in the original",
-    "G15": "let the loss scale start at its default of 65536 and grow, or use bfloat16",
+    "G15": (
+        "float16 needs a loss scale that starts at its default of 65536 and grows; `amp-verify localize` names the "
+        "parts whose gradients are lost all the same"
+    ),
     "G16": "put the named tensor on the GPU as the original does",
     "G17": "leave gradients to scaler.unscale_() and scaler.step(), which skip a step that overflows",
+    "G19": "set learning rates, weight decay and the like as the original does, whatever the loss scale and the dtypes",
     "R": "give the original its seeds, and let no clock, thread or race decide, then verify again",
 }
 _BY_CAUSE = {

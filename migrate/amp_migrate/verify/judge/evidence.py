@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -101,7 +102,16 @@ class Evidence:
     @property
     def norm_bound(self) -> float | None:
         """The bound for N, as a log ratio; None without a floor."""
-        return early.norm_bound([early.norm_ratios(floor, oracle) for floor, oracle in self.floor_traces])
+        return early.norm_bound(self._floor_ratios)
+
+    @property
+    def norms_vanished(self) -> Counter[int]:
+        """At how many first steps of each optimizer rounding alone makes a norm zero."""
+        return early.vanished(self._floor_ratios)
+
+    @property
+    def _floor_ratios(self) -> list[tuple[NormRatio, ...]]:
+        return [early.norm_ratios(floor, oracle) for floor, oracle in self.floor_traces]
 
     @property
     def windows(self) -> tuple[Window, ...]:

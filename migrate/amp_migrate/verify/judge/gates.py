@@ -34,7 +34,7 @@ class Check:
     """One line of the verdict.
 
     Attributes:
-        id: stable name: G1 to G11, R (repeats), E (edit), S (early losses), N (norms).
+        id: stable name: G0 to G19, R (repeats), E (edit), S (early losses), N (norms), C (convergence).
         title: what is asked.
         detail: what was found, in one line.
     """

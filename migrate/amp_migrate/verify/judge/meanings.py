@@ -31,12 +31,19 @@ MEANINGS = {
         "either, two formats, or a loss scale beside bfloat16, are a warning"
     ),
     "G14": "what an original in native mixed precision computes in which dtype, the migrated script does",
-    "G15": "no parameter loses a quarter of its gradient to zeros, beside the original in float32",
+    "G15": (
+        "no parameter loses a quarter of its gradient to zeros, beside the original in float32; what rounding alone "
+        "makes zero in the original is a warning, but three quarters"
+    ),
     "G16": ("where a CPU stands in for the GPU: no operation mixes tensors that would be on the CPU and on the GPU"),
     "G17": "an infinity that is put into the gradients of one step makes the loss scaler skip that step",
     "G18": (
         "with --resume-args: who goes on from a checkpoint holds what was saved, as far as the original does, and the "
         "loss scale"
+    ),
+    "G19": (
+        "with mixed precision on, optimizers are told what they are told in the original: learning rates, weight "
+        "decay; a warning behind the first 20 steps, where a schedule may follow the losses"
     ),
     "R": (
         "asked where E does not hold: the original repeats itself, or differs from itself by less than a third of what "
@@ -44,6 +51,9 @@ MEANINGS = {
     ),
     "E": "with mixed precision off it is the same program, bit for bit: what differs is the edit, not precision",
     "S": "losses of the first 20 steps stay within three times the noise that rounding makes in the original itself",
-    "N": "gradient and update norms of the first steps are the original's, within the same noise",
+    "N": (
+        "gradient and update norms of the first steps are the original's, within the same noise; a norm of zero at no "
+        "more steps than rounding alone makes it, and at fewer than half"
+    ),
     "C": "with --seeds: whole trainings end alike, and their optimizers are told the same on the way",
 }

@@ -14,7 +14,7 @@ from amp_migrate.verify.judge.low_precision.latent import latent_checks, overflo
 from amp_migrate.verify.judge.programs.equality import equality_check, is_of_scaling
 from amp_migrate.verify.judge.programs.repeats import excused
 from amp_migrate.verify.judge.programs.resumed import resumed
-from amp_migrate.verify.judge.programs.told import told_alike
+from amp_migrate.verify.judge.programs.told import told_alike, told_in_one_run
 from amp_migrate.verify.judge.statistics import convergence, early, power, speed
 from amp_migrate.verify.judge.statistics.convergence import DEFAULT, Convergence, Tolerance
 from amp_migrate.verify.judge.statistics.course import course
@@ -151,19 +151,21 @@ def _checks(evidence: Evidence) -> list[Check]:
         coverage.dtype(a, b, evidence.dtype),
         coverage.operations(a, b),
         overflow(evidence.drill.trace if evidence.drill is not None and evidence.drill.ended_well else None),
-        underflow.underflow(evidence.floors[0].trace, b) if evidence.floors else None,
+        underflow.underflow(evidence.floors[0].trace, b, evidence.floor_traces) if evidence.floors else None,
         resumed(*evidence.going_on) if evidence.going_on else None,
     ]
     checks = [check for check in asked if check is not None]
     if evidence.migrated_off is not None:
         checks.append(equality_check(evidence))
+        if (told := told_in_one_run(a, b, evidence.floor_traces)) is not None:
+            checks.append(told)
         if evidence.windows:
             losses = early.losses_check(evidence.windows, evidence.noise)
             if losses.status is Status.PASS and power.blind(evidence):
                 reason = f"{losses.detail}; rounding alone moves this script so much that nothing could be seen"
                 losses = replace(losses, status=Status.INCONCLUSIVE, detail=reason)
             checks.append(losses)
-            checks.append(early.norms_check(evidence.norm_ratios, evidence.norm_bound))
+            checks.append(early.norms_check(evidence.norm_ratios, evidence.norm_bound, evidence.norms_vanished))
         else:
             reason = "the original with the same steps skipped did not end well"
             checks.append(Check("S", "early losses within the noise floor", Status.INCONCLUSIVE, reason))

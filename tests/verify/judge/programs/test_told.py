@@ -11,7 +11,7 @@ import pytest
 from amp_migrate.verify.experiments import ladder
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Status
-from amp_migrate.verify.judge.programs.told import told_alike
+from amp_migrate.verify.judge.programs.told import told_alike, told_in_one_run
 from amp_migrate.verify.judge.statistics.convergence import DEFAULT
 from amp_migrate.verify.judge.verdict import Limits, assess
 from amp_migrate.verify.recorded.recording import Trace
@@ -127,3 +127,31 @@ def test_it_is_part_of_the_verdict_and_ends_the_search(
     assert len(evidence.whole) == 5
     checks = {check.title: check.status for check in assess(evidence, Limits()).checks}
     assert checks["optimizers are told the same along whole trainings"] is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    ("rates", "twins", "status", "said"),
+    [
+        (DECAYED, 20, Status.PASS, "the same values at all 20 steps"),
+        ([0.1] * STEPS, 20, Status.FAIL, "learning rate of optimizer step 10: 0.01 and 0.1, where rounding alone"),
+        ([0.1] * STEPS, 10, Status.WARN, "learning rate of optimizer step 10: 0.01 and 0.1: a schedule may follow"),
+        ([0.1] * STEPS, 0, Status.WARN, "optimizer step 10"),
+    ],
+)
+def test_one_run_with_mixed_precision_on_is_told_what_the_original_is(
+    trained: Trained, rates: Sequence[float], twins: int, status: Status, said: str
+) -> None:
+    rounded = [(trained().trace, replace(trained().trace, steps=trained().trace.steps[:twins]))] * min(twins, 1)
+    check = told_in_one_run(trained().trace, trained(rates).trace, rounded)
+    assert check is not None
+    assert check.status is status
+    assert said in check.detail
+
+
+def test_what_rounding_alone_changes_is_not_compared_in_one_run(trained: Trained, make_trace: Make) -> None:
+    rounded = [(trained().trace, trained(FOLLOWING).trace)]
+    check = told_in_one_run(trained().trace, trained([0.1] * STEPS).trace, rounded)
+    assert check is not None
+    assert check.status is Status.PASS
+    assert check.detail.endswith("steps, but for what rounding alone changes: learning rate")
+    assert told_in_one_run(make_trace(), make_trace(), []) is None

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -106,6 +106,51 @@ def test_the_norm_bound_follows_the_oracle_but_never_falls_below_two_percent() -
     assert early.norm_bound([[NormRatio(0, math.inf, None, None)]]) == early.NORM_TOLERANCE
     vanished = [NormRatio(0, math.exp(0.1), None, None), NormRatio(1, 0.0, None, None)]
     assert early.norm_bound([vanished]) == pytest.approx(0.3)
+
+
+def some_vanish(trace: Trace, steps: Sequence[int], norm: float = 0.0) -> Trace:
+    made = [replace(step, grad_norm=norm) if step.index in steps else step for step in trace.steps]
+    return replace(trace, steps=tuple(made))
+
+
+@pytest.mark.parametrize(
+    ("gone", "by_rounding", "status"),
+    [
+        ([3], [3], Status.WARN),
+        ([3], [5], Status.WARN),
+        ([3], [], Status.FAIL),
+        ([2, 3], [3], Status.FAIL),
+        ([2, 3, 4], [2, 3, 4], Status.FAIL),  # what is gone at every other step does not train
+    ],
+)
+def test_a_norm_may_be_gone_at_as_many_steps_as_rounding_takes_it(
+    make_trace: Make, gone: list[int], by_rounding: list[int], status: Status
+) -> None:
+    allowed = early.vanished(
+        [early.norm_ratios(make_trace(), some_vanish(make_trace(), each)) for each in (by_rounding, by_rounding[:1])]
+    )
+    ratios = early.norm_ratios(make_trace(), some_vanish(make_trace(), gone))
+    check = early.norms_check(ratios, early.NORM_TOLERANCE, allowed)
+    assert check.status is status
+    assert ("as rounding the forward passes alone makes it" in check.detail) == (status is Status.WARN)
+
+
+def test_norms_of_one_optimizer_excuse_none_of_another(make_trace: Make) -> None:
+    def of_two(trace: Trace) -> Trace:
+        return replace(trace, steps=tuple(replace(step, optimizer=step.index % 2) for step in trace.steps))
+
+    whole, first, second = (of_two(some_vanish(make_trace(), each)) for each in ((), (2,), (3,)))
+    allowed = early.vanished([early.norm_ratios(whole, first)])
+    for trace, status in ((first, Status.WARN), (second, Status.FAIL)):
+        assert early.norms_check(early.norm_ratios(whole, trace), early.NORM_TOLERANCE, allowed).status is status
+
+
+def test_a_step_that_makes_nothing_beside_the_others_tells_nothing(make_trace: Make) -> None:
+    for norm, far in ((0.9e-4, False), (1.1e-4, True)):
+        ratios = early.norm_ratios(some_vanish(make_trace(), [3], norm), some_vanish(make_trace(), [3]))
+        assert any(ratio.vanished for ratio in ratios) is far
+    everywhere = early.norm_ratios(make_trace(norm=1e-9), make_trace(norm=0.0))
+    assert all(ratio.vanished for ratio in everywhere)
 
 
 def test_two_optimizers_have_a_window_of_twenty_steps_each(make_trace: Make) -> None:
