@@ -66,7 +66,7 @@ def test_a_start_at_a_scale_that_overflows_passes_too(verify_fp32: VerifyText) -
         ),
         pytest.param(
             changed(("    optimizer.zero_grad()\n", "")),
-            "zero_grad() is not called before step 0",
+            "gradients are not zeroed before step 1",
             "edit",
             id="gradients never zeroed",
         ),

@@ -40,13 +40,17 @@ def test_a_region_over_the_step_is_named(make_trace: Make) -> None:
     assert suspicion.of_training(with_steps(base, autocast=True), over, base, base) == ""
 
 
-def test_gradients_of_the_step_before_are_named_where_zero_grad_is_not_called_any_more(make_trace: Make) -> None:
+def test_gradients_of_the_step_before_are_named_where_they_are_not_zeroed_any_more(make_trace: Make) -> None:
     base, scaled = with_steps(make_trace(), zeroed=1), make_trace(scale=64.0)
     kept = replace(base, steps=(base.steps[0], *with_steps(base, zeroed=0, grad_norm=1.9).steps[1:]))
-    assert "zero_grad() is not called before step 1" in suspicion.of_training(base, scaled, base, kept)
+    assert "gradients are not zeroed before step 1" in suspicion.of_training(base, scaled, base, kept)
     for other in (with_steps(base, grad_norm=1.9), with_steps(base, zeroed=None), with_steps(base, zeroed=2)):
         assert suspicion.of_training(base, scaled, base, other) == ""
     assert suspicion.of_training(base, scaled, with_steps(base, zeroed=0), kept) == ""
+    behind = replace(
+        kept, steps=(replace(base.steps[0], zeroed=0), *base.steps[1:])
+    )  # zeroed behind every step instead
+    assert suspicion.of_training(base, scaled, base, behind) == ""
 
 
 def test_what_is_in_half_precision_with_autocast_off_is_cast_by_hand(make_trace: Make) -> None:

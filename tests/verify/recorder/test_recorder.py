@@ -572,3 +572,28 @@ def test_every_step_is_told_at_once_to_who_watches(record: Record) -> None:
         """
     )
     assert out(result) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("cleared", "zeroed"),
+    [
+        ("optimizer.zero_grad()", [1, 1, 1]),
+        ("for p in model.parameters(): p.grad = None", [0, 1, 1]),
+        ("for p in model.parameters(): p.grad is None or p.grad.zero_()", [0, 1, 1]),
+        ("model.weight.grad = None", [0, 0, 0]),  # the bias has one still
+        ("pass", [0, 0, 0]),
+    ],
+)
+def test_gradients_are_zeroed_in_whatever_way_nothing_is_left_of_them(
+    record: Record, cleared: str, zeroed: list[int]
+) -> None:
+    result = record(
+        f"""
+        for _ in range(3):
+            {cleared}
+            (0.3 * loss_of()).backward()
+            (0.3 * loss_of()).backward()
+            optimizer.step()
+        """
+    )
+    assert [step.zeroed for step in result.trace.steps] == zeroed

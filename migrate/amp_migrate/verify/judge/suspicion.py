@@ -81,9 +81,11 @@ def _accumulation(reference: Trace, migrated: Trace, floor: Trace, migrated_off:
 
 
 def _gradients_kept(reference: Trace, migrated: Trace, floor: Trace, migrated_off: Trace) -> str:
+    begun: set[int] = set()  # before an optimizer's first step there is nothing to zero
     for ours, theirs in zip(floor.steps, migrated_off.steps, strict=False):
-        if ours.zeroed and theirs.zeroed == 0:
-            return f"zero_grad() is not called before step {theirs.index}, as it is in the original: gradients add up"
+        if ours.zeroed and theirs.zeroed == 0 and theirs.optimizer in begun:
+            return f"gradients are not zeroed before step {theirs.index}, as in the original: they add up"
+        begun.add(theirs.optimizer)
     return ""
 
 

@@ -244,7 +244,7 @@ def _step(event: Mapping[str, Any]) -> Step:
         update_norm=event.get("update_norm"),
         autocast=event["autocast"],
         past_scaler=event.get("past_scaler", False),
-        zeroed=event.get("zeroed"),
+        zeroed=int(event["zeroed"]) if "zeroed" in event else None,
         settings=tuple(event.get("settings", ())),
         zeros=tuple(map(int, event.get("zeros", ()))),
     )

@@ -49,7 +49,8 @@ class Step:
         update_norm: change of the parameters.
         autocast: autocast was on when the step was made.
         past_scaler: its loss was scaled, and it did not go through the scaler.
-        zeroed: calls that zeroed gradients since the step before; None where they were not counted.
+        zeroed: calls that zeroed gradients since the step before, or 1 where nothing was left of them without a call;
+            None where that was not looked at.
         settings: what each of the optimizer's groups holds beside parameters, as learning rate, by name.
         zeros: elements of each parameter's gradient that are zero, -1 for one without; empty for a step that was not
             looked at so closely.

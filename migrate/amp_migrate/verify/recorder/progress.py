@@ -57,11 +57,20 @@ class Progress:
     zeroed: int = 0  # calls that zeroed gradients since the last attempt
     loss_scaled: bool = False  # by a native scaler, which has not made a step since
     after_attempt: list[Callable[[], None]] = field(default_factory=list)
+    at_first_backward: list[Callable[[], None]] = field(default_factory=list)  # since the last attempt
     at_save: list[Callable[[], None]] = field(default_factory=list)  # of an optimizer
     _began: float = 0.0
+    _goes_backward: bool = False
     _stopped: bool = False
     _ordinals: dict[int, int] = field(default_factory=dict)
     _counts: dict[int, int] = field(default_factory=dict)
+
+    def begin_backward(self) -> None:
+        """A backward pass is about to begin."""
+        if not self._goes_backward:
+            self._goes_backward = True
+            for call in self.at_first_backward:
+                call()
 
     def begin(self, optimizer: torch.optim.Optimizer, scaled: bool) -> Attempt:
         """Start an attempt at stepping `optimizer`; ends the process where the script has caught the run's end."""
@@ -81,6 +90,7 @@ class Progress:
     def end(self) -> None:
         """Finish the attempt; raises StopRun once one optimizer has made the steps that were asked for."""
         self.current = None
+        self._goes_backward = False
         if not self.spec.timing:
             self.writer.stepped()
         for call in self.after_attempt:

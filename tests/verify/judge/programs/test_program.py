@@ -76,7 +76,7 @@ def test_what_is_typical_of_tensors_does_not_depend_on_the_largest(result: Resul
     ("change", "what", "where", "values"),
     [
         ({"settings": ({"lr": 0.05},)}, "setting", "learning rate of optimizer step 3", ("0.1", "0.05")),
-        ({"zeroed": 0}, "zeroing", "before optimizer step 3", ("1 call of zero_grad()", "no call of zero_grad()")),
+        ({"zeroed": 0}, "zeroing", "gradients before optimizer step 3", ("zeroed", "kept")),
         ({"skipped": True}, "steps", "optimizer step 3", ("optimizer 0", "optimizer 0, skipped")),
     ],
 )

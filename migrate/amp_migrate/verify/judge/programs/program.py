@@ -148,8 +148,8 @@ def _step(x: Step, y: Step, *, first: bool) -> Difference | None:
             if not _same(theirs.get(where, value), value):
                 return Difference("setting", f"{where} of {place}", _both(say, value, theirs[where]), None, x.index)
     if not first and None not in (x.zeroed, y.zeroed) and bool(x.zeroed) != bool(y.zeroed):
-        calls = _both(lambda step: f"{step.zeroed or 'no'} call of zero_grad()", x, y)
-        return Difference("zeroing", f"before {place}", calls, None, x.index)
+        gradients = _both(lambda step: "zeroed" if step.zeroed else "kept", x, y)
+        return Difference("zeroing", f"gradients before {place}", gradients, None, x.index)
     return None
 
 

@@ -32,6 +32,7 @@ def install(progress: Progress) -> None:
 
     @functools.wraps(backward)
     def recorded(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        progress.begin_backward()
         losses: Any = tensors if isinstance(tensors, (list, tuple)) else [tensors]
         unscaled = [getattr(loss, _UNSCALED, loss) for loss in losses]
         fields: dict[str, Any] = {"loss": [_value(loss) for loss in unscaled]}

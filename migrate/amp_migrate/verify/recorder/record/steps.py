@@ -11,7 +11,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from ..progress import Attempt, Progress, is_looked_at, is_sampled
-from .norms import Norms
+from .norms import Norms, norm_of
 from .scaler import found_inf
 
 _PLAIN = (bool, int, float, str)
@@ -29,6 +29,10 @@ class StepRecorder:
         self._seen: set[int] = set()  # optimizers whose parameters were looked at
         self._told: dict[int, list[dict[str, Any]]] = {}  # what each optimizer's groups held at its last attempt
         self._withheld: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._optimizers: dict[int, weakref.ref[Any]] = {}
+        self._left: dict[
+            int, torch.Tensor | None
+        ] = {}  # norms of what the last steps have left, where nothing zeroed it
         self._ordinals = itertools.count()
         self._scalers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
@@ -38,6 +42,7 @@ class StepRecorder:
         register_optimizer_step_post_hook(lambda optimizer, args, kwargs: self._after_step(optimizer))
         for kind in (torch.optim.Optimizer, torch.nn.Module):
             self.count_zeroing(kind)
+        self._progress.at_first_backward.append(self._look_back)
 
     def count_zeroing(self, kind: Any) -> None:
         """Count the calls of `zero_grad()` of a class."""
@@ -66,11 +71,13 @@ class StepRecorder:
             **self._look(attempt, optimizer),
             "autocast": progress.autocast_on(),
             "past_scaler": progress.loss_scaled and not scaled,
-            "zeroed": progress.zeroed,
+            "zeroed": progress.zeroed or self._zeroed_by_hand(attempt.optimizer),
             **self._zeros(attempt, optimizer),
             **self._settings(attempt, optimizer),
         }
         progress.zeroed = 0
+        self._left = {}
+        self._optimizers[attempt.optimizer] = weakref.ref(optimizer)
         if scaled:
             progress.loss_scaled = False
         if progress.clip_norm is not None:
@@ -117,6 +124,22 @@ class StepRecorder:
             scale=scaler._scale.clone(),
             grows=scaler.get_growth_factor() > 1 and scaler.get_growth_interval() <= _SOME_TIME,
         )
+
+    def _look_back(self) -> None:
+        """What of gradients is there still where a new one is to come and no `zero_grad()` was called."""
+        if self._progress.zeroed or self._progress.spec.profile:
+            return
+        for ordinal, known in self._optimizers.items():
+            optimizer = known()
+            if optimizer is not None:
+                self._left[ordinal] = norm_of([p.grad for p in _parameters(optimizer) if p.grad is not None])
+
+    def _zeroed_by_hand(self, ordinal: int) -> Any:
+        """Whether nothing is left, as after `p.grad = None`; a tensor is read later."""
+        if ordinal not in self._left:
+            return 0
+        left = self._left[ordinal]
+        return 1 if left is None else left == 0
 
     def _zeros(self, attempt: Attempt, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         """How many elements of each parameter's gradient are zero; nothing for an attempt that is not sampled."""
