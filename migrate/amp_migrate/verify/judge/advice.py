@@ -6,10 +6,6 @@ from collections.abc import Sequence
 
 from amp_migrate.verify.judge.gates import Check, Status
 
-_PRECISION = (
-    "`amp-verify localize` names the parts that must stay in float32; `--dtype bf16` has the range of float32, and "
-    "no loss scale"
-)
 _BY_CHECK = {
     "G0": "run each script in an environment in which its own package is installed, or name files with different code",
     "G3": "put the forward passes into `with torch.autocast(...)`, and the model and its inputs on the GPU",
@@ -32,7 +28,12 @@ _BY_CHECK = {
     "G19": "set learning rates, weight decay and the like as the original does, whatever the loss scale and the dtypes",
     "R": "give the original its seeds, and let no clock, thread or race decide, then verify again",
 }
+_LATE = "`--steps 0` compares both scripts with mixed precision off to their ends: that tells an edit from precision"
 _BY_CAUSE = {
+    "precision": (
+        "`amp-verify localize` names the parts that must stay in float32; `--dtype bf16` has the range of float32, and "
+        "no loss scale"
+    ),
     "casts": "take out .half(), .bfloat16() and .to(dtype): autocast casts what is to be in half precision",
     "edit": "look for the first difference in what the migration changed: what is named there is not as it was",
     "scaling": (
@@ -51,5 +52,6 @@ def advice(checks: Sequence[Check], cause: str) -> str:
             if check.status is status and check.id in _BY_CHECK:
                 return _BY_CHECK[check.id]
         if status is Status.FAIL and any(check.status is status for check in checks):
-            return _BY_CAUSE.get(cause, _PRECISION if cause == "precision" else "")
+            late = any(check.id == "C" and check.status is status for check in checks)
+            return _BY_CAUSE.get(cause, _LATE if late else "")
     return ""

@@ -241,9 +241,11 @@ def _cause(evidence: Evidence, verdict: Verdict, checks: tuple[Check, ...]) -> s
     equal = next((check for check in checks if check.id == "E"), None)
     if verdict is not Verdict.FAIL or equal is None:
         return ""
-    if equal.status is not Status.FAIL:
-        return "precision"
     off = evidence.migrated_off
+    if equal.status is not Status.FAIL:
+        late = all(check.id == "C" for check in checks if check.status is Status.FAIL)
+        # Of what comes behind the last step that was compared with mixed precision off, nothing is known.
+        return "" if late and off is not None and off.trace.stopped else "precision"
     if off is not None and suspicion.half_by_hand(evidence.floors[0].trace, off.trace):
         return "casts"
     return "scaling" if is_of_scaling(evidence) else "edit"

@@ -125,8 +125,16 @@ def test_it_is_part_of_the_verdict_and_ends_the_search(
 
     evidence = ladder.train_whole(Pool(), make_evidence(), 5, DEFAULT)
     assert len(evidence.whole) == 5
-    checks = {check.title: check.status for check in assess(evidence, Limits()).checks}
+    assessment = assess(evidence, Limits())
+    checks = {check.title: check.status for check in assessment.checks}
     assert checks["optimizers are told the same along whole trainings"] is Status.FAIL
+    # With mixed precision off the scripts were compared over their first steps only.
+    assert assessment.cause == ""
+    assert assessment.advice.startswith("`--steps 0` compares both scripts with mixed precision off to their ends")
+    off = evidence.migrated_off
+    assert off is not None
+    to_the_end = replace(off, trace=replace(off.trace, stopped=False), returncode=0)
+    assert assess(replace(evidence, migrated_off=to_the_end), Limits()).cause == "precision"
 
 
 @pytest.mark.parametrize(
