@@ -78,6 +78,9 @@ class _OneText:
         """It, parsed."""
         return read_module(file, self._text)
 
+    def note_run(self, statements: int) -> None:
+        """Nobody asks."""
+
     def locate(self, dotted: str, importer: str) -> str | None:
         """No import leads to another."""
         return None

@@ -195,7 +195,7 @@ class Project:
             if is_called or not file.names.full(name):
                 continue
             where, node = self.definition(file, name) or (file, None)
-            if isinstance(node, cst.FunctionDef) and where is not file and not _is_asked(file, name):
+            if isinstance(node, cst.FunctionDef) and where is not file and not is_asked(file, name):
                 yield name, self.reference(where, node)
 
     def possible_calls(self, function: FunctionRef) -> Iterator[CallSite]:
@@ -208,18 +208,26 @@ class Project:
             return
         if function.name == "__init__" or len(self._first_methods(function.name)) < 2:
             return
+        for file, node in self._doubtful_uses(function):
+            call = file.tree.parents[node]
+            if isinstance(call, cst.Call) and call.func is node:
+                yield CallSite(file, call)
+
+    def is_seen_everywhere(self, function: FunctionRef) -> bool:
+        """Whether the class of each object is seen on which a method may be called, or which may hand it on."""
+        return function.owner is not None and not any(True for _ in self._doubtful_uses(function))
+
+    def _doubtful_uses(self, function: FunctionRef) -> Iterator[tuple[File, cst.Attribute]]:
+        """Where a method may be called, or handed on, of an object whose class cannot be seen."""
         for file in self.library.using_own(function.name, is_method=True):
             for node in file.uses.get(function.name, ()):
-                call = file.tree.parents[node]
                 if (
                     isinstance(node, cst.Attribute)
-                    and isinstance(call, cst.Call)
-                    and call.func is node
                     and self._methods_of(file, node) is None
                     and not self._is_foreign(file, node.value)
-                    and fits(function.node, call, bound=function.is_bound)
+                    and _may_be(function, node, file.tree.parents[node])
                 ):
-                    yield CallSite(file, call)
+                    yield file, node
 
     def _calls_by_shared_name(self, function: FunctionRef) -> Iterator[CallSite]:
         for file, node in self._uses(function.name):
@@ -283,7 +291,7 @@ class Project:
             parent = file.tree.parents[node]
             if isinstance(parent, cst.Call):
                 found.append(CallSite(file, parent))
-            elif not _is_asked(file, node):
+            elif not is_asked(file, node):
                 return None
         return tuple(found)
 
@@ -313,7 +321,7 @@ class Project:
                 found += calls
             elif isinstance(around, cst.Call) and isinstance(parent, cst.Attribute) and parent.attr.value == "__init__":
                 found.append(CallSite(file, around, -1))
-            elif not _is_asked(file, node):
+            elif not is_asked(file, node):
                 return None
         return tuple(found)
 
@@ -373,6 +381,13 @@ class Project:
         return self._methods[name]
 
 
+def _may_be(function: FunctionRef, node: cst.Attribute, around: cst.CSTNode) -> bool:
+    """Whether a use of a method's name may be one of it: it is handed on, or called as it can be."""
+    if isinstance(around, cst.Call) and around.func is node:
+        return fits(function.node, around, bound=function.is_bound)
+    return True
+
+
 def _has_or_calls(owner: cst.ClassDef, name: str) -> bool:
     """Whether a class has a method, or calls it on `self`."""
     calls = (each.func for each in walk(owner.body) if isinstance(each, cst.Call))
@@ -399,7 +414,7 @@ def _is_inherited_init(call: cst.Call) -> bool:
     return isinstance(func.value.func, cst.Name) and func.value.func.value == "super"
 
 
-def _is_asked(file: File, node: cst.CSTNode) -> bool:
+def is_asked(file: File, node: cst.CSTNode) -> bool:
     """Whether a function or class is only asked something.
 
     An attribute of its own (`train.steps = 0`), though none through which it is called; whether it is there; what is

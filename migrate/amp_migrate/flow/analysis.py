@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import PurePath
 from typing import Any
@@ -101,6 +102,7 @@ class Analysis:
         keeps_all: whether the values and callees of the other files are kept, too.
         around: what is switched on around all of it.
         longest_context: by how many of the calls that something is made in it is told from what others make there.
+        only_whole: whether it is of no use unless `is_complete`: a run stops where it turns out that it is not.
 
     Attributes:
         values: what each expression of the files in focus may be.
@@ -136,6 +138,7 @@ class Analysis:
         keeps_all: bool = False,
         around: Context = NO_CONTEXT,
         longest_context: int = LONGEST_CONTEXT,
+        only_whole: bool = False,
     ) -> None:
         self.files = files
         self.focus = tuple(dict.fromkeys(focus))
@@ -144,6 +147,7 @@ class Analysis:
         self.keeps_all = keeps_all
         self.longest_context = longest_context
         self._outermost = around
+        self._only_whole = only_whole
         self.heap = Heap(self._outdate)
         self.pytorch = PyTorch(self)
         self.values: dict[ast.AST, Value] = {}
@@ -189,10 +193,11 @@ class Analysis:
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _RECURSION))
         try:
-            with a_run():
+            with a_run(), suppress(_NotWhole):
                 self._interpret_all()
         finally:
             sys.setrecursionlimit(limit)
+        self.files.note_run(self.executed)
         return self
 
     def _interpret_all(self) -> None:
@@ -345,6 +350,11 @@ class Analysis:
         met = (leaf for each in self.events.values() if each.act is Act.WEIGHT_CAST for leaf in each.leaves)
         owners = (leaf.owner for leaf in met if isinstance(leaf, Part))
         return any(isinstance(each, Obj) and len(each.context) >= self.longest_context for each in owners)
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether a run was stopped as soon as it could not be complete."""
+        return self._only_whole and not self.is_complete
 
     def follows(self, code: Code, is_of_step: Callable[[], bool]) -> bool:
         """Whether a call of a function is followed into it. One of a file in focus, or about gradients, always is.
@@ -510,8 +520,14 @@ class Analysis:
         """Note a function that does not come to rest: in the regions that it runs in, anything may be computed."""
         self.given_up[code] = None
         if task.touched or context.cuda.may_be_on or any(code.has(site) for site in self.pytorch.opened):
-            self.unseen[code] = None
+            self.note_unseen(code)
         self.pytorch.works_in(context)
+
+    def note_unseen(self, code: Code) -> None:
+        """Note a function of which nobody knows what it does to a step."""
+        self.unseen[code] = None
+        if self._only_whole:
+            raise _NotWhole
 
     def _interpret(self, task: Task) -> None:
         self.interpreted += 1
@@ -1149,6 +1165,10 @@ def analysed(
         closely = Analysis(files, focus, beside, patience, keeps_all, longest_context=longest).run()
         return closely if closely.is_complete else found
     return found
+
+
+class _NotWhole(Exception):
+    """Ends a run that is of no use any more."""
 
 
 class _Outside(Task):

@@ -16,5 +16,8 @@ class Files(Protocol):
     def module(self, file: str) -> Module | None:
         """A file, parsed; None where it cannot be read, or the running Python cannot parse it."""
 
+    def note_run(self, statements: int) -> None:
+        """Take note that a program has been interpreted, in so many statements."""
+
     def locate(self, dotted: str, importer: str) -> str | None:
         """The file that `import dotted` (`.engine` if relative) loads in a file; None if none of the project's."""

@@ -416,3 +416,85 @@ def test_what_a_statement_calls_is_looked_for_once_for_all_questions_about_it(
     (tmp_path / "train.py").write_text(SCRIPT.format(0) + SCORING)
     assert len(migrate([tmp_path], Settings()).changed) == 1
     assert max(asked.values()) == 2  # for its step, and for what evaluates beside it
+
+
+ADAPTED = """
+import torch
+from torch import nn
+
+
+class Net{0}(nn.Module):
+    def __init__(self):
+        super(Net{0}, self).__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def adapt(self, loss):
+        loss.backward()
+"""
+ADAPTING = """
+import torch
+from elsewhere import make_model
+from task.net_0 import Net0
+
+model = make_model() or Net0()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in range(9):
+    loss = model(torch.ones(4, 8).cuda()).mean()
+    optimizer.zero_grad()
+    model.adapt(loss)
+    optimizer.step()
+"""
+
+
+def test_who_calls_the_same_method_of_many_models_is_looked_for_in_one_program(tmp_path: Path) -> None:
+    found = {}
+    for models in (2, 8):
+        root = tmp_path / str(models)
+        (root / "task").mkdir(parents=True)
+        imports = "".join(f"import task.net_{each}\n" for each in range(models))
+        (root / "run.py").write_text(f"{imports}{ADAPTING}")
+        for number in range(models):
+            (root / "task" / f"net_{number}.py").write_text(ADAPTED.format(number))
+        before = done()
+        assert not migrate([root], Settings()).changed
+        found[models] = since(before)
+    assert found[8][Work.PROGRAMS] == found[2][Work.PROGRAMS] == 1
+
+
+CALLED_ON_ITS_OWN = """
+import torch
+
+
+class Agent:
+    def __init__(self):
+        self.model = torch.nn.Linear(8, 8).cuda()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def update(self, loss):
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+    def train(self):
+        for x in range(9):
+            loss = self.model(torch.ones(4, 8).cuda()).mean()
+            self.update(loss)
+
+
+class Counter:
+    def __init__(self):
+        self.counts = []
+
+    def update(self, number):
+        self.counts.append(number)
+
+    def count(self):
+        self.update(1)
+"""
+
+
+def test_who_calls_a_method_on_objects_that_are_all_seen_is_known_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(CALLED_ON_ITS_OWN)
+    before = done()
+    assert len(migrate([tmp_path], Settings()).changed) == 1
+    assert since(before)[Work.PROGRAMS] == 1  # what is written is looked at

@@ -32,6 +32,9 @@ class Texts:
         text = self.text(file)
         return None if text is None else read_module(file, text)
 
+    def note_run(self, statements: int) -> None:
+        """Nobody asks."""
+
     def locate(self, dotted: str, importer: str) -> str | None:
         """The file of an import."""
         name = dotted.lstrip(".").replace(".", "/")

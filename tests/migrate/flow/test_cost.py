@@ -174,6 +174,23 @@ def test_what_is_only_consulted_costs_no_more_than_the_script_is_worth() -> None
     assert faults(long) == [] == faults(short)
 
 
+def test_a_run_that_is_of_no_use_unless_it_is_whole_stops_where_it_cannot_be() -> None:
+    forward = "    def forward(self, x):\n        return Layer{1}()(x) + Layer{1}()(x * {0})\n\n\n"
+    layer = f"class Layer{{0}}(nn.Module):\n{forward}"
+    classes = f"{HEAD}class Layer0(nn.Linear):\n    pass\n\n\n{''.join(layer.format(n, n - 1) for n in range(1, 400))}"
+    main = f"{HEAD}from model import Layer399\nwith torch.amp.autocast('cuda'):\n    y = Layer399()(torch.ones(4))\n"
+    texts = Texts({"a.py": main, "model.py": classes})
+    told = Analysis(texts, ["a.py"]).run()
+    stopped = Analysis(texts, ["a.py"], only_whole=True).run()
+    assert not told.is_complete
+    assert not stopped.is_complete
+    assert stopped.was_stopped
+    assert not told.was_stopped
+    assert stopped.executed < told.executed
+    small = Texts({"a.py": main.replace("399", "3"), "model.py": classes})
+    assert Analysis(small, ["a.py"], only_whole=True).run().executed == Analysis(small, ["a.py"]).run().executed
+
+
 def test_a_loop_that_does_not_come_to_rest_leaves_what_changed_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"{HEAD}x, y = (), 1\nfor _ in range(9):\n    x = (x, y)\nz, w = x, y\n"
     told = counted({"a.py": text}, ["a.py"])

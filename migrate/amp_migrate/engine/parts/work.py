@@ -20,6 +20,8 @@ class Work(str, Enum):
     AST = "lines parsed by ast"
     LIBCST = "lines parsed by LibCST"
     LIBCST_FILES = "files parsed by LibCST"
+    PROGRAMS = "programs interpreted"
+    STATEMENTS = "statements interpreted"
     PLANS = "plans made"
     EDITS = "edits planned"
 

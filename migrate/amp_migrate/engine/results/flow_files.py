@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from amp_migrate.engine.parts.work import Work, count
 from amp_migrate.engine.source import Source, display_name
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.source import Module
@@ -26,6 +27,11 @@ class FlowFiles:
         """A file, parsed; None where it cannot be read, or the running Python cannot parse it."""
         source = self._source(file)
         return None if source is None else self._workspace.module(source)
+
+    def note_run(self, statements: int) -> None:
+        """Count a program that has been interpreted, and its statements."""
+        count(Work.PROGRAMS)
+        count(Work.STATEMENTS, statements)
 
     def locate(self, dotted: str, importer: str) -> str | None:
         """The file that `import dotted` (`.engine` if relative) loads in a file; None if none of the project's."""

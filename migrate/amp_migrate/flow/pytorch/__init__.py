@@ -599,7 +599,7 @@ class PyTorch:
             given = (each for value in args.all() for each in value)
             is_concerned = code.name == "__init__" or any(gradients.has_gradients(frame, each) for each in given)
             if is_concerned or frame.now.context.cuda.may_be_on:
-                self.analysis.unseen[code] = None
+                self.analysis.note_unseen(code)
         self._out_of_sight(frame, args, node)
         for atom in args.positional[0] if args.positional else NEVER:
             if isinstance(atom, Obj) and isinstance(atom.made_of, Class) and atom.made_of.code is function.code.parent:

@@ -16,7 +16,7 @@ import libcst as cst
 from amp_migrate.analysis.arguments.argument_binding import fits
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.imported import imported_files
-from amp_migrate.analysis.project import CallSite, FunctionRef, Project
+from amp_migrate.analysis.project import CallSite, FunctionRef, Project, is_asked
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import NEVER, NONE, Class, Func, Method, Obj, Opaque, Value
 from amp_migrate.flow.files import Files
@@ -45,31 +45,51 @@ class ValueCalls:
 
     def together(self, function: FunctionRef) -> CalledTogether | None:
         """A function with all that its calls may run besides, and what calls of that may; None if any is in doubt."""
-        focus: tuple[File, ...] = ()
+        around: tuple[File, ...] = ()
         words = _names(function.node, function.owner)
         wider, found = self._using([function.file], words), None
-        while wider != focus:
-            focus = wider
-            found = self._calls(focus).together(function)
+        while wider != around:
+            around = wider
+            focus = self._concerned(function, around)
+            found = self._calls(focus, only_whole=True).together(function) if focus else None
             if found is None:
                 return None
             # Whoever gets at one of the calls may bring a function of its own.
-            wider = self._using([*focus, *(site.file for sites in found.values() for site in sites)], words)
+            wider = self._using([*around, *(site.file for sites in found.values() for site in sites)], words)
         return found
 
     def may_run(self, file: File, call: cst.Call) -> Iterator[FunctionRef]:
         """The functions of the project that a call may run, beside what nobody knows."""
         words = _names(file.tree.function(call), file.tree.owner_class(call))
-        return self._calls(self._using([file], words)).may_run(file, call)
+        return self._calls(self._using([file], words), only_whole=False).may_run(file, call)
 
-    def _calls(self, focus: tuple[File, ...]) -> _Calls:
-        if focus not in self._interpreted:
-            if len(self._interpreted) == _MOST_KEPT:
-                del self._interpreted[next(iter(self._interpreted))]
-            analysis = Analysis(self._texts, [each.name for each in focus], keeps_all=True).run()
-            interpreted = Interpreted(self._project.library, analysis)
-            self._interpreted[focus] = _Calls(self._project, interpreted, focus)
-        return self._interpreted[focus]
+    def _calls(self, focus: tuple[File, ...], *, only_whole: bool) -> _Calls:
+        """The program of some files.
+
+        Args:
+            only_whole: whether nothing is asked of it unless all of it has been looked at.
+        """
+        found = self._interpreted.pop(focus, None)
+        if found is None or (found.was_stopped and not only_whole):
+            names = [each.name for each in focus]
+            analysis = Analysis(self._texts, names, keeps_all=True, only_whole=only_whole).run()
+            found = _Calls(self._project, Interpreted(self._project.library, analysis), focus)
+        self._interpreted[focus] = found
+        if len(self._interpreted) > _MOST_KEPT:
+            del self._interpreted[next(iter(self._interpreted))]
+        return found
+
+    def _concerned(self, function: FunctionRef, files: tuple[File, ...]) -> tuple[File, ...]:
+        """Of some files, those that call a function by its name or use its class, and those that import these.
+
+        All of them, where it may be called otherwise: by what it is handed on as, or as Python and PyTorch do.
+        """
+        is_called_unseen = function.name == "forward" or function.name.startswith("__")
+        if is_called_unseen or any(_hands_on(each, function.name) for each in files):
+            return files
+        words = _names(function.node, function.owner)
+        found = self._using([each for each in files if any(_uses(each, word) for word in words)], ())
+        return tuple(each for each in files if each in found)
 
     def _using(self, files: Sequence[File], words: Collection[str]) -> tuple[File, ...]:
         """Some files and all that import them, be it through others: who has an object has it from there.
@@ -107,6 +127,11 @@ class _Calls:
         self._interpreted = interpreted
         self._analysis = interpreted.questions.analysis
         self._focus = files
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether what has not been looked at ended the analysis."""
+        return self._analysis.was_stopped
 
     def together(self, function: FunctionRef) -> CalledTogether | None:
         """See `ValueCalls.together`."""
@@ -210,6 +235,19 @@ class _Calls:
                     if code.node is not node:  # which is run as nobody calls it
                         found[code].append((name, node))
         return found
+
+
+def _uses(file: File, name: str) -> list[cst.Name | cst.Attribute]:
+    """Where a file uses something of a name, or what it has, and not only asks whether it is there."""
+    uses = (use for local in file.local_names(name) for use in file.uses.get(local, ()))
+    return [each for each in uses if isinstance(file.tree.parents[each], cst.Attribute) or not is_asked(file, each)]
+
+
+def _hands_on(file: File, name: str) -> bool:
+    """Whether a file may do something else with a function than call it: it names it as a value, or in a text."""
+    uses = ((use, file.tree.parents[use]) for use in _uses(file, name))
+    is_given = any(not isinstance(parent, cst.Call) or parent.func is not use for use, parent in uses)
+    return is_given or any(each.raw_value == name for each in file.tree.every(cst.SimpleString))
 
 
 def _names(*definitions: cst.FunctionDef | cst.ClassDef | None) -> set[str]:
