@@ -96,15 +96,8 @@ def migrate_workspace(
         withdrawn = _withdrawn(workspace, outcome, wrong, settings.withdrawn)
         outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
         numerics = worse_numerics(workspace, outcome.plans, settings, examined)
-        if numerics.uncached or numerics.masked or numerics.scaled_already or numerics.evaluated_apart:
-            again = replace(
-                settings,
-                uncached=settings.uncached | numerics.uncached,
-                masked=settings.masked | numerics.masked,
-                scaled_already=settings.scaled_already | numerics.scaled_already,
-                evaluated_apart=settings.evaluated_apart | numerics.evaluated_apart,
-            )
-            return migrate_workspace(workspace, again, parsed, examined)
+        if numerics.again != settings:
+            return migrate_workspace(workspace, numerics.again, parsed, examined)
         library = ParsedLibrary(workspace, parsed, settings.target_torch)
         for _ in range(_ROUNDS):
             wishes = (numerics.at_first, numerics.in_float32)
@@ -117,13 +110,8 @@ def migrate_workspace(
             plans = tuple(sorted(new.values(), key=lambda each: each.source.name))
             outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
             numerics = worse_numerics(workspace, outcome.plans, settings, examined)
-        if numerics.apart or numerics.quiet:
-            again = replace(
-                settings,
-                withdrawn=(*settings.withdrawn, *numerics.apart),
-                evaluated_apart=settings.evaluated_apart | numerics.quiet,
-            )
-            return migrate_workspace(workspace, again, parsed, examined)
+        if numerics.at_last != settings:
+            return migrate_workspace(workspace, numerics.at_last, parsed, examined)
         withdrawn += _withdrawn(workspace, outcome, numerics.left, settings.withdrawn)
         outcome = without_refused(workspace, outcome, numerics.left)
         outcome = _with_told(outcome, numerics.told)

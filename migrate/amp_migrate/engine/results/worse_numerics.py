@@ -114,26 +114,18 @@ class WorseNumerics:
     Attributes:
         left: for each file with a step that cannot compute in low precision, why.
         told: what a reader has to look at in the others.
-        uncached: the files that have to be planned again, with regions that keep no casts of weights.
-        masked: the lines that have to be planned again with masks that float16 can hold.
+        again: the settings that all is to be planned with again; those that it was planned with, where nothing is.
+        at_last: the same, where no cast will do.
         in_float32: what is to be float32 in each result instead.
         at_first: what of that does not follow from something else that is low: with it, the rest may be float32.
-        scaled_already: the lines that have to be planned again without a scale, for what goes backward has it already.
-        evaluated_apart: the lines whose evaluation has to be planned again in float32.
-        apart: the steps that have to be left for the others in their files to move.
-        quiet: the lines whose evaluation has to be planned again in float32, where no cast will do.
     """
 
     left: Mapping[Path, Finding]
     told: tuple[Finding, ...]
-    uncached: frozenset[str]
-    masked: frozenset[tuple[str, int]] = frozenset()
+    again: Settings
+    at_last: Settings
     in_float32: Mapping[str, InFloat32] = field(default_factory=dict)
     at_first: Mapping[str, InFloat32] = field(default_factory=dict)
-    scaled_already: frozenset[tuple[str, int]] = frozenset()
-    evaluated_apart: frozenset[tuple[str, int]] = frozenset()
-    apart: tuple[Withdrawn, ...] = ()
-    quiet: frozenset[tuple[str, int]] = frozenset()
 
 
 class Examined:
@@ -174,7 +166,7 @@ def worse_numerics(
     # What calls a step of another file, and makes its model, may show what the step's file alone does not.
     stepping = {name: said[0] for name, each in changed.items() if (said := _steps(each) or _steps(each, Kind.NOTE))}
     if not stepping:
-        return WorseNumerics({}, (), frozenset())
+        return WorseNumerics({}, (), settings, settings)
     after = workspace.with_texts(each.source.with_text(each.after) for each in changed.values())
     with_amp = {name for name, each in changed.items() if any(word in each.source.text for word in _AMP)}
     look = partial(examined.harms, after=after, measured=_measured(workspace, changed, settings), with_amp=with_amp)
@@ -263,18 +255,18 @@ def worse_numerics(
             told[failure(name, error)] = None
             continue
         told.update((_at(harm, changed), None) for harm in found if not _is_said(harm, changed))
-    return WorseNumerics(
-        left,
-        tuple(each for each in told if each.kind is Kind.ERROR or settings.applies(each.code)),
-        frozenset(uncached),
-        frozenset(masked),
-        in_float32,
-        at_first,
-        frozenset(scaled_already),
-        frozenset(evaluated_apart),
-        tuple(apart),
-        frozenset(quiet),
+    planned_again = replace(
+        settings,
+        uncached=settings.uncached | uncached,
+        masked=settings.masked | masked,
+        scaled_already=settings.scaled_already | scaled_already,
+        evaluated_apart=settings.evaluated_apart | evaluated_apart,
     )
+    at_last = replace(
+        settings, withdrawn=(*settings.withdrawn, *apart), evaluated_apart=settings.evaluated_apart | quiet
+    )
+    to_tell = tuple(each for each in told if each.kind is Kind.ERROR or settings.applies(each.code))
+    return WorseNumerics(left, to_tell, planned_again, at_last, in_float32, at_first)
 
 
 def _lines_of(plan: FilePlan, harm: Harm) -> list[int]:
