@@ -198,13 +198,13 @@ class TrainingStep:
 
     file: File
     function: cst.FunctionDef | None
-    regions: tuple[Region, ...]
-    islands: tuple[Island, ...]
-    extractions: tuple[Extraction, ...]
-    backwards: tuple[Backward, ...]
-    gradient_uses: tuple[GradientUse | ScaledUse, ...]
-    optimizer_steps: tuple[OptimizerStep, ...]
-    updates: tuple[Statement, ...]
+    regions: tuple[Region, ...] = ()
+    islands: tuple[Island, ...] = ()
+    extractions: tuple[Extraction, ...] = ()
+    backwards: tuple[Backward, ...] = ()
+    gradient_uses: tuple[GradientUse | ScaledUse, ...] = ()
+    optimizer_steps: tuple[OptimizerStep, ...] = ()
+    updates: tuple[Statement, ...] = ()
     penalties: tuple[Penalty, ...] = ()
     penalty_calls: tuple[PenaltyCall, ...] = ()
     enabled: Code | None = None

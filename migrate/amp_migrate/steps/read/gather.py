@@ -245,12 +245,6 @@ class Gatherer:
             file=self.file,
             function=function.node,
             regions=self.regions.training(body, members, found.statements).regions,
-            islands=(),
-            extractions=(),
-            backwards=(),
-            gradient_uses=(),
-            optimizer_steps=(),
-            updates=(),
             penalties=found.taken,
         )
 

@@ -136,10 +136,6 @@ def _stepper(function: FunctionRef, sites: _Sites, roles: Roles) -> TrainingStep
     return TrainingStep(
         file=file,
         function=function.node,
-        regions=(),
-        islands=(),
-        extractions=(),
-        backwards=(),
         gradient_uses=uses,
         optimizer_steps=tuple(steps),
         updates=updates,
