@@ -15,9 +15,6 @@ class Library(Protocol):
     def mentioning(self, *identifiers: str) -> Iterator[File]:
         """The files that contain all `identifiers` as words."""
 
-    def using(self, identifier: str) -> Iterator[File]:
-        """The files that may use something of that name: a variable or attribute, or what an import calls so."""
-
     def using_own(self, identifier: str, *, is_method: bool) -> Iterator[File]:
         """The files that may use a function, class or method of that name which a file of the project defines.
 

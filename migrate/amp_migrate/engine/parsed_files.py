@@ -14,7 +14,7 @@ from amp_migrate.engine.imports.importers import may_import
 from amp_migrate.engine.imports.neighbours import Neighbours
 from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.source import Source, keep_latest
-from amp_migrate.engine.texts.textual_calls import calls_other, may_use, used_names
+from amp_migrate.engine.texts.textual_calls import calls_other, may_use
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.tables.signatures import Version
 
@@ -55,20 +55,9 @@ class ParsedLibrary:
         return self._parsed(self._workspace.candidates())
 
     def mentioning(self, *identifiers: str) -> Iterator[File]:
-        """The files that contain all `identifiers` as words."""
         return self._parsed(self._workspace.mentioning(*identifiers))
 
-    def using(self, identifier: str) -> Iterator[File]:
-        """The files that may use something of that name: a variable or attribute, or what an import calls so."""
-        files = self._workspace.mentioning(identifier)
-        return self._parsed(each for each in files if self._is_known(each) or identifier in used_names(each.text))
-
     def using_own(self, identifier: str, *, is_method: bool) -> Iterator[File]:
-        """The files that may use a function, class or method of that name which a file of the project defines.
-
-        Those that define it, and have been parsed, among them; and none that only knows something else so called, as a
-        variable or `subprocess.run`.
-        """
         files = self._workspace.mentioning(identifier)
         return self._parsed(
             each
@@ -85,11 +74,6 @@ class ParsedLibrary:
     def calling(
         self, method: str, beside: re.Pattern[str], among: Callable[[str], bool] | None = None
     ) -> Iterator[File]:
-        """The files that may call a method of that name, among those whose text matches `beside` somewhere.
-
-        Args:
-            among: says of a file's name whether it is asked about.
-        """
         files = self._matching(rf"\.[\s\\]*{method}[\s\\]*\(", method, among=among)
         return self._parsed(each for each in files if beside.search(each.text))
 
@@ -101,13 +85,6 @@ class ParsedLibrary:
         idle: Container[str] | None = None,
         among: Callable[[str], bool] | None = None,
     ) -> Iterator[File]:
-        """The files that may define a function or method of that name, contain all words `beside`, and fit `text`.
-
-        Args:
-            idle: what is called for nothing, functions as `len` and methods as `.reset`: files will do in which one of
-                that name calls something else. All will, if None.
-            among: says of a file's name whether it is asked about.
-        """
         # Begun with a word, it is looked for at the speed of memory; `\bdef` is tried at every letter.
         files = self._matching(rf"def(?<!\wdef)[\s\\]+{name}\b", name, *beside, among=among)
         fit = (each for each in files if text is None or text(each.text))
@@ -129,12 +106,10 @@ class ParsedLibrary:
         return (each for each in files if wanted.search(each.text))
 
     def module(self, dotted_name: str, importer: File) -> File | None:
-        """The file that `import dotted_name` in `importer` loads; None where it is not one of the project's."""
         found = self._module(dotted_name, importer)
         return None if found is None else self._parse(found)
 
     def name_of_module(self, dotted_name: str, importer: File) -> str | None:
-        """The name of the file that `module` would give, which is not parsed for it."""
         found = self._module(dotted_name, importer)
         return None if found is None else found.name
 
@@ -152,11 +127,9 @@ class ParsedLibrary:
         return self._modules[path]
 
     def brings(self, importer: File, file: File, imports: int) -> bool:
-        """Whether a file gets another by way of at most so many imports."""
         return self._sources[file].path in self._imports.within(self._sources[importer], imports)
 
     def importing(self, file: File, words: Collection[str]) -> Iterator[str]:
-        """The names of the other files that import one, be it from a package, and have one of some words."""
         path = self._sources[file].path
         wanted = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(words)))})\b")
         for source in may_import(self._workspace, {path}) if words else ():
@@ -164,20 +137,16 @@ class ParsedLibrary:
                 yield source.name
 
     def named(self, name: str) -> File | None:
-        """The file of a name; None where it does not parse, or is none of these files."""
         source = self._workspace.file(Path(name))
         return None if source is None else self._parse(source)
 
     def sees_folder_of(self, file: File) -> bool:
-        """Whether all Python files that stand beside a file can be asked for."""
         return self._workspace.sees_folder_of(self._sources[file])
 
     def may_run_together(self, one: File, other: File) -> bool:
-        """Whether two files may be of one script: they stand in one folder, or some file loads both."""
         return self._workspace.may_run_together(self._sources[one], self._sources[other])
 
     def text_not_given(self, dotted_name: str, importer: File) -> str | None:
-        """The text of what `import dotted_name` in `importer` loads, if that is on the disk and cannot be asked for."""
         return self._workspace.text_not_given(dotted_name, self._sources[importer].path)
 
     @property

@@ -21,9 +21,6 @@ class Library:
     def mentioning(self, *identifiers: str) -> Iterator[File]:
         return (file for file in self.files.values() if all(each in file.tree.module.code for each in identifiers))
 
-    def using(self, identifier: str) -> Iterator[File]:
-        return self.mentioning(identifier)
-
     def using_own(self, identifier: str, *, is_method: bool) -> Iterator[File]:
         return self.mentioning(identifier)
 

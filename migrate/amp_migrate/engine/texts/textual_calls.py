@@ -17,11 +17,6 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
 
 
-class _Everything:
-    def __contains__(self, name: object) -> bool:
-        return True
-
-
 @dataclass(frozen=True)
 class _Uses:
     """What a text uses.
@@ -34,21 +29,11 @@ class _Uses:
         modules: the modules that a name stands for which nothing but imports bind.
     """
 
-    names: Container[str]
+    names: Set[str]
     attributes: Mapping[str, Set[str]]
     brought: Set[str]
     brings_all: bool
     modules: Mapping[str, Set[str]]
-
-
-def used_names(text: str) -> Container[str]:
-    """The names that stand for variables and attributes in a text, or for what it imports.
-
-    Those of parameters, of keyword arguments, and of what is defined and used nowhere are none of them. A text that
-    Python cannot parse may use any.
-    """
-    uses = _uses(text)
-    return _Everything() if uses is None else uses.names
 
 
 def may_use(text: str, name: str, *, is_method: bool, is_own: Callable[[str], bool]) -> bool:

@@ -67,7 +67,7 @@ def _is_read_elsewhere(project: Project, name: str) -> bool:
         and dotted(node.value) != "self"
         and not isinstance(file.tree.parents[node], (cst.AssignTarget, cst.Del))
         and _may_run(project, file, node)
-        for file in project.library.using(name)
+        for file in project.library.using_own(name, is_method=True)
         for node in file.uses.get(name, ())
     )
 
@@ -79,4 +79,6 @@ def _may_run(project: Project, file: File, node: cst.CSTNode) -> bool:
         return True
     name = function.name.value
     called_unnamed = name == "forward" or name.startswith("__")
-    return called_unnamed or any(name in each.uses for each in project.library.using(name))
+    is_method = file.tree.owner_class(function) is not None
+    using = project.library.using_own(name, is_method=is_method)
+    return called_unnamed or any(name in each.uses for each in using)
