@@ -12,12 +12,11 @@ import click
 
 from amp_migrate.verify.causes.diagnosis import diagnose, waits_for_data
 from amp_migrate.verify.causes.measured import WARM_UP, Diagnosis, Found, Measured, medians
-from amp_migrate.verify.commands.verify import can_run, setup_of
+from amp_migrate.verify.commands.verify import has_failed, pool_with
 from amp_migrate.verify.judge.verdict import Verdict
 from amp_migrate.verify.options import DoctorRequest
 from amp_migrate.verify.recorded.kernels import read
 from amp_migrate.verify.recorder.spec import ONE_BATCH
-from amp_migrate.verify.reports.live import Live
 from amp_migrate.verify.reports.written import require_writable, write
 from amp_migrate.verify.runs import prepare
 from amp_migrate.verify.runs.kinds import Arm, Run
@@ -37,16 +36,12 @@ def doctor(request: DoctorRequest) -> int:
     script = target(request.original, prepare.interpreter(request.python), module=request.module)
     require_writable({"--json": request.json})
     with scratch(request.work) as own:
-        scripts = {Arm.ORIGINAL: script, Arm.MIGRATED: script}
-        setup = setup_of(request, scripts, own.folder, steps=request.steps, timing_steps=request.steps)
-        live = Live()
-        pool = Pool(setup, live.ended, running=live.running)
+        pool = pool_with(
+            request, dict.fromkeys(Arm, script), own.folder, steps=request.steps, timing_steps=request.steps
+        )
         results = _run(pool)
-        can_run(results[0])
-        failed = next((result for result in results if not result.ended_well), None)
-        if failed is not None:
+        if any(map(has_failed, results)):
             own.keep = True
-            click.echo(f"{Verdict.ORIGINAL_FAILED.name.replace('_', ' ')}: {failed.complaint}")
             return Verdict.ORIGINAL_FAILED.value
         measured = measured_of(results)
         if measured is None:

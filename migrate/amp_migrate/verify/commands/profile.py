@@ -7,15 +7,13 @@ import shlex
 
 import click
 
-from amp_migrate.verify.commands.verify import can_run, setup_of
+from amp_migrate.verify.commands.verify import has_failed, pool_with
 from amp_migrate.verify.judge.verdict import Verdict
 from amp_migrate.verify.options import ProfileRequest
 from amp_migrate.verify.reports.as_json import ranges
-from amp_migrate.verify.reports.live import Live
 from amp_migrate.verify.reports.written import require_writable, write
 from amp_migrate.verify.runs import prepare
 from amp_migrate.verify.runs.kinds import Arm, Run
-from amp_migrate.verify.runs.pool import Pool
 from amp_migrate.verify.runs.scratch import scratch
 from amp_migrate.verify.runs.target import target
 
@@ -28,18 +26,13 @@ def profile(request: ProfileRequest) -> int:
     script = target(request.original, prepare.interpreter(request.python), module=request.module)
     require_writable({"--output": request.output})
     with scratch(request.work) as own:
-        scripts = {Arm.ORIGINAL: script, Arm.MIGRATED: script}
-        setup = setup_of(request, scripts, own.folder, steps=request.steps, timing_steps=0)
-        live = Live()
-        pool = Pool(setup, live.ended, running=live.running)
+        pool = pool_with(request, dict.fromkeys(Arm, script), own.folder, steps=request.steps, timing_steps=0)
         pool.make([_RUN])
         result = pool.results[_RUN]
-        can_run(result)
-        if not result.ended_well:
+        if has_failed(result):
             own.keep = True
-            click.echo(f"{Verdict.ORIGINAL_FAILED.name.replace('_', ' ')}: {result.complaint}")
             return Verdict.ORIGINAL_FAILED.value
-        found = ranges(result.trace.ranges, setup)
+        found = ranges(result.trace.ranges, pool.setup)
         if not found:
             click.echo(f"{Verdict.VACUOUS.name}: nothing was seen that the script's own lines compute in float32")
             return Verdict.VACUOUS.value

@@ -7,15 +7,13 @@ from pathlib import Path
 
 import click
 
-from amp_migrate.verify.commands.verify import can_run, setup_of
+from amp_migrate.verify.commands.verify import has_failed, pool_with
 from amp_migrate.verify.judge.verdict import Verdict
 from amp_migrate.verify.options import TraceRequest
 from amp_migrate.verify.recorded.recording import Trace
-from amp_migrate.verify.reports.live import Live
 from amp_migrate.verify.reports.written import require_writable, write
 from amp_migrate.verify.runs import prepare
 from amp_migrate.verify.runs.kinds import Arm, Run
-from amp_migrate.verify.runs.pool import Pool
 from amp_migrate.verify.runs.scratch import scratch
 from amp_migrate.verify.runs.target import target
 
@@ -27,16 +25,13 @@ def trace(request: TraceRequest) -> int:
     script = target(request.original, prepare.interpreter(request.python), module=request.module)
     require_writable({"--output": request.output})
     with scratch(request.work) as own:
-        scripts = {Arm.ORIGINAL: script, Arm.MIGRATED: script}
-        setup = setup_of(request, scripts, own.folder, steps=CENSUS_STEPS + request.steps, timing_steps=0)
+        pool = pool_with(
+            request, dict.fromkeys(Arm, script), own.folder, steps=CENSUS_STEPS + request.steps, timing_steps=0
+        )
         run = Run(Arm.ORIGINAL, census=True, profile=True)
-        live = Live()
-        pool = Pool(setup, live.ended, running=live.running)
         pool.make([run])
         result = pool.results[run]
-        can_run(result)
-        if not result.ended_well:
-            click.echo(f"{Verdict.ORIGINAL_FAILED.name.replace('_', ' ')}: {result.complaint}")
+        if has_failed(result):
             return Verdict.ORIGINAL_FAILED.value
         if not result.trace.profile.path:
             click.echo(f"VACUOUS: {len(result.trace.steps)} optimizer steps; at least {CENSUS_STEPS + 1} are needed")

@@ -10,18 +10,16 @@ from pathlib import Path
 import click
 
 from amp_migrate.settings import Dtype
-from amp_migrate.verify.commands.verify import can_run, setup_of
+from amp_migrate.verify.commands.verify import has_failed, pool_with
 from amp_migrate.verify.experiments import faster
 from amp_migrate.verify.experiments.faster import PLACE, Timed
 from amp_migrate.verify.judge.statistics.speed import CLAIMED
 from amp_migrate.verify.judge.verdict import Verdict
 from amp_migrate.verify.options import TuneRequest
 from amp_migrate.verify.recorded.recording import Trace
-from amp_migrate.verify.reports.live import Live
 from amp_migrate.verify.reports.written import require_writable, write
 from amp_migrate.verify.runs import prepare
 from amp_migrate.verify.runs.kinds import Arm, Run
-from amp_migrate.verify.runs.pool import Pool
 from amp_migrate.verify.runs.scratch import scratch
 from amp_migrate.verify.runs.target import Target, target
 from amp_migrate.verify.usage import UsageError
@@ -39,16 +37,12 @@ def tune_script(request: TuneRequest) -> int:
     with scratch(request.work) as own:
         migrated = _migrated(original, Dtype(request.dtype) if request.dtype else None, own.folder)
         scripts = {Arm.ORIGINAL: original, Arm.MIGRATED: migrated or original}
-        setup = setup_of(request, scripts, own.folder, steps=_LOOK_STEPS, timing_steps=request.timing_steps)
-        live = Live()
-        pool = Pool(setup, live.ended, running=live.running)
+        pool = pool_with(request, scripts, own.folder, steps=_LOOK_STEPS, timing_steps=request.timing_steps)
         look = Run(Arm.ORIGINAL, census=True)
         pool.make([look])
         first = pool.results[look]
-        can_run(first)
-        if not first.ended_well:
+        if has_failed(first):
             own.keep = True
-            click.echo(f"{Verdict.ORIGINAL_FAILED.name.replace('_', ' ')}: {first.complaint}")
             return Verdict.ORIGINAL_FAILED.value
         if request.arg is not None and first.trace.stand_in:
             raise UsageError("--arg: the largest batch that fits is looked for on a GPU; there is none here")

@@ -118,7 +118,7 @@ def pool_for(
     request: Comparing, original: Target, migrated: Target, folder: Path, written: Sequence[str | None], **fields: Any
 ) -> Pool:
     """What makes the runs of two scripts; see `pool_of`."""
-    setup = setup_of(
+    pool = pool_with(
         request,
         {Arm.ORIGINAL: original, Arm.MIGRATED: migrated},
         folder,
@@ -127,16 +127,28 @@ def pool_for(
         dtype=_HALF.get(request.dtype or "", ""),
         **fields,
     )
-    live = Live()
-    pool = Pool(setup, live.ended, running=live.running)
     if request.cache is not None:
         ours = [folder, *(Path(os.path.abspath(path)) for path in (request.json, *written) if path is not None)]
-        pool.cache = open_cache(prepare.cache(request.cache), setup, pool.threads, ours)
+        pool.cache = open_cache(prepare.cache(request.cache), pool.setup, pool.threads, ours)
     return pool
 
 
-def setup_of(request: Running, scripts: dict[Arm, Target], folder: Path, **fields: Any) -> Setup:
-    """The set-up that was asked for; `fields`: those that not all commands ask for."""
+def pool_with(request: Running, scripts: dict[Arm, Target], folder: Path, **fields: Any) -> Pool:
+    """What makes the runs of scripts, shown as they run; `fields`: those of the set-up that not all commands want."""
+    live = Live()
+    return Pool(_setup(request, scripts, folder, **fields), live.ended, running=live.running)
+
+
+def has_failed(result: RunResult) -> bool:
+    """Whether an original did not end well, which is told; raises UsageError where it cannot be run at all."""
+    can_run(result)
+    if not result.ended_well:
+        click.echo(f"{Verdict.ORIGINAL_FAILED.name.replace('_', ' ')}: {result.complaint}")
+    return not result.ended_well
+
+
+def _setup(request: Running, scripts: dict[Arm, Target], folder: Path, **fields: Any) -> Setup:
+    """The set-up that was asked for."""
     cwd, python = Path.cwd(), prepare.interpreter(request.python)
     if request.launch is None:  # what a launcher starts may be another interpreter
         prepare.require_torch(python)
