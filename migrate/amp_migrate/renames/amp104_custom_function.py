@@ -53,9 +53,7 @@ RULE = Rule(
     since=(2, 4),
 )
 RENAMES = tuple(
-    Rename(
-        f"torch.cuda.amp.{path}{name}", f"torch.amp.{name}", convert_arguments.with_device_type("cuda"), bare_call=True
-    )
+    Rename(f"torch.cuda.amp.{path}{name}", f"torch.amp.{name}", convert_arguments.with_device_type, bare_call=True)
     for name in ("custom_fwd", "custom_bwd")
     for path in ("", "autocast_mode.")
 )

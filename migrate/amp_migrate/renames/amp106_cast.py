@@ -32,7 +32,5 @@ RULE = Rule(
     since=(2, 4),
 )
 RENAMES = (
-    Rename(
-        "torch.cuda.amp.autocast_mode._cast", "torch.amp.autocast_mode._cast", convert_arguments.device_second("cuda")
-    ),
+    Rename("torch.cuda.amp.autocast_mode._cast", "torch.amp.autocast_mode._cast", convert_arguments.device_second),
 )

@@ -93,15 +93,11 @@ def switched_off(args: Sequence[Given]) -> list[Given]:
     return [*(arg for arg in args if arg.name != "enabled"), Given(keyword="enabled", value=plain("False"))]
 
 
-def with_device_type(device: str) -> Conversion:
-    """Any arguments, and `device_type=` behind them."""
-
-    def convert(context: UsePlace, args: tuple[cst.Arg, ...]) -> list[Given] | Unsure:
-        if any(arg.star for arg in args):
-            return _STARRED
-        return [*map(Given, args), Given(keyword="device_type", value=_quoted(device))]
-
-    return convert
+def with_device_type(context: UsePlace, args: tuple[cst.Arg, ...]) -> list[Given] | Unsure:
+    """Any arguments, and `device_type="cuda"` behind them."""
+    if any(arg.star for arg in args):
+        return _STARRED
+    return [*map(Given, args), Given(keyword="device_type", value=_quoted("cuda"))]
 
 
 def device_first(device: str) -> Conversion:
@@ -113,16 +109,12 @@ def device_first(device: str) -> Conversion:
     return convert
 
 
-def device_second(device: str) -> Conversion:
-    """The device between the first argument and the others."""
-
-    def convert(context: UsePlace, args: tuple[cst.Arg, ...]) -> list[Given] | Unsure:
-        if any(arg.star for arg in args) or not args or args[0].keyword is not None:
-            return _STARRED
-        first, *others = map(Given, args)
-        return [first, Given(value=_quoted(device)), *others]
-
-    return convert
+def device_second(context: UsePlace, args: tuple[cst.Arg, ...]) -> list[Given] | Unsure:
+    """The device, `"cuda"`, between the first argument and the others."""
+    if any(arg.star for arg in args) or not args or args[0].keyword is not None:
+        return _STARRED
+    first, *others = map(Given, args)
+    return [first, Given(value=_quoted("cuda")), *others]
 
 
 def by_keyword(args: Sequence[cst.Arg], names: Sequence[str]) -> list[Given] | Unsure:
