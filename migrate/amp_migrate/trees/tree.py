@@ -138,14 +138,17 @@ class Tree:
         """The innermost class around `node`, across functions."""
         return next((a for a in self.ancestors(node) if type(a) is cst.ClassDef), None)
 
-    def loop(self, node: cst.CSTNode) -> cst.For | cst.While | None:
-        """The innermost loop of the same function around `node`."""
+    def loops(self, node: cst.CSTNode) -> Iterator[cst.For | cst.While]:
+        """The loops of the same function around `node`, the innermost first."""
         for ancestor in self.ancestors(node):
             if type(ancestor) in LOOP_TYPES:
-                return cast("cst.For | cst.While", ancestor)
-            if type(ancestor) in (cst.FunctionDef, cst.ClassDef):
-                return None
-        return None
+                yield cast("cst.For | cst.While", ancestor)
+            elif type(ancestor) in (cst.FunctionDef, cst.ClassDef):
+                return
+
+    def loop(self, node: cst.CSTNode) -> cst.For | cst.While | None:
+        """The innermost of them."""
+        return next(self.loops(node), None)
 
     def body(self, node: cst.CSTNode) -> Block:
         """The body of the function `node` stands in, or the module."""

@@ -53,11 +53,7 @@ class Slices:
         """The statements the loss depends on, looked for in ever wider loops until a forward is among them."""
         order = self.tree.order
         at = backward.statement
-        scopes: list[Block] = [
-            loop.body  # type: ignore[misc]  # a loop's body is a block
-            for loop in self.tree.ancestors(at)
-            if isinstance(loop, LOOP_TYPES) and self.tree.function(loop) is self.tree.function(at)
-        ]
+        scopes = [block_of(loop) for loop in self.tree.loops(at)]
         found: list[Statement] = []
         seen: list[tuple[list[Statement], list[Statement]]] = []
         for scope in [*scopes, body]:

@@ -6,8 +6,6 @@ made again for the next batch: it has to be as old as what the batches are given
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
@@ -16,7 +14,6 @@ from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.steps.model.route import Creation
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.trees.nodes import find
-from amp_migrate.trees.tree import Tree
 
 # A scale comes down to one in sixteen steps: of so many, they are the tenth part.
 _MANY_STEPS = 160
@@ -33,8 +30,8 @@ def lives_for_a_batch(project: Project, creation: Creation, at: cst.CSTNode) -> 
     function = tree.function(at)
     if tree.function(creation.home) is not function:
         return False
-    around = list(_loops(tree, creation.home))
-    if any(_takes_batches(each) or _is_long(each) for each in _loops(tree, at) if each not in around):
+    around = list(tree.loops(creation.home))
+    if any(_takes_batches(each) or _is_long(each) for each in tree.loops(at) if each not in around):
         return False
     taking = [each for each in around if _takes_batches(each)]
     if not taking and (function is None or not _gets_batches(project, project.reference(creation.file, function), ())):
@@ -73,19 +70,11 @@ def _gets_batches(project: Project, function: FunctionRef, seen: tuple[cst.CSTNo
     for site in (*(project.call_sites(function) or ()), *project.possible_calls(function)):
         tree = site.file.tree
         caller = tree.function(site.call)
-        if site.call.args and any(map(_takes_batches, _loops(tree, site.call))):
+        if site.call.args and any(map(_takes_batches, tree.loops(site.call))):
             return True
         if caller is not None and _gets_batches(project, project.reference(site.file, caller), (*seen, function.node)):
             return True
     return False
-
-
-def _loops(tree: Tree, node: cst.CSTNode) -> Iterator[cst.For | cst.While]:
-    """The loops around a node in its function, the innermost first."""
-    loop = tree.loop(node)
-    while loop is not None:
-        yield loop
-        loop = tree.loop(loop)
 
 
 def _takes_batches(loop: cst.For | cst.While) -> bool:
