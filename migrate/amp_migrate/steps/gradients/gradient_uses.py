@@ -444,22 +444,28 @@ def _reads_gradients(file: File, roles: Roles, part: cst.CSTNode, depth: int = 0
     return False
 
 
-def _gives_away_parameters(file: File, roles: Roles, part: cst.CSTNode, depth: int = 0) -> bool:
+def _calls_run(
+    file: File, roles: Roles, part: cst.CSTNode, depth: int = 0
+) -> Iterator[tuple[File, cst.Call, FunctionRef | None]]:
+    """The calls that run with some code, in functions that it calls, too, each with the function that is gone into."""
+    for call in find(part, cst.Call):
+        function = _called(file, roles, call) if depth < _DEPTH else None
+        yield file, call, function
+        if function is not None:
+            yield from _calls_run(function.file, roles, function.node.body, depth + 1)
+
+
+def _gives_away_parameters(file: File, roles: Roles, part: cst.CSTNode) -> bool:
     """Whether a library that nobody follows gets parameters: it may clip their gradients, by whatever name.
 
     To unscale them before it does no harm where it does not.
     """
-    for call in find(part, cst.Call):
-        package = file.names.callee(call).partition(".")[0]
-        function = _called(file, roles, call) if depth < _DEPTH else None
-        if function is not None:
-            if _gives_away_parameters(function.file, roles, function.node.body, depth + 1):
-                return True
-        elif package and package not in _KNOWN_PACKAGES:
+    for where, call, function in _calls_run(file, roles, part):
+        package = where.names.callee(call).partition(".")[0]
+        if function is None and package and package not in _KNOWN_PACKAGES:
             given = [each.value for each in call.args]
-            if any(isinstance(each, cst.Call) and _names_parameters(each) for each in given):
-                return True
-            if any(roles.is_module(file, each) for each in given):
+            is_given = any(isinstance(each, cst.Call) and _names_parameters(each) for each in given)
+            if is_given or any(roles.is_module(where, each) for each in given):
                 return True
     return False
 
@@ -471,15 +477,9 @@ def needs_true_gradients(file: File, roles: Roles, statement: Statement) -> bool
     return not reduces_gradients(file, roles, statement) or any(_clips(file, roles, e) for e in header(statement))
 
 
-def _clips(
-    file: File, roles: Roles, part: cst.CSTNode, depth: int = 0, of: Collection[str] = GRADIENT_FUNCTIONS
-) -> bool:
+def _clips(file: File, roles: Roles, part: cst.CSTNode, of: Collection[str] = GRADIENT_FUNCTIONS) -> bool:
     """Whether code clips gradients, in functions that it calls, too."""
-    for call in find(part, cst.Call):
-        function = _called(file, roles, call) if depth < _DEPTH else None
-        if _is_clip(file, call, of) or (function and _clips(function.file, roles, function.node.body, depth + 1, of)):
-            return True
-    return False
+    return any(_is_clip(where, call, of) for where, call, _ in _calls_run(file, roles, part))
 
 
 def _is_clip(file: File, call: cst.Call, of: Collection[str] = GRADIENT_FUNCTIONS) -> bool:

@@ -22,7 +22,7 @@ from amp_migrate.steps.model.route import Route
 from amp_migrate.steps.model.training_step import Penalty, PenaltyCall
 from amp_migrate.steps.statements.data_flow import reads, targets
 from amp_migrate.trees.nodes import Block, Statement, block_of, find, is_constant
-from amp_migrate.trees.own_calls import calls_in
+from amp_migrate.trees.own_calls import calls_in, named_arguments
 
 GRAD = "torch.autograd.grad"
 _WORD = "autograd"
@@ -110,13 +110,8 @@ def _stands_alone(file: File, roles: Roles, statement: Statement, call: cst.Call
 
 def _penalty(file: File, statement: Statement, call: cst.Call) -> Penalty | None:
     """The gradients that a statement takes and gives a name; None for any other use of them."""
-    arguments: dict[str, cst.Arg] = {}
-    for index, arg in enumerate(call.args):
-        if arg.star or index >= len(_NAMES):
-            return None
-        arguments[arg.keyword.value if arg.keyword is not None else _NAMES[index]] = arg
-    creates = arguments.get("create_graph")
-    if "outputs" not in arguments or creates is None or not is_constant(creates.value, "True"):
+    arguments = named_arguments(call, _NAMES) or {}
+    if "outputs" not in arguments or not is_constant(arguments.get("create_graph"), "True"):
         return None
     if "allow_unused" in arguments or not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
         return None
@@ -131,7 +126,7 @@ def _penalty(file: File, statement: Statement, call: cst.Call) -> Penalty | None
         names, is_single = (dotted(target),), one
     if not names or None in names:
         return None
-    outputs = arguments["outputs"].value
+    outputs = arguments["outputs"]
     method = outputs.func if isinstance(outputs, cst.Call) else None
     is_sum = isinstance(method, cst.Attribute) and method.attr.value == "sum"
     is_summed = is_sum or "grad_outputs" in arguments
