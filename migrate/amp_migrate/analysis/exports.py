@@ -15,10 +15,9 @@ def takers(project: Project, file: File, name: str) -> list[File]:
     for other in project.library.mentioning(name, *_words_of_importing(file)):
         if other is file:
             continue
-        bindings = [b for scope in other.scopes.all() for bs in scope.bindings.values() for b in bs]
         by_name = any(
             binding.imported.rpartition(".")[2] == name and project.module_of(other, binding.imported) is file
-            for binding in bindings
+            for binding in other.scopes.bindings()
             if binding.kind is BindingKind.IMPORT
         )
         by_star = name in other.uses and any(
@@ -37,11 +36,10 @@ def _words_of_importing(file: File) -> tuple[str, ...]:
 
 def taken(project: Project, file: File, other: File) -> set[str] | None:
     """The names that a file takes from another by importing each of them; None where it may take anything."""
-    bindings = [b for scope in file.scopes.all() for bs in scope.bindings.values() for b in bs if b.imported]
-    is_whole = any(project.library.module(each.imported, file) is other for each in bindings)
+    is_whole = any(project.library.module(each, file) is other for each in file.imported)
     if is_whole or any(project.library.module(each, file) is other for each in file.scopes.module.star_imports):
         return None
-    by_name = (each.imported.rpartition(".") for each in bindings)
+    by_name = (each.rpartition(".") for each in file.imported)
     return {name for module, _, name in by_name if module and project.library.module(module, file) is other}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cached_property
 from typing import cast
 
@@ -86,8 +87,7 @@ class File:
     @cached_property
     def imported(self) -> frozenset[str]:
         """The full names of all that the file imports, in whatever scope."""
-        bound = (each for scope in self.scopes.all() for bindings in scope.bindings.values() for each in bindings)
-        return frozenset(binding.imported for binding in bound) - {""}
+        return frozenset(binding.imported for binding in self.scopes.bindings()) - {""}
 
     def local_names(self, name: str) -> list[str]:
         """What something called `name` elsewhere may be called here: that, or what an import renames it to."""
@@ -144,10 +144,12 @@ class File:
 
     def class_attribute(self, owner: cst.ClassDef, path: str) -> tuple[cst.CSTNode, ...]:
         """The statements in the methods of a class that assign an attribute such as `self.optimizer`."""
-        found: list[cst.CSTNode] = []
+        return tuple(binding.node for binding in self.attribute_bindings(owner, path))
+
+    def attribute_bindings(self, owner: cst.ClassDef, path: str) -> Iterator[Binding]:
+        """Where the methods of a class give an attribute such as `self.optimizer` its values."""
         for method in find(owner.body, cst.FunctionDef):
-            found.extend(binding.node for binding in self.scopes.inside(method).bindings.get(path, ()))
-        return tuple(found)
+            yield from self.scopes.inside(method).bindings.get(path, ())
 
 
 def object_path(node: cst.CSTNode) -> str | None:
@@ -173,8 +175,7 @@ def object_bindings(file: File, node: cst.CSTNode) -> list[Binding]:
     found = file.scopes.of(node).lookup(path)
     owner = file.tree.owner_class(node) if path.startswith("self.") else None
     if owner is not None:
-        for method in find(owner.body, cst.FunctionDef):
-            found.extend(b for b in file.scopes.inside(method).bindings.get(path, ()) if b not in found)
+        found.extend(each for each in file.attribute_bindings(owner, path) if each not in found)
     if isinstance(node, cst.Subscript):
         for binding in object_bindings(file, node.value):
             value = _item(binding.value, written_string(subscript_key(node)))

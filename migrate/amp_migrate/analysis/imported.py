@@ -24,9 +24,8 @@ def _imported(file: File) -> Iterator[str]:
     names: list[str] = []
     for scope in file.scopes.all():
         names += scope.star_imports
-        for bindings in scope.bindings.values():
-            for binding in bindings:
-                names += (binding.imported, binding.imported.rpartition(".")[0])
+    for binding in file.scopes.bindings():
+        names += (binding.imported, binding.imported.rpartition(".")[0])
     return (name for name in dict.fromkeys(names) if name.strip("."))
 
 

@@ -8,7 +8,7 @@ from itertools import islice, tee
 
 import libcst as cst
 
-from amp_migrate.analysis.arguments.argument_binding import fits
+from amp_migrate.analysis.arguments.argument_binding import fits, passed, single_parameters
 from amp_migrate.analysis.bindings import dotted, module_and_name
 from amp_migrate.analysis.definitions import Definitions
 from amp_migrate.analysis.files import File
@@ -36,6 +36,23 @@ class FunctionRef:
         """Whether a call through an object fills its first parameter."""
         decorators = {dotted(each.decorator) for each in self.node.decorators}
         return self.owner is not None and "staticmethod" not in decorators
+
+    def given(self, call: cst.Call, name: str, filled: int = 0) -> cst.BaseExpression | None:
+        """The value that a call of it passes for a parameter; None where it passes none, or nobody can tell.
+
+        Args:
+            filled: how many parameters are filled beside those that the call and its object fill.
+        """
+        found = passed(self.node, call, name, bound=self.is_bound + filled)
+        return None if found is None or found.argument is None else found.argument.value
+
+    def receiving(self, call: cst.Call, argument: cst.Arg) -> cst.Param | None:
+        """The parameter that an argument of a call of it goes into; None where nobody can tell."""
+        given = (
+            (each, passed(self.node, call, each.name.value, bound=self.is_bound))
+            for each in single_parameters(self.node)
+        )
+        return next((each for each, found in given if found is not None and found.argument is argument), None)
 
 
 @dataclass(frozen=True)

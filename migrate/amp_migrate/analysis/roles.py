@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from amp_migrate.analysis.arguments.argument_binding import passed
 from amp_migrate.analysis.arguments.passing import passed_values
 from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings, object_path
@@ -177,8 +176,7 @@ class Roles:
                     return True
                 continue
             # What one call is given says nothing of another: `to_device(model)`, `to_device(batch)`.
-            given = passed(function.node, call, value.value, bound=function.is_bound)
-            argument = None if given is None or given.argument is None else given.argument.value
+            argument = function.given(call, value.value)
             made = [one.value for one in bindings if one.value is not None and not isinstance(one.node, cst.Param)]
             if (argument is not None and self.is_module(file, argument, depth)) or any(
                 self.is_module(function.file, one, depth) for one in made
@@ -294,8 +292,7 @@ class Roles:
         given = [
             binding.value
             for where, owner in self._lineage(file, node)
-            for method in find(owner.body, cst.FunctionDef)
-            for binding in where.scopes.inside(method).bindings.get(path, ())
+            for binding in where.attribute_bindings(owner, path)
         ]
         plain = (cst.Name, cst.Attribute, cst.BaseNumber, cst.BaseString)
         return not given or self.is_module(file, node) or not all(isinstance(each, plain) for each in given)

@@ -30,12 +30,15 @@ def positional_names(function: cst.FunctionDef) -> tuple[str, ...]:
     return tuple(p.name.value for p in (*params.posonly_params, *params.params))
 
 
+def single_parameters(function: cst.FunctionDef) -> tuple[cst.Param, ...]:
+    """The parameters that one argument goes into, however it is passed: all but `*args` and `**kwargs`."""
+    params = function.params
+    return (*params.posonly_params, *params.params, *params.kwonly_params)
+
+
 def parameter(function: cst.FunctionDef, name: str) -> cst.Param | None:
     """The parameter called `name`, however it can be passed; None for `*args`, `**kwargs` and strangers."""
-    params = function.params
-    return next(
-        (p for p in (*params.posonly_params, *params.params, *params.kwonly_params) if p.name.value == name), None
-    )
+    return next((each for each in single_parameters(function) if each.name.value == name), None)
 
 
 def passed(function: cst.FunctionDef, call: cst.Call, name: str, *, bound: int) -> Passed | None:

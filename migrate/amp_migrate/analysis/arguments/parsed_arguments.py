@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import libcst as cst
 
-from amp_migrate.analysis.arguments.argument_binding import passed
 from amp_migrate.analysis.arguments.command_line import Command, Parser
 from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.analysis.exports import takers
@@ -91,8 +90,7 @@ class CommandLines:
             sites = self.project.call_sites(reference)
             found: list[frozenset[Parsed]] = []
             for site in sites or ():
-                given = passed(function, site.call, name, bound=reference.is_bound)
-                value = None if given is None or given.argument is None else given.argument.value
+                value = reference.given(site.call, name)
                 found.append(frozenset() if value is None else self._arguments(site.file, value, depth + 1))
             if sites is None:  # `mp.spawn(main_worker, args=(gpus, args))`
                 found.append(self._by_use(file, function, name))
@@ -199,10 +197,11 @@ def _names_seen(file: File, at: cst.CSTNode) -> Iterator[tuple[str, list[Binding
             break
         current = current.parent
     owner = file.tree.owner_class(at)
-    methods = () if owner is None else tuple(find(owner.body, cst.FunctionDef))
-    paths = {path for method in methods for path in file.scopes.inside(method).bindings if path.count(".") == 1}
-    for path in sorted(path for path in paths if path.startswith("self.")):
-        yield path, [b for method in methods for b in file.scopes.inside(method).bindings.get(path, ())]
+    if owner is not None:
+        inside = map(file.scopes.inside, find(owner.body, cst.FunctionDef))
+        paths = {path for each in inside for path in each.bindings if path.count(".") == 1}
+        for path in sorted(path for path in paths if path.startswith("self.")):
+            yield path, [*file.attribute_bindings(owner, path)]
 
 
 def _is_before(file: File, binding: Binding, name: str, at: cst.CSTNode) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.analysis.arguments.argument_binding import passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 
@@ -18,6 +17,6 @@ def passed_values(project: Project, file: File, parameter: cst.Param) -> Iterato
         return
     function = project.reference(file, owner)
     for site in project.call_sites(function) or ():
-        given = passed(owner, site.call, parameter.name.value, bound=function.is_bound)
-        if given is not None and given.argument is not None:
-            yield site.file, given.argument.value
+        value = function.given(site.call, parameter.name.value)
+        if value is not None:
+            yield site.file, value

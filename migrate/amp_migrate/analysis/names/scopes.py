@@ -7,7 +7,7 @@ recorded beside plain names, under their path: in training code an object's home
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -87,6 +87,10 @@ class Scopes:
     def all(self) -> tuple[Scope, ...]:
         """Every scope of the file."""
         return tuple(self._of_node.values())
+
+    def bindings(self) -> Iterator[Binding]:
+        """Every binding of the file, in whichever scope."""
+        return (each for scope in self.all() for found in scope.bindings.values() for each in found)
 
     def free(self, candidates: Iterable[str]) -> str | None:
         """The first name that nothing in the file is called by, in whichever scope."""

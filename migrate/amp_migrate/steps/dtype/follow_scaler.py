@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from amp_migrate.analysis.arguments.argument_binding import parameter, passed
+from amp_migrate.analysis.arguments.argument_binding import passed
 from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.project import FunctionRef, Project
+from amp_migrate.analysis.project import Project
 from amp_migrate.plan.code import code
 from amp_migrate.plan.edit import Edit, Remove
 from amp_migrate.tables.torch_names import GRAD_SCALER
@@ -190,10 +190,11 @@ class Follower:
         function = self.project.called(file, call)
         if function is None:
             return False
-        name = self._parameter_of(function, call, arg)
+        dropped = function.receiving(call, arg)
         sites = self.project.call_sites(function)
-        if name is None or not sites:
+        if dropped is None or not sites:
             return False
+        name = dropped.name.value
         holder = Holder(function.file, function.node, name)
         if holder in component.parameters:
             return True
@@ -213,8 +214,6 @@ class Follower:
             drops.append(self._editor.of(site.file).edit(given.argument, Remove()))
         self._add_holder(component, holder)
         component.parameters.add(holder)
-        dropped = parameter(function.node, name)
-        assert dropped is not None
         component.edits += [*drops, self._editor.of(function.file).edit(dropped, Remove())]
         return True
 
@@ -227,16 +226,3 @@ class Follower:
             binding.kind is BindingKind.PARAMETER or holder.file.names.callee(binding.value) in GRAD_SCALER
             for binding in bindings
         )
-
-    def _parameter_of(self, function: FunctionRef, call: cst.Call, arg: cst.Arg) -> str | None:
-        if arg.star:
-            return None
-        for param in (
-            *function.node.params.posonly_params,
-            *function.node.params.params,
-            *function.node.params.kwonly_params,
-        ):
-            given = passed(function.node, call, param.name.value, bound=function.is_bound)
-            if given is not None and given.argument is arg:
-                return param.name.value
-        return None

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from amp_migrate.analysis.arguments.argument_binding import passed
 from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.analysis.roles import Roles
@@ -118,8 +117,7 @@ def _name_inside(function: FunctionRef, site: CallSite, optimizer: cst.BaseExpre
     inside = function.file.scopes.inside(function.node)
     kept = [name for name, all_ in inside.bindings.items() if all(b.kind is BindingKind.PARAMETER for b in all_)]
     for name in kept:
-        given = passed(function.node, site.call, name, bound=function.is_bound + site.filled)
-        written = None if given is None or given.argument is None else dotted(given.argument.value)
+        written = dotted(function.given(site.call, name, site.filled))
         if written in (path, root):
             return name if written == path else f"{name}.{attributes}"
     if root == "self":

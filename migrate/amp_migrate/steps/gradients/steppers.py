@@ -11,7 +11,6 @@ from functools import cached_property
 
 import libcst as cst
 
-from amp_migrate.analysis.arguments.argument_binding import passed
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import COMMON_METHODS, CallSite, FunctionRef
@@ -136,8 +135,7 @@ def _optimizer_at(function: FunctionRef, call: cst.Call, own: OptimizerStep | No
     if optimizer is None or path is None:
         return call.func.value if isinstance(call.func, cst.Attribute) else None
     if not path.startswith("self."):
-        given = passed(function.node, call, path, bound=function.is_bound)
-        return None if given is None or given.argument is None else given.argument.value
+        return function.given(call, path)
     receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
     return optimizer if receiver is None or dotted(receiver) == "self" else receiver
 

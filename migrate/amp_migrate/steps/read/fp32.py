@@ -42,12 +42,7 @@ def read_steps(
         steppers: knows functions that step for others; None where nobody has to know of steps.
         unfit: why no step of a file is to be moved. What such a step computes is not looked for: it takes the project.
     """
-    imported = {
-        binding.imported.partition(".")[0]
-        for scope in file.scopes.all()
-        for bindings in scope.bindings.values()
-        for binding in bindings
-    }
+    imported = {each.partition(".")[0] for each in file.imported}
     knows_torch = "torch" in imported
     if not knows_torch and imported & OTHER_FRAMEWORKS:
         return

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from amp_migrate.analysis.bindings import BindingKind
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.horovod import distributed_optimizers
@@ -109,18 +108,15 @@ def _late_choice(file: File) -> Refusal | None:
 
 
 def _reasons(file: File, roles: Roles) -> Iterator[Refusal]:
-    for scope in file.scopes.all():
-        for bindings in scope.bindings.values():
-            for binding in bindings:
-                is_imported = binding.kind is BindingKind.IMPORT
-                if is_imported and binding.imported.startswith(_SHARDED) and not binding.imported.startswith(_BESIDE):
-                    yield Refusal(
-                        file,
-                        binding.node,
-                        f"{binding.imported} brings its own mixed precision",
-                        "set its precision policy (FSDP: MixedPrecision or MixedPrecisionPolicy) instead of autocast",
-                        code=OTHER_PRECISION.code,
-                    )
+    for binding in file.scopes.bindings():
+        if binding.imported.startswith(_SHARDED) and not binding.imported.startswith(_BESIDE):
+            yield Refusal(
+                file,
+                binding.node,
+                f"{binding.imported} brings its own mixed precision",
+                "set its precision policy (FSDP: MixedPrecision or MixedPrecisionPolicy) instead of autocast",
+                code=OTHER_PRECISION.code,
+            )
     yield from (_sparse(file, call) for call in file.calls if is_sparse(file, call))
     yield from (_sparse(where, call) for where, call in roles.sparse_modules.below(file))
     for call in file.calls:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import libcst as cst
 
-from amp_migrate.analysis.arguments.argument_binding import fits, passed
+from amp_migrate.analysis.arguments.argument_binding import fits
 from amp_migrate.analysis.exports import takers
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
@@ -149,7 +149,7 @@ def _is_called_unseen(project: Project, function: FunctionRef) -> bool:
 def _possible_call(project: Project, function: FunctionRef, optimizer: str) -> CallSite | None:
     """A call that may be of a function, as nobody can tell, and passes an optimizer where one goes."""
     for site in project.possible_calls(function):
-        given = passed(function.node, site.call, optimizer, bound=function.is_bound)
-        if given is not None and given.argument is not None and is_optimizer(site.file, given.argument.value):
+        value = function.given(site.call, optimizer)
+        if value is not None and is_optimizer(site.file, value):
             return site
     return None

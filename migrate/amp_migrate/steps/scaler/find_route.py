@@ -419,8 +419,7 @@ class Traveller:
 
     def _is_idle(self, site: CallSite, function: FunctionRef, optimizer: str) -> bool:
         """Whether a call passes on what its function is given, which nobody calls."""
-        given = passed(function.node, site.call, optimizer, bound=function.is_bound + site.filled)
-        name = dotted(given.argument.value) if given is not None and given.argument is not None else None
+        name = dotted(function.given(site.call, optimizer, site.filled))
         is_given = name is not None and is_parameter(site.file.scopes.of(site.call).lookup(name))
         return (is_given or hands_all_on(site)) and is_uncalled(self.project, site)
 
@@ -571,10 +570,9 @@ def _makers(file: File, owner: cst.ClassDef) -> set[cst.FunctionDef | None]:
 
 def _given(file: File, owner: cst.ClassDef, path: str) -> Iterator[cst.CSTNode]:
     """The statements in the methods of a class that give an attribute another value than None."""
-    for method in find(owner.body, cst.FunctionDef):
-        for binding in file.scopes.inside(method).bindings.get(path, ()):
-            if not is_constant(binding.value, "None") and not isinstance(binding.node, cst.Del):
-                yield binding.node
+    for binding in file.attribute_bindings(owner, path):
+        if not is_constant(binding.value, "None") and not isinstance(binding.node, cst.Del):
+            yield binding.node
 
 
 def _of_its_object(scope: Scope, path: str) -> list[Binding]:

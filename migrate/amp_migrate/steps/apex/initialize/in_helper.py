@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from amp_migrate.analysis.arguments.argument_binding import passed
+from amp_migrate.analysis.arguments.argument_binding import parameter, passed
 from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
@@ -97,8 +97,8 @@ def _is_given(function: FunctionRef, site: CallSite, name: str, code: str, initi
         initialize.home
     ):
         return False
-    found = passed(function.node, site.call, name, bound=function.is_bound)
-    return found is not None and found.argument is not None and site.file.tree.code(found.argument.value) == code
+    value = function.given(site.call, name)
+    return value is not None and site.file.tree.code(value) == code
 
 
 def is_chosen(project: Project, initialize: Initialize) -> bool:
@@ -192,13 +192,11 @@ def told_to_caller(
 
 def _given(site: CallSite, function: FunctionRef, name: str) -> cst.BaseExpression | None:
     """What a call passes for a parameter: names, attributes and constants, which mean the same a line later."""
-    node = function.node
-    params = (*node.params.posonly_params, *node.params.params, *node.params.kwonly_params)
-    default = next((each.default for each in params if each.name.value == name), None)
-    found = passed(node, site.call, name, bound=function.is_bound)
+    found, param = passed(function.node, site.call, name, bound=function.is_bound), parameter(function.node, name)
     if found is None:
         return None
-    value = default if found.argument is None else found.argument.value
+    value = None if param is None else param.default
+    value = value if found.argument is None else found.argument.value
     plain = (cst.Name, cst.Attribute, cst.SimpleString, cst.Integer, cst.Float)
     return value if isinstance(value, plain) else None
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from amp_migrate.analysis.arguments.argument_binding import passed
 from amp_migrate.analysis.bindings import Binding, BindingKind, dotted, module_and_name
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.hops import MAX_HOPS
@@ -156,10 +155,7 @@ def _is_handed_on(
     if not sites:
         return False
     for site in sites:
-        given = passed(scope.node, site.call, name, bound=function.is_bound)
-        if given is None or given.argument is None:
-            return False
-        value = given.argument.value
+        value = function.given(site.call, name)
         if not isinstance(value, cst.Name) or depth == MAX_HOPS:
             return False
         if value.value != wanted and not _is_handed_on(project, site.file, site.call, value.value, wanted, depth + 1):

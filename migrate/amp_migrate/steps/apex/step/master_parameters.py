@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.analysis.arguments.argument_binding import passed
+from amp_migrate.analysis.arguments.argument_binding import single_parameters
 from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
@@ -59,27 +59,10 @@ def _made_from_argument(project: Project, roles: Roles, file: File, node: cst.Fu
     function = project.reference(file, node)
     found: set[str | None] = set()
     for site in project.call_sites(function) or ():
-        given = passed(node, site.call, name, bound=function.is_bound)
-        outer = (
-            None
-            if given is None or given.argument is None
-            else _made_from(project, roles, site.file, given.argument.value)
-        )
+        value = function.given(site.call, name)
+        outer = None if value is None else _made_from(project, roles, site.file, value)
         model = None if outer is None else outer.removesuffix(".parameters()")
-        found.add(
-            next((p for p in _parameter_names(node) if _passes(function.is_bound, node, site.call, p, model)), None)
-        )
+        names = (each.name.value for each in single_parameters(node) if model is not None)
+        found.add(next((each for each in names if dotted(function.given(site.call, each)) == model), None))
     only = next(iter(found)) if len(found) == 1 else None
     return None if only is None else f"{only}.parameters()"
-
-
-def _parameter_names(node: cst.FunctionDef) -> list[str]:
-    params = node.params
-    return [p.name.value for p in (*params.posonly_params, *params.params, *params.kwonly_params)]
-
-
-def _passes(is_bound: bool, node: cst.FunctionDef, call: cst.Call, name: str, code: str | None) -> bool:
-    given = passed(node, call, name, bound=is_bound)
-    return (
-        code is not None and given is not None and given.argument is not None and dotted(given.argument.value) == code
-    )

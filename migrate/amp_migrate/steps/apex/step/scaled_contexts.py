@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 import libcst as cst
 
-from amp_migrate.analysis.arguments.argument_binding import passed
 from amp_migrate.analysis.bindings import Binding, BindingKind, local_name
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef, Project
@@ -74,9 +73,7 @@ def opened(project: Project, file: File, context: cst.BaseExpression) -> Opened 
     function = project.called(file, context) if isinstance(context, cst.Call) else None
     giver = None if function is None else giver_of(project, function)
     if giver is not None and function is not None and isinstance(context, cst.Call):
-        given = passed(function.node, context, giver.loss, bound=function.is_bound)
-        loss = None if given is None or given.argument is None else given.argument.value
-        return Opened(giver.call, loss)
+        return Opened(giver.call, function.given(context, giver.loss))
     if isinstance(context, cst.Call) and amp_name(file, context.func) == "scale_loss":
         return Opened(context, _loss(context))
     return _alike(file, _outcomes_of(file, context))

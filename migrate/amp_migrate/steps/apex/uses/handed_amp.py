@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from amp_migrate.analysis.arguments.argument_binding import passed
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.tables.apex_names import AMP, SHIM
@@ -25,7 +24,7 @@ def read_handed(project: Project, files: Sequence[File]) -> None:
         file = waiting.pop(0)
         for call, arg, full in _passing(file):
             function = project.called(file, call)
-            taken = None if function is None else _parameter_for(function, call, arg)
+            taken = None if function is None else function.receiving(call, arg)
             if function is None or taken is None or taken in function.file.names.given:
                 continue
             if _always_given(project, function, taken.name.value):
@@ -37,7 +36,7 @@ def handed_arguments(project: Project, file: File) -> Iterator[tuple[File, cst.A
     """The arguments by which a file passes `apex.amp` to such a parameter, each with the file of that."""
     for call, arg, _ in _passing(file):
         function = project.called(file, call)
-        if function is not None and _parameter_for(function, call, arg) in function.file.names.given:
+        if function is not None and function.receiving(call, arg) in function.file.names.given:
             yield function.file, arg
 
 
@@ -64,15 +63,6 @@ def _handed(file: File, value: cst.BaseExpression) -> str | None:
     return next((each for each in _PACKAGES if each in file.names.meanings(value)), None)
 
 
-def _parameter_for(function: FunctionRef, call: cst.Call, arg: cst.Arg) -> cst.Param | None:
-    params = function.node.params
-    for each in (*params.posonly_params, *params.params, *params.kwonly_params):
-        given = passed(function.node, call, each.name.value, bound=function.is_bound)
-        if given is not None and given.argument is arg:
-            return each
-    return None
-
-
 def _always_given(project: Project, function: FunctionRef, name: str) -> bool:
     """Whether every call of a function is seen, and passes `apex.amp` for a parameter."""
     sites = project.call_sites(function)
@@ -82,7 +72,5 @@ def _always_given(project: Project, function: FunctionRef, name: str) -> bool:
 
 
 def _gives(function: FunctionRef, site: CallSite, name: str) -> bool:
-    given = passed(function.node, site.call, name, bound=function.is_bound)
-    if given is None or given.argument is None:
-        return False
-    return _handed(site.file, given.argument.value) is not None
+    value = function.given(site.call, name)
+    return value is not None and _handed(site.file, value) is not None
