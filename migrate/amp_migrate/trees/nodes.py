@@ -185,7 +185,8 @@ def _comes_first(statement: Statement) -> bool:
     """Whether a statement of a constructor is its docstring, or the call of that of the base class."""
     value = statement.value if isinstance(statement, cst.Expr) else None
     func = value.func if isinstance(value, cst.Call) else None
-    return isinstance(value, cst.SimpleString) or (isinstance(func, cst.Attribute) and func.attr.value == "__init__")
+    is_text = isinstance(value, (cst.SimpleString, cst.ConcatenatedString))
+    return is_text or (isinstance(func, cst.Attribute) and func.attr.value == "__init__")
 
 
 def method_of(owner: cst.ClassDef, name: str) -> cst.FunctionDef | None:

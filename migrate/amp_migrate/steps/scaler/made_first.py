@@ -21,13 +21,11 @@ from amp_migrate.trees.nodes import (
     IS_SCRIPT,
     Block,
     Statement,
-    block_of,
-    find,
     header,
     is_constant,
     method_of,
     parts_of,
-    statements,
+    start_of,
     walk_own,
     walk_surely,
 )
@@ -109,9 +107,8 @@ class _Making:
         constructor = method_of(self.key, "__init__") if isinstance(self.key, cst.ClassDef) else None
         if constructor is None:
             return self
-        body = statements(block_of(constructor))
-        behind = [each for each in body if not _is_of_base(each)]
-        return self.at(behind[0]) if behind else replace(self, creation=replace(self.creation, home=body[-1]))
+        home, before = start_of(constructor)
+        return replace(self, creation=replace(self.creation, home=home, before=before))
 
     def has_run_at(self, use: Edit) -> bool:
         """Whether the scaler has been made wherever code runs that would run without one."""
@@ -178,13 +175,12 @@ class _Making:
 
     def _bindings(self, node: cst.BaseExpression) -> list[Binding]:
         """Where a name, or an attribute of `self`, gets its value; nothing where it lives elsewhere than the scaler."""
-        path, scopes = dotted(node), self.creation.file.scopes
+        path, file = dotted(node), self.creation.file
         if path is None or path.startswith("self.") is not isinstance(self.key, cst.ClassDef):
             return []
         if isinstance(self.key, cst.ClassDef):
-            inside = map(scopes.inside, find(self.key.body, cst.FunctionDef))
-            return [binding for scope in inside for binding in scope.bindings.get(path, ())]
-        scope = scopes.of(node).find(path) if node in self.tree.parents else None
+            return [*file.attribute_bindings(self.key, path)]
+        scope = file.scopes.of(node).find(path) if node in self.tree.parents else None
         return [] if scope is None or scope.node is not self.key else scope.bindings.get(path, [])
 
     def _is_with(self, binding: Binding) -> bool:
@@ -252,11 +248,3 @@ def _asked(test: cst.BaseExpression) -> Iterator[_Read]:
 
 def _may_jump(statement: Statement) -> bool:
     return any(isinstance(each, _JUMPS) for each in walk_own(statement))
-
-
-def _is_of_base(statement: Statement) -> bool:
-    """Whether a statement of a constructor is its docstring, or the call of that of a base class."""
-    value = statement.value if isinstance(statement, cst.Expr) else None
-    if isinstance(value, cst.Call):
-        return isinstance(value.func, cst.Attribute) and value.func.attr.value == "__init__"
-    return isinstance(value, (cst.SimpleString, cst.ConcatenatedString))
