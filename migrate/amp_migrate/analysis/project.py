@@ -16,7 +16,7 @@ from amp_migrate.analysis.library import Library
 from amp_migrate.analysis.objects import Class, Method, Objects
 from amp_migrate.trees.nodes import find, method_of, walk
 
-COMMON_METHODS = frozenset("forward __call__ step update backward train eval run fit get to".split())
+_COMMON_METHODS = frozenset("forward __call__ step update backward train eval run fit get to".split())
 
 
 @dataclass(frozen=True)
@@ -155,14 +155,15 @@ class Project:
             return iter(())
         return self._methods_named(call.func.attr.value, about, idle)
 
-    def only_method(self, file: File, call: cst.Call, about: str) -> FunctionRef | None:
-        """The only method of the project that a call on an object of unknown class may mean; `about` as above."""
-        found = list(islice(self.may_call(file, call, about), 2))
-        return found[0] if len(found) == 1 and self.is_only_method(found[0]) else None
+    def meant(self, file: File, call: cst.Call, about: str) -> FunctionRef | None:
+        """The function that a call runs, or the only method that one on an unknown object may; `about` as above."""
+        function = self.called(file, call)
+        found = [] if function is not None else list(islice(self.may_call(file, call, about), 2))
+        return found[0] if len(found) == 1 and self.is_only_method(found[0]) else function
 
     def _methods_named(self, name: str, about: str, idle: frozenset[str] | None) -> Iterator[FunctionRef]:
         """The methods of the project's classes that have a name of their own, not one that everything has."""
-        if name in COMMON_METHODS:
+        if name in _COMMON_METHODS:
             return iter(())
         key = (name, about, idle)
         if key not in self._named:
@@ -171,15 +172,11 @@ class Project:
         self._named[key], found = tee(self._named[key])  # each goes on where nobody has looked yet
         return found
 
-    def is_common_method(self, function: FunctionRef) -> bool:
-        """Whether calls on unknown objects say nothing about this method, because so many classes have one."""
-        return function.owner is not None and function.name in COMMON_METHODS
-
     def is_only_method(self, function: FunctionRef) -> bool:
         """Whether a method is the only one of its name in the project, and it is known that each call means it."""
         if function.owner is None or self._first_methods(function.name) != [function.node]:
             return False
-        if not self.is_common_method(function):
+        if function.name not in _COMMON_METHODS:
             return True
         sites = self.call_sites(function)  # where not everything has it: `loss.backward()` is no `backward(loss)`
         known = (

@@ -500,8 +500,7 @@ def _gives_weights_alone(file: File, call: cst.Call) -> bool:
 
 
 def _called(file: File, roles: Roles, call: cst.Call) -> FunctionRef | None:
-    found = roles.project.called(file, call) or roles.project.only_method(file, call, "grad")
-    return found or _object_called(file, roles, call)
+    return roles.project.meant(file, call, "grad") or _object_called(file, roles, call)
 
 
 def _object_called(file: File, roles: Roles, call: cst.Call) -> FunctionRef | None:

@@ -70,13 +70,13 @@ def read_penalties(file: File, roles: Roles, body: Block, parts: Collection[cst.
             if penalty is not None:
                 taken.append(penalty)
             continue
-        called = roles.project.called(file, call)
-        function = called or roles.project.only_method(file, call, _WORD)
+        function = roles.project.meant(file, call, _WORD)
         if function is None or not _takes_gradients(function):
             continue
         if _is_penalty(function) and _stands_alone(file, roles, statement, call):
             calls.append(PenaltyCall(statement, call, function))
-        elif called is None:  # only its name says what it is, so that nobody follows it in the result
+        elif roles.project.called(file, call) is None:
+            # Only its name says what it is, so that nobody follows it in the result.
             return Refusal(file, call, _OUT_OF_SIGHT, SCALE_IT)
     return Penalties(tuple(taken), tuple(calls))
 

@@ -35,7 +35,7 @@ def reduces_gradients(file: File, roles: Roles, statement: Statement) -> bool:
 
 def _reduces(file: File, roles: Roles, call: cst.Call, depth: int, known: _Known) -> bool:
     """Whether a call runs a function of the project that adds up gradients; `known` are those that were asked about."""
-    function = roles.project.called(file, call) or roles.project.only_method(file, call, "grad")
+    function = roles.project.meant(file, call, "grad")
     if function is None:
         return False
     # The ways to a function may be many times as many as functions.

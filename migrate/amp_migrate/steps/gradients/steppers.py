@@ -5,7 +5,6 @@ A scaler has to step what such a function steps, so the function takes part in t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -13,7 +12,7 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.project import COMMON_METHODS, CallSite, FunctionRef
+from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.looped import collection, in_each
 from amp_migrate.analysis.values.optimizers import OPTIMIZER_SIGN, is_optimizer
@@ -22,9 +21,6 @@ from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.trees import build
 from amp_migrate.trees.nodes import Block, Statement, block_of, find, statements
 from amp_migrate.trees.own_calls import calls_in
-
-_HEAD = re.compile(r"^([ \t]*)(?:async[ \t]+def|def|class)\b", re.MULTILINE)
-_STEP = re.compile(r"\.[\s\\]*step[\s\\]*\(")
 
 
 class Steppers:
@@ -37,7 +33,6 @@ class Steppers:
     def __init__(self, roles: Roles, values: ValueCalls) -> None:
         self._roles = roles
         self._values = values
-        self._known: dict[str, list[FunctionRef]] = {}
 
     def calls(self, file: File, body: Block) -> list[OptimizerStep]:
         """The calls of such functions in a body, each as the step of the optimizer that it is about."""
@@ -69,48 +64,21 @@ class Steppers:
     @cached_property
     def _has_wrappers(self) -> bool:
         """Whether some class of the project may have such a method; where none does, nobody is asked."""
-        found = self._roles.project.library.defining("step", text=lambda text: _may_step(text, "step"))
-        return next(found, None) is not None
+        project = self._roles.project
+        files = project.library.defining("step", text=lambda text: OPTIMIZER_SIGN.search(text) is not None)
+        methods = (project.reference(file, each) for file in files for each in file.methods.get("step", ()))
+        return any(map(self._always_steps, methods))
 
     def _meant(self, file: File, call: cst.Call) -> FunctionRef | None:
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":
-            owner = call.func.value
-            return self._wrapper(file, call, owner) if is_optimizer(file, owner) else self._own_step(file, call)
-        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
-        own = self._own_step(file, call) if name in COMMON_METHODS else None
-        if own is not None:
-            return own
-        candidates = [] if name is None or "." in name else self._named(name)
-        if not candidates:
-            return None
-        function = self._roles.project.called(file, call)
-        if function is not None:
-            return next((each for each in candidates if each.node is function.node), None)
-        is_method = isinstance(call.func, cst.Attribute) and not file.names.full(call.func)
-        one = candidates[0]
-        return one if is_method and self._roles.project.is_only_method(one) else None
-
-    def _own_step(self, file: File, call: cst.Call) -> FunctionRef | None:
-        """The method of an object that is no optimizer, by a name that others have, too: `trainer.step()`."""
-        function = self._roles.project.called(file, call)
-        is_one = function is not None and function.owner is not None and not _goes_backward(function.node)
-        return function if function is not None and is_one and self._always_steps(function) else None
-
-    def _named(self, name: str) -> list[FunctionRef]:
-        """The functions of a name that step an optimizer; files in which none may do so are not parsed."""
-        if name not in self._known:
-            project = self._roles.project
-            self._known[name] = [
-                function
-                for file in project.library.defining(name, "step", text=lambda text: _may_step(text, name))
-                for node in file.tree.every(cst.FunctionDef)
-                if node.name.value == name and self._steps(function := project.reference(file, node))
-            ]
-        return self._known[name]
-
-    def _steps(self, function: FunctionRef) -> bool:
-        is_known = not self._roles.project.is_common_method(function) and not _goes_backward(function.node)
-        return is_known and self._always_steps(function)
+        if (
+            isinstance(call.func, cst.Attribute)
+            and call.func.attr.value == "step"
+            and is_optimizer(file, call.func.value)
+        ):
+            return self._wrapper(file, call, call.func.value)
+        function = self._roles.project.meant(file, call, "step")
+        is_one = function is not None and not _goes_backward(function.node) and self._always_steps(function)
+        return function if is_one else None
 
     def _always_steps(self, function: FunctionRef) -> bool:
         steps = optimizer_steps(self._roles, function.file, block_of(function.node))
@@ -147,19 +115,6 @@ def _held(call: cst.Call, own: OptimizerStep | None) -> cst.BaseExpression | Non
     if path is None or not path.startswith("self.") or receiver is None or dotted(receiver) in (None, "self"):
         return None
     return build.expression(f"{dotted(receiver)}.{path.removeprefix('self.')}")
-
-
-def _may_step(text: str, name: str) -> bool:
-    """Whether a function of that name in a text may call a `step()`: from its head to the next that is as deep."""
-    if not OPTIMIZER_SIGN.search(text):
-        return False
-    for head in re.finditer(rf"^([ \t]*)(?:async[ \t]+)?def[ \t]+{name}\b", text, re.MULTILINE):
-        depth = len(head[1].expandtabs())
-        ends = (each for each in _HEAD.finditer(text, head.end()) if len(each[1].expandtabs()) <= depth)
-        end = next((each.start() for each in ends), len(text))
-        if _STEP.search(text, head.end(), end):
-            return True
-    return False
 
 
 def optimizer_steps(roles: Roles, file: File, body: Block) -> Iterator[OptimizerStep]:
