@@ -328,6 +328,35 @@ def test_wrapper_in_another_file(rewrites_files: Check) -> None:
     )
 
 
+def test_function_that_steps_and_is_imported_by_another_name(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "updates.py": """
+                - def apply_gradients(optimizer):
+                + def apply_gradients(optimizer, scaler):
+                -     optimizer.step()
+                +     scaler.step(optimizer)
+                      optimizer.zero_grad()
+            """,
+            "train.py": """
+                  import torch
+                  from torch import nn
+                  from updates import apply_gradients as finish
+
+                  model = nn.Linear(2, 2)
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                + scaler = torch.amp.GradScaler("cuda")
+                  for x, y in loader:
+                ~     loss = nn.functional.mse_loss(model(x), y)
+                ~     loss.backward()
+                -     finish(optimizer)
+                +     finish(optimizer, scaler)
+                +     scaler.update()
+            """,
+        }
+    )
+
+
 def test_backward_of_a_method_that_is_chosen(rewrites: Check) -> None:
     rewrites(
         """
