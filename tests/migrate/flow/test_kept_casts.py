@@ -174,8 +174,8 @@ HELPERS = [
     "def make():\n    return Net.built()\n",
     "class Factory:\n    def __call__(self):\n        return nn.Linear(8, 8)\nfactory = Factory()\ndef make():\n"
     "    return factory()\n",
-    "import maps\ndef made(kind):\n    net = kind(8)\n    net.train()\n    return net\ndef make():\n"
-    "    return made(maps.find('net'))\n",
+    "import argparse, maps\ndef made(kind):\n    net = kind(argparse.ArgumentParser().parse_args())\n    net.train()\n"
+    "    return net\ndef make():\n    return made(maps.find('net'))\n",
     "import maps\nclass Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
     "        self.f = maps.find('net')\n    def forward(self, x):\n        return self.f(x)\n"
     "def make():\n    return Net()\n",

@@ -575,7 +575,7 @@ def unknown_result(
             weight_casts.cast_of_unknown(frame, module, node)
     # What gets tensors computes with them; else it may make what computes.
     shares = _shares_of(frame, callee, name, args, node)
-    origin = frame.site(node) if gets_data else frame.call_at(node)
+    origin = frame.site(node) if given else frame.call_at(node)
     return one(Opaque((origin, "()"), tensor, "", is_chosen and not given, shares))
 
 
