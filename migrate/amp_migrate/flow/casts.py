@@ -24,6 +24,8 @@ from amp_migrate.flow.pytorch.unread import is_known
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
 from amp_migrate.tables import operators as table
 
+# The methods of containers that put something in.
+_PUTTING_IN = frozenset("add append appendleft insert setdefault".split())
 # What a tensor is looked at through, and stays in its precision.
 _SAME = frozenset(("data", "T", "mT", "detach", "cpu", "cuda", "to"))
 # What makes numbers of numbers, as of a size, and leaves tensors as they are.
@@ -83,6 +85,9 @@ class Casts:
             return () if event.tensor is None else self._before_rounding(event.tensor)
         if event.tensor is None or not event.tensor.regions:
             return ()
+        if event.act is Act.SAVED:
+            given = self._of_low(event.node, event.code, event)
+            return tuple(dict.fromkeys((*given, *self._put_in_containers(event))))
         if event.act is Act.LOW_LEAF:
             owners = (leaf.owner for leaf in event.leaves if isinstance(leaf, Part) and isinstance(leaf.owner, Obj))
             making = [self._calls.get(owner.site) for owner in owners]
@@ -120,6 +125,16 @@ class Casts:
             operands = [each for each in operands if ast.unparse(each) not in sums]
         casts = (self._outward(each, code, event) for each in operands if not _follows(each, operands))
         yield from dict.fromkeys(cast for of_one in casts for cast in of_one)
+
+    def _put_in_containers(self, event: Event) -> Iterator[FloatCast]:
+        """The casts of what is low where it is put into the lists and dictionaries that an event is about."""
+        assert event.tensor is not None
+        modules = filter(None, self._analysis.modules.values())
+        for node, code in (each for module in modules for each in module.nodes()):
+            holder, parts = _putting_in(node)
+            if parts and not event.subject.isdisjoint(self._value(holder)):
+                for part in (each for each in parts if self._is_from(each, event.tensor)):
+                    yield from self._outward(part, code, event)
 
     def _filled(self, event: Event) -> Iterator[FloatCast]:
         """What a number goes into, where that stands: another caller brings another number."""
@@ -604,6 +619,19 @@ def _is_of_project(atom: object) -> bool:
 def _are_modules(value: Value) -> bool:
     external = [each.external if isinstance(each, Obj) else "" for each in value]
     return bool(external) and all(each and not each.startswith("builtins.") for each in external)
+
+
+def _putting_in(node: ast.AST) -> tuple[ast.AST, list[ast.expr]]:
+    """The container that something is put into by a call, an assignment or where it is made, and what that is."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _PUTTING_IN:
+        return node.func.value, node.args
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+        return node.targets[0].value, [node.value]
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return node, node.elts
+    if isinstance(node, ast.Dict):
+        return node, node.values
+    return node, [node.elt] if isinstance(node, (ast.ListComp, ast.SetComp)) else []
 
 
 def _is_outside(event: Event) -> bool:

@@ -47,7 +47,7 @@ from amp_migrate.flow.domain.tensor import ANY_UNIT, BF16, CPU, F16, HALVED, OF_
 from amp_migrate.flow.elements import Elements
 from amp_migrate.flow.events import WHERE_NOT_FINITE, Act, Event, Reached
 from amp_migrate.flow.kept_states import KeptStates
-from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, is_one, overlap, stage, standalone_leaves
+from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, gets_one, is_one, overlap, stage, standalone_leaves
 from amp_migrate.flow.pytorch.modules import DTYPE, by_path
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
 from amp_migrate.implications import Facts, implied
@@ -85,6 +85,9 @@ ADDED = "true gradients are added to scaled ones"
 NO_GRADIENTS = "a scaler steps an optimizer without gradients"
 ONE_WITHOUT_GRADIENTS = (
     "a scaler's step() raises for one of several optimizers, from whose parameters no loss is computed"
+)
+OF_A_REPLACEMENT = (
+    "a scaler's step() raises once the loss is computed from what no optimizer has, in place of its optimizer's model"
 )
 AS_SEEN = "as far as can be seen"
 BY_HAND = "what `.grad` is given by hand is of no scaled loss of its own"
@@ -231,7 +234,7 @@ class Questions:
                     is_sure = any(sure for each in made for sure in each.sure_in.values())
                 yield Fault(event.site, what, is_sure, event.why, event=event)
             elif event.act is Act.SAVED and event.why:
-                yield Fault(event.site, SAVED_LOW)
+                yield Fault(event.site, SAVED_LOW, event=event)
             elif event.act is Act.TO_NUMPY and event.tensor is not None and event.tensor.precision & BF16:
                 yield Fault(event.site, NO_BFLOAT16, any(event.sure_in.values()), event=event)
             elif event.act is Act.BACKWARD and event.context is not None and event.context.cuda.may_be_on:
@@ -252,6 +255,8 @@ class Questions:
                 halved = {bool(each.tags & (HALVED | PERHAPS_HALVED)) for each in tensors_in(event.subject)}
                 if True in halved:
                     yield Fault(event.site, UNSCALED_LOSS, False not in halved and self.is_halved(event) is True)
+            if event.act is Act.SCALER_STEP and (replacement := self._replacement(event)):
+                yield Fault(event.site, OF_A_REPLACEMENT, False, replacement)
             if event.act is not Act.REPLACED or self._goes_by_overflow(event):
                 yield from self._wrong_states(event)
 
@@ -290,6 +295,32 @@ class Questions:
             is_idle = isinstance(making, ast.Call) and self._elements.has_idle_ones(making)
             found |= {True} if reached >= {True, False} else {bool(is_idle)} if is_idle is not False else set()
         return {each and not self.analysis.not_followed for each in found}
+
+    def _replacement(self, step: Event) -> str:
+        """What the losses of an optimizer may be computed from in place of its parameters, as the text makes it.
+
+        A generator whose average takes its place (`G = average`) is no longer trained: its optimizer has no gradients.
+        """
+        known = self.analysis.pytorch.registry.optimizers.values()
+        if not all(known):
+            return ""
+        taken = frozenset[Atom]().union(*(each or () for each in known))
+        for own in map(self.parameters_of, step.optimizer):
+            losses = [
+                tensor
+                for each in self.events(Act.BACKWARD)
+                for tensor in tensors_in(each.subject)
+                if overlap(own, tensor.reach)
+            ]
+            choices = [each for tensor in losses for each in tensor.surely if isinstance(each, frozenset)]
+            others = {
+                leaf for each in choices if overlap(own, each) for leaf in each if not overlap(taken, frozenset({leaf}))
+            }
+            made = sorted(e.owner.site for e in others if isinstance(e, Part) and isinstance(e.owner, Obj))
+            if made and len(made) == len(others) and not any(gets_one(own, each.surely) for each in losses):
+                node = self.node_at(made[0])
+                return "" if node is None else ast.unparse(node)
+        return ""
 
     @cached_property
     def _elements(self) -> Elements:

@@ -17,8 +17,8 @@ from typing import TypeAlias
 
 from amp_migrate.flow.analysis import Analysis, analysed
 from amp_migrate.flow.casts import Casts, FloatCast, Island
-from amp_migrate.flow.domain.atoms import tensors_in
-from amp_migrate.flow.domain.tensor import BOOL, INT
+from amp_migrate.flow.domain.atoms import NEVER, Opaque, tensors_in
+from amp_migrate.flow.domain.tensor import BOOL, F32, INT, LOW
 from amp_migrate.flow.events import (
     A_BUFFER,
     A_GRID,
@@ -52,6 +52,7 @@ from amp_migrate.flow.questions import (
     MENDED,
     NO_BFLOAT16,
     NOT_DIVIDED,
+    OF_A_REPLACEMENT,
     ONE_WITHOUT_GRADIENTS,
     SAVED_LOW,
     SEVERAL_SCALES,
@@ -83,6 +84,7 @@ _MAY_HARM = frozenset(
     (
         *(WRONG_BY_ITSELF[each] for each in (Act.RISK, Act.GAUGE, Act.REFUSED, Act.NO_OPTIMIZER, Act.SCALED_AGAIN)),
         IN_THREADS,
+        OF_A_REPLACEMENT,
         ONE_WITHOUT_GRADIENTS,
     )
 )
@@ -104,6 +106,7 @@ _MENDED = frozenset(
         WRONG_BY_ITSELF[Act.FOREIGN],
         WRONG_BY_ITSELF[Act.HALF_ARRAY],
         NO_BFLOAT16,
+        SAVED_LOW,
     )
 )
 _MENDED_RISKS = frozenset((TOO_LARGE, A_LARGE_NUMBER, A_LONG_SUM))
@@ -211,6 +214,7 @@ _TROUBLES = {
     _NEVER_CLEARED: Trouble.UNCLEARED,
     _NOT_CLEARED_IN_SIGHT: Trouble.UNCLEARED,
     WRONG_BY_ITSELF[Act.GAUGE]: Trouble.READ_SCALED,
+    OF_A_REPLACEMENT: Trouble.SCALER,
     ONE_WITHOUT_GRADIENTS: Trouble.SCALER,
     NOT_DIVIDED: Trouble.READ_SCALED,
     WRONG_BY_ITSELF[Act.SCALED_AGAIN]: Trouble.SCALED_AGAIN,
@@ -323,7 +327,7 @@ def _harms(
         happens = fault.always or fault.is_seen
         is_told = happens or fault.what in _MAY_HARM
         is_mended = fault.what in (_MENDED if happens else _MAY_RAISE) or fault.why == A_ROUNDED_PROBABILITY
-        is_mended |= happens and fault.why in _MENDED_RISKS
+        is_mended |= (happens and fault.why in _MENDED_RISKS) or _is_left_by_unread(analysis, fault)
         mending = casts.against(fault.event) if fault.event and is_mended else ()
         # To fill with another number costs nothing where it turns out to be float32.
         is_filled = fault.what == WRONG_BY_ITSELF[Act.OVERFLOW] and _is_floating(fault)
@@ -380,6 +384,16 @@ def _is_floating(fault: Fault) -> bool:
     return (
         fault.event is not None and fault.event.tensor is not None and not fault.event.tensor.precision & (INT | BOOL)
     )
+
+
+def _is_left_by_unread(analysis: Analysis, fault: Fault) -> bool:
+    """Whether a module that nobody has read gives something in a region that is low, or float32: to cast it is safe."""
+    event = fault.event if fault.what == WRONG_BY_ITSELF[Act.LEFT_FLOAT] else None
+    if event is None or event.tensor is None or event.tensor.precision & ~(LOW | F32):
+        return False
+    values = (analysis.values.get(node, NEVER) for node in ast.walk(event.node))
+    unread = (each.tensor for value in values for each in value if isinstance(each, Opaque))
+    return any(each is not None and not each.regions.isdisjoint(event.tensor.regions) for each in unread)
 
 
 def _message(fault: Fault) -> str:

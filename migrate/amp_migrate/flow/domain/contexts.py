@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amp_migrate.flow.domain.interned import Numbered
-from amp_migrate.flow.domain.tensor import BF16, DEVICE, F16, LOW
+from amp_migrate.flow.domain.tensor import BF16, CPU, DEVICE, F16, LOW
 from amp_migrate.flow.source import Site
 
 ON, OFF = 1, 2
@@ -103,7 +103,7 @@ class Context(Numbered):
         A tensor whose place nobody tells is where the autocast around it is meant for.
         """
         if place == DEVICE or (place & DEVICE and self.cuda.may_be_on):
-            return self.cuda, place == DEVICE
+            return self.cuda, not place & CPU
         if place & ~DEVICE and not place & 4:
             return self.cpu, place == 1
         return (self.cuda if self.cuda.may_be_on or not self.cpu.may_be_on else self.cpu), True

@@ -325,6 +325,7 @@ def _made_for_key(frame: Frame, owner: Obj, cell: str, node: ast.AST) -> Value:
 
 def store_item(frame: Frame, owners: Value, index: Value, value: Value, node: ast.AST) -> None:
     """Store an element of what a value may be."""
+    frame.analysis.pytorch.array_stored(frame, owners, value, node)
     for atom in owners:
         if isinstance(atom, Tensor):
             frame.analysis.pytorch.index_store(frame, atom, index, value, node)

@@ -352,6 +352,11 @@ class PyTorch:
         """What a method of an array gives."""
         return arrays.method(frame, call, args, node)
 
+    def array_stored(self, frame: Frame, owners: Value, value: Value, node: ast.AST) -> None:
+        """An object of another package gets an array as an element: it may not take one in half precision."""
+        if any(isinstance(each, Some) and each.halves for each in value) and (name := unread.name_of(frame, owners)):
+            arrays.given(frame, [value], node, name)
+
     def gauge(self, frame: Frame, value: Value, node: ast.AST, why: str) -> None:
         """Something is made of a value that shows its size."""
         gradients.gauge(frame, value, node, why)

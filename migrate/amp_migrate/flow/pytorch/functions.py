@@ -253,10 +253,11 @@ def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
 def _saved(frame: Frame, value: Value, node: ast.AST) -> None:
     gradients.gauge(frame, value, node, "saved")
     registry = frame.analysis.pytorch.registry
-    for whole in gradients.all_in(frame, value):  # not its state, but all of it: `torch.save([model, optimizer], path)`
+    held = gradients.all_in(frame, value)
+    for whole in held:  # not its state, but all of it: `torch.save([model, optimizer], path)`
         for each in tensors_in(one(whole)):
             if each.may_be_low and each.regions:
-                frame.analysis.event(frame, Act.SAVED, node, tensor=each, why="a low value")
+                frame.analysis.event(frame, Act.SAVED, node, tensor=each, subject=held, why="a low value")
         if whole in registry.optimizers:
             frame.analysis.event(frame, Act.SAVED, node, optimizer=one(whole))
         elif whole in registry.scalers:

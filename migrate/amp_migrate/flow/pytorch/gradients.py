@@ -300,14 +300,14 @@ def holders(frame: Frame, leaves: frozenset[Atom], surely: frozenset[Atom] | Non
     for each, answer in answers.items():
         if answer is False:
             continue
-        is_sure = surely is None or _gets_one(registry.optimizers[each], surely)
+        is_sure = surely is None or gets_one(registry.optimizers[each], surely)
         found[each] = answer if is_sure else None
     if not any(answers.values()):
         return dict.fromkeys(found, True)
     return found
 
 
-def _gets_one(parameters: frozenset[Atom] | None, surely: Leaves) -> bool:
+def gets_one(parameters: frozenset[Atom] | None, surely: Leaves) -> bool:
     """Whether an optimizer has one of the leaves that a loss depends on, whichever of those in each set it is."""
     sets = [each for each in surely if isinstance(each, frozenset)]
     one_by_one = surely.difference(sets)

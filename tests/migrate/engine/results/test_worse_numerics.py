@@ -541,11 +541,22 @@ def test_a_backward_that_casts_or_has_the_autocast_of_its_forward_moves() -> Non
 
 
 @pytest.mark.parametrize("saved", ["made", "(made, 1)", "[made.cpu()]", "{'made': made.cpu()}", "dict(all=[made])"])
-def test_what_is_saved_in_half_is_told(saved: str) -> None:
+def test_what_would_be_saved_in_half_is_saved_in_float32(saved: str) -> None:
     text = f"{HEAD}    with torch.no_grad():\n        made = model(x)\n    torch.save({{}}, 'made.pt')\n"
     text += f"    loss = nn.functional.mse_loss(model(made), target)\n{STEP}"
     assert [each.code for each in migrate_text(text, Settings()).findings] == ["AMP501"]
     plan = migrate_text(text.replace("save({}", f"save({saved}"), Settings())
+    assert (
+        saved.replace("made.cpu", "made.float().cpu") in plan.after
+        or saved.replace("made", "made.float()") in plan.after
+    )
+    assert [each.code for each in plan.findings] == ["AMP501"]
+
+
+def test_what_is_saved_in_half_is_told_where_nobody_sees_it_put_in() -> None:
+    text = f"{HEAD}    with torch.no_grad():\n        made = model(x)\n    torch.save([*made], 'made.pt')\n"
+    text += f"    loss = nn.functional.mse_loss(model(made), target)\n{STEP}"
+    plan = migrate_text(text, Settings())
     assert {each.code: each.message for each in plan.findings}["AMP504"] == "saved in half precision"
 
 

@@ -1,0 +1,58 @@
+"""A model that another replaces while it is trained: its optimizer has no gradients then, and a scaler raises."""
+
+from __future__ import annotations
+
+import pytest
+from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.settings import Dtype, Settings
+
+SCRIPT = """\
+import copy
+import torch
+from torch import nn
+
+G, D = nn.Linear(8, 8).cuda(), nn.Linear(8, 1).cuda()
+average = copy.deepcopy(G)
+opt_g = torch.optim.Adam({trained}.parameters())
+for step, x in enumerate(loader):
+    loss = -D(G(x.cuda())).mean()
+    opt_g.zero_grad()
+    loss.backward()
+    opt_g.step()
+    if step > 1000:
+        {replaced}
+"""
+RAISES = "a scaler's step() raises once the loss is computed from what no optimizer has"
+
+
+@pytest.mark.parametrize(
+    ("replaced", "by"), [("G = average", "copy.deepcopy(G)"), ("G = nn.Linear(8, 8).cuda()", "nn.Linear(8, 8)")]
+)
+def test_a_step_whose_model_is_replaced_is_told(replaced: str, by: str) -> None:
+    plan = migrate_text(SCRIPT.format(trained="G", replaced=replaced), Settings())
+    assert "scaler.step(opt_g)" in plan.after
+    (told,) = (each.message for each in plan.findings if each.code == "AMP504")
+    assert told.startswith(RAISES)
+    assert told.endswith(by)
+
+
+@pytest.mark.parametrize(
+    ("trained", "replaced"),
+    [
+        ("G", "G.load_state_dict(average.state_dict())"),
+        ("G", "G, opt_g = average, torch.optim.Adam(average.parameters())"),
+        ("G", "print(average(x))"),
+        ("D", "G = average"),
+        ("nn.ModuleList([G, average])", "G = average"),
+        ("nn.ModuleList([G, D])", "G = average"),
+    ],
+)
+def test_an_optimizer_that_always_has_gradients_is_not(trained: str, replaced: str) -> None:
+    plan = migrate_text(SCRIPT.format(trained=trained, replaced=replaced), Settings())
+    assert "scaler.step(opt_g)" in plan.after
+    assert [each.code for each in plan.findings] == ["AMP501"]
+
+
+def test_without_a_scaler_nothing_raises() -> None:
+    plan = migrate_text(SCRIPT.format(trained="G", replaced="G = average"), Settings(dtype=Dtype.BF16))
+    assert [each.code for each in plan.findings] == ["AMP501"]
