@@ -678,11 +678,24 @@ class Analysis:
         return join(one(Opaque((site, parameter.arg), None, hint)), default)
 
     def _some_object(self, frame: Frame, owner: Code, function: Func, node: ast.AST) -> Value:
-        """The objects of a class that are known, of those that inherit from it too; else one that nobody has made."""
+        """The objects of a class that are known, of those that inherit from it too; else one that nobody has made.
+
+        Of a class that leaves methods to others, that is one of each of these.
+        """
         known = [made for kind, objects in self.instances.items() if self._inherits(kind, owner) for made in objects]
         if known:
             return frozenset(known[:8])
-        kind = Class(owner, function.frame)
+        heirs = [each for each in self._heirs(owner) if not each.is_abstract] if owner.is_abstract else []
+        kinds = [Class(each, None) for each in heirs] or [Class(owner, function.frame)]
+        return join_all(self._made_by_nobody(frame, each) for each in kinds[:8])
+
+    def _heirs(self, owner: Code) -> Iterator[Code]:
+        """The classes of the files in focus that inherit from one."""
+        own = (code for module in self._own_modules for code in module.codes.values())
+        return (each for each in own if isinstance(each.node, ast.ClassDef) and self._inherits(each, owner))
+
+    def _made_by_nobody(self, frame: Frame, kind: Class) -> Value:
+        """An object of a class, made with arguments that nobody knows."""
         init = attributes.load_of_class(frame, kind, kind, None, "__init__")
         arguments = Arguments()
         for each in init:
@@ -696,10 +709,9 @@ class Analysis:
                 arguments.rest = UNKNOWN if spec.vararg else NEVER
                 arguments.others = self._some_keywords(inner, spec)
                 break
-        assert isinstance(owner.node, ast.ClassDef)
-        made = calls.instantiate(frame, kind, arguments, owner.node)
+        made = calls.instantiate(frame, kind, arguments, kind.code.node)
         frame.is_dead = False
-        return made or one(Obj(owner.site, (), kind))
+        return made or one(Obj(kind.code.site, (), kind))
 
     def _inherits(self, kind: Code, owner: Code) -> bool:
         if kind is owner:

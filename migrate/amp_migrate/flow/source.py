@@ -94,6 +94,17 @@ class Code:
         return bool(self.stores("grad")) or any(each.endswith(".grad") for each in owners)
 
     @cached_property
+    def is_abstract(self) -> bool:
+        """Whether a method only raises `NotImplementedError`, or a class has such a method, for derived classes."""
+        if not self.is_function:
+            return any(each.is_abstract for each in self.inner if each.is_function)
+        *before, last = self.body
+        if not isinstance(last, ast.Raise) or not all(isinstance(each, ast.Expr) for each in before):
+            return False
+        kind = last.exc.func if isinstance(last.exc, ast.Call) else last.exc
+        return isinstance(kind, ast.Name) and kind.id == "NotImplementedError"
+
+    @cached_property
     def captured(self) -> frozenset[str]:
         """The names bound here that a function inside reads or rebinds."""
         return frozenset(self.bound & self._free_inside) if self.is_function else frozenset()

@@ -345,3 +345,29 @@ def test_python_says_what_is_of_its_abstract_types(told: Tell, abstract: str, gi
     )
     is_meant = (given == "2.5") is abstract.startswith("numbers")
     assert bool(answer.value("y")) is (is_meant or given == "[3, 4]")  # a list may be of a class that nobody sees
+
+
+ABSTRACT = """\
+class Trainer:
+    def train_epoch(self):
+        {body}
+
+    def train(self):
+        self.model.cuda()
+        self.train_epoch()
+
+
+class Own(Trainer):
+    def __init__(self):
+        self.model = nn.Linear(8, 8)
+
+    def train_epoch(self):
+        self.loss = self.model(torch.rand(8, 8).cuda()).mean()
+"""
+
+
+@pytest.mark.parametrize(("body", "is_abstract"), [("raise NotImplementedError", True), ("return 7", False)])
+def test_who_leaves_methods_to_derived_classes_has_what_those_have(told: Tell, body: str, is_abstract: bool) -> None:
+    answer = told(ABSTRACT.format(body=body))
+    assert (not answer.analysis.gone_on) is is_abstract
+    assert answer.value("self.loss")

@@ -220,11 +220,7 @@ def _is_derived_classes(code: Code, args: Arguments) -> bool:
         isinstance(each, Obj) and isinstance(each.made_of, Class) and each.site == each.made_of.code.site
         for each in owners
     )
-    *before, last = code.body
-    if not is_nobodys or not isinstance(last, ast.Raise) or not all(isinstance(each, ast.Expr) for each in before):
-        return False
-    kind = last.exc.func if isinstance(last.exc, ast.Call) else last.exc
-    return isinstance(kind, ast.Name) and kind.id == "NotImplementedError"
+    return is_nobodys and code.is_abstract
 
 
 def _as_caller_knows(frame: Frame, code: Code, args: Arguments, value: Value) -> Value:
