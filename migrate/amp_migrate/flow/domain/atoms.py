@@ -275,9 +275,14 @@ class Opaque(Atom):
         return str(self.path[-1]) if self.path else ""
 
     @property
+    def made_in(self) -> object:
+        """What it comes from: a call, the place of a parameter, something known; None where it has no identity."""
+        return self.path[0] if self.path else None
+
+    @property
     def made_at(self) -> Site | None:
         """The place of the call, or parameter, that it comes from; None where it comes from something known."""
-        root = self.path[0] if self.path else None
+        root = self.made_in
         return root.site if isinstance(root, Call) else root if isinstance(root, Site) else None
 
     def part(self, step: str) -> Opaque:
@@ -335,11 +340,11 @@ UNBOUND = Unbound()
 TRUTHS: Value = frozenset({Some("bool")})
 
 
-def made_in(atom: Atom | Tensor) -> tuple[Site, ...]:
+def places_of(atom: Atom | Tensor) -> tuple[Site, ...]:
     """Where something is made, behind the calls on whose behalf it is; nothing where nobody knows."""
     if isinstance(atom, Obj):
         return (*atom.context, atom.site)
-    root = atom.path[0] if isinstance(atom, Opaque) and atom.path else None
+    root = atom.made_in if isinstance(atom, Opaque) else None
     return (*root.context, root.site) if isinstance(root, Call) else (root,) if isinstance(root, Site) else ()
 
 
@@ -473,7 +478,9 @@ def _merged(atoms: frozenset[Atom | Tensor], depth: int = 0) -> Value:
         else:
             found.add(each)
     found.update(each for each in (tensor, dtype) if each is not None)
-    found.update(unknown.values())
+    # Before it was seen who calls for something, it was known by its place alone.
+    told = {(each.path[0].site, *each.path[1:]) for each in unknown.values() if isinstance(each.made_in, Call)}
+    found.update(each for each in unknown.values() if each.path not in told)
     for kind, constants in plain.items():
         if kind in kinds:
             continue

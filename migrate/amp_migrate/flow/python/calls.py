@@ -29,9 +29,9 @@ from amp_migrate.flow.domain.atoms import (
     join,
     join_all,
     made_by_choice,
-    made_in,
     one,
     only,
+    places_of,
     reads_of,
 )
 from amp_migrate.flow.domain.contexts import ON, Context
@@ -321,7 +321,7 @@ def _makes_parts(frame: Frame, task: Task) -> bool:
     """Whether a function gives modules, optimizers or scalers that it, or what it calls, makes and keeps nowhere."""
     value = task.value
     inside = value.union(*(item for each in value if isinstance(each, Tup) for item in each.items))
-    made = {each for each in inside if any(map(task.code.has, made_in(each))) and _is_part(frame, each)}
+    made = {each for each in inside if any(map(task.code.has, places_of(each))) and _is_part(frame, each)}
     kept = (frame.analysis.heap.read(*cell, frame.task) for cell in task.written) if made else ()
     return bool(made.difference(*kept))
 

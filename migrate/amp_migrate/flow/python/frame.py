@@ -76,7 +76,11 @@ class Frame:
 
     def call_at(self, node: ast.AST) -> Site | Call:
         """A call by what nobody has read and is made in it: told from that of others on whose behalf it is."""
-        return Call(self.site(node), self.ref.context) if self.ref.context else self.site(node)
+        site = self.site(node)
+        if not self.ref.context:
+            return site
+        self.analysis.pytorch.told_apart.add(site)
+        return Call(site, self.ref.context)
 
     @property
     def runs_often(self) -> bool:

@@ -114,6 +114,7 @@ class PyTorch:
         numbers: those that tensors are made of, by where they are made.
         gradients_read: the loss scale in gradients, by where they were read.
         called: the full names of what was called of other packages, by place.
+        told_apart: where something unknown is made that is known by who calls for it.
         out_of_registries: where something unknown is made that is one of what the project has registered.
         asked: for each unknown object, the methods that are called on it: what it is shows in what is done with it.
     """
@@ -143,6 +144,7 @@ class PyTorch:
         self.numbers: dict[Site, frozenset[float]] = {}
         self.gradients_read: dict[Site, Units] = {}
         self.called: dict[Site, str] = {}
+        self.told_apart: set[Site] = set()
         self.out_of_registries: set[Site] = set()
         self.asked: dict[tuple[object, ...], set[str]] = {}
 

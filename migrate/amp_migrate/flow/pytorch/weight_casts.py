@@ -32,6 +32,9 @@ def cast_weight(frame: Frame, leaf: Atom, recorded: int, site: Site) -> None:
     Args:
         recorded: whether gradients may be recorded, may not be, as bits.
     """
+    owner = leaf.owner if isinstance(leaf, Part) else None
+    if isinstance(owner, Opaque) and owner.made_in in frame.analysis.pytorch.told_apart:
+        return  # from before it was seen who calls for it
     state = frame.now
     outermost = state.context.cuda.outermost
     portion, facts = _portion(frame, leaf), known_in_all(state.worlds)
