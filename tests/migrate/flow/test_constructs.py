@@ -327,10 +327,13 @@ def test_a_list_that_gets_something_under_a_text_has_no_order_by_it(told: Tell) 
         ('reduce(x, "a b -> a", "max")', "Tensor(float32)"),
         ('rearrange([x, x], "n a b -> n a b")', "Tensor(float32)"),
         ('reduce(x, "a b -> a", how)', "unknown"),
+        ('nn.Sequential(Rearrange("a b -> b a"))(x)', "Tensor(float32)"),
+        ('Reduce("a b -> a", reduction="mean")(x)', "Tensor(float32)"),
     ],
 )
 def test_einops_gives_tensors_of_the_precision_that_it_gets(told: Tell, call: str, shown: str) -> None:
-    answer = told(f"from einops import rearrange, reduce, repeat\nx = torch.zeros(2, 3)\ny = {call}\n")
+    layers = "from einops.layers.torch import Rearrange, Reduce"
+    answer = told(f"from einops import rearrange, reduce, repeat\n{layers}\nx = torch.zeros(2, 3)\ny = {call}\n")
     assert show(answer.value("y")).startswith(shown)
 
 

@@ -532,6 +532,10 @@ class PyTorch:
                 [*([None] * len(given.positional)), *args.nodes], args.keyword_nodes,
             )  # fmt: skip
             return self.analysis.call(frame, frame.read(owner, "func"), whole, node)
+        if owner.external in functions.AS_LAYERS:
+            name, words = functions.AS_LAYERS[owner.external]
+            kept = [frame.read(owner, f"<{at}>") or frame.read(owner, f"<{word}>") for at, word in enumerate(words)]
+            return self.function(frame, name, Arguments([*args.positional[:1], *kept]), node)
         if owner.external == functions.NAMED_TUPLE:
             return functions.named_tuple(frame, owner, args, node)
         if switches.is_switch(owner.external) and args.positional:

@@ -471,7 +471,7 @@ def _foreign(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         for word, value in args.keywords.items():
             frame.write(owner, f"<{word}>", value, strong=False)
         unread.noted(frame, name, node)
-        if name.startswith((*_SILENT, "contextlib.", modules.TRANSFORMS)):
+        if name.startswith((*_SILENT, "contextlib.", modules.TRANSFORMS, *AS_LAYERS)):
             return one(owner)
         found = join(one(owner), one(Opaque((frame.call_at(node), last))))
         gradients.made_of_leaves(frame, found, args.get(0, "params") or NEVER)
@@ -770,6 +770,11 @@ def _twin(frame: Frame, owner: Obj, node: ast.AST) -> Obj:
     return found
 
 
+# Layers that are functions, with what these take behind the tensor.
+AS_LAYERS = {
+    "einops.layers.torch.Rearrange": ("einops.rearrange", ("pattern",)),
+    "einops.layers.torch.Reduce": ("einops.reduce", ("pattern", "reduction")),
+}
 NAMED_TUPLE = "collections.namedtuple"
 FIELDS = "<fields>"
 _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {

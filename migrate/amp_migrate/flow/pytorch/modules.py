@@ -370,7 +370,9 @@ def call_object(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Val
         return NEVER
     if name.startswith(TRANSFORMS):
         return _transformed(frame, owner, args, node)
-    for value in args.all():
+    # What is trained under autocast takes what that gives it.
+    is_meant = unread.is_known(name) and frame.now.context.cuda.on == ON
+    for value in () if is_meant else args.all():
         for each in tensors_in(value):
             if each.may_be_low:
                 frame.analysis.event(frame, Act.FOREIGN, node, tensor=each, why=name)

@@ -96,6 +96,7 @@ def test_several_models_are_told_together() -> None:
         ("torchvision.models.detection.ssd300_vgg16().cuda()", "loss = sum(model(x, target).values())"),
         ("transformers.AutoModel.from_pretrained('a').cuda()", "loss = model(x, labels=target).loss"),
         ("timm.create_model('a').cuda()", "loss = nn.functional.cross_entropy(model(x), target)"),
+        ("timm.layers.DropPath(0.1)", "loss = nn.functional.cross_entropy(model(head(x)), target)"),
     ],
 )
 def test_a_model_of_a_known_package_is_not_told(made: str, forward: str) -> None:
@@ -117,6 +118,7 @@ def test_what_a_known_package_brings_by_a_name_is_not_known(brought: str, name: 
     (line, message), *others = told(f"nn.Linear(9, 3).cuda()\nimport importlib, pickle\nbrought = {brought}", forward)
     assert (line, others) == (forward, [])
     assert name in message
+    assert "[]" not in message
     assert message.startswith((COMPUTED, GIVEN))
 
 
