@@ -132,7 +132,7 @@ class Casts:
         modules = filter(None, self._analysis.modules.values())
         for node, code in (each for module in modules for each in module.nodes()):
             holder, parts = _putting_in(node)
-            if parts and not event.subject.isdisjoint(self._value(holder)):
+            if holder is not None and not event.subject.isdisjoint(self._value(holder)):
                 for part in (each for each in parts if self._is_from(each, event.tensor)):
                     yield from self._outward(part, code, event)
 
@@ -621,7 +621,7 @@ def _are_modules(value: Value) -> bool:
     return bool(external) and all(each and not each.startswith("builtins.") for each in external)
 
 
-def _putting_in(node: ast.AST) -> tuple[ast.AST, list[ast.expr]]:
+def _putting_in(node: ast.AST) -> tuple[ast.expr | None, list[ast.expr]]:
     """The container that something is put into by a call, an assignment or where it is made, and what that is."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _PUTTING_IN:
         return node.func.value, node.args
@@ -631,7 +631,7 @@ def _putting_in(node: ast.AST) -> tuple[ast.AST, list[ast.expr]]:
         return node, node.elts
     if isinstance(node, ast.Dict):
         return node, node.values
-    return node, [node.elt] if isinstance(node, (ast.ListComp, ast.SetComp)) else []
+    return (node, [node.elt]) if isinstance(node, (ast.ListComp, ast.SetComp)) else (None, [])
 
 
 def _is_outside(event: Event) -> bool:
