@@ -498,3 +498,43 @@ def test_who_calls_a_method_on_objects_that_are_all_seen_is_known_by_its_name(tm
     before = done()
     assert len(migrate([tmp_path], Settings()).changed) == 1
     assert since(before)[Work.PROGRAMS] == 1  # what is written is looked at
+
+
+WRAPPING = """
+import torch
+
+
+class Slow{0}:
+    def __init__(self, params):
+        self.optimizer = torch.optim.SGD(params, lr=0.1)
+
+    def step(self):
+        self.optimizer.step()
+
+
+def make(params):
+    return Slow(params)
+"""
+STEPPING_WHAT_IS_MADE = """
+import torch
+from task.slow import make
+
+model = torch.nn.Linear(8, 8).cuda()
+optimizer = make(model.parameters())
+for x in range(9):
+    loss = model(torch.ones(4, 8).cuda()).mean()
+    model.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("bases", ["", "(torch.optim.Optimizer)"])
+def test_whose_step_is_called_is_not_asked_where_no_class_hides_an_optimizer(tmp_path: Path, bases: str) -> None:
+    (tmp_path / "task").mkdir()
+    (tmp_path / "train.py").write_text(STEPPING_WHAT_IS_MADE)
+    (tmp_path / "task/slow.py").write_text(WRAPPING.format(bases))
+    before = done()
+    assert len(migrate([tmp_path], Settings()).changed) == (1 if bases else 2)
+    is_asked = since(before)[Work.PROGRAMS] > 1  # what is written is looked at
+    assert is_asked == (not bases)

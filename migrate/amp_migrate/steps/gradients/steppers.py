@@ -63,11 +63,11 @@ class Steppers:
 
     @cached_property
     def _has_wrappers(self) -> bool:
-        """Whether some class of the project may have such a method; where none does, nobody is asked."""
+        """Whether some class of the project has such a method; where none does, nobody is asked."""
         project = self._roles.project
         files = project.library.defining("step", text=lambda text: OPTIMIZER_SIGN.search(text) is not None)
         methods = (project.reference(file, each) for file in files for each in file.methods.get("step", ()))
-        return any(map(self._always_steps, methods))
+        return any(map(_is_of_wrapper, methods))
 
     def _meant(self, file: File, call: cst.Call) -> FunctionRef | None:
         if (
