@@ -183,7 +183,7 @@ def note_made_unread(frame: Frame, optimizer: Opaque, shares: frozenset[Share]) 
     that one call gives has which of them, nobody knows.
     """
     if optimizer.path[1:] == ("()",):
-        leaves = NOTHING.union(*(_leaves_of_share(frame, each) for each in shares)) - {UNKNOWN_PARAMETERS}
+        leaves = NOTHING.union(*map(_leaves_of_shares(frame), shares)) - {UNKNOWN_PARAMETERS}
         note_optimizer(frame, optimizer, leaves or None)
 
 
@@ -661,8 +661,9 @@ def leaves_of(frame: Frame, value: Value, node: ast.AST) -> frozenset[Atom]:
 
 def shares_of(frame: Frame, unknown: Opaque) -> Iterator[Atom]:
     """The parameters in something unknown that a call gave which is about modules or leaves."""
+    leaves_of_share = _leaves_of_shares(frame)
     for share in unknown.shares:
-        leaves = _leaves_of_share(frame, share)
+        leaves = leaves_of_share(share)
         if leaves - {UNKNOWN_PARAMETERS}:
             yield part_of(Share(share.call, leaves))
 
@@ -672,17 +673,26 @@ def part_of(share: Share) -> Part:
     return Part(Opaque((share,)), "*")
 
 
-def _leaves_of_share(frame: Frame, share: Share) -> frozenset[Atom]:
-    """What a share is of, down to leaves; it is asked for where parameters matter, as it depends on all of a module."""
-    found: set[Atom] = set()
-    for each in share.of:
-        inner = _share(each.owner) if isinstance(each, Part) else None
-        if inner is not None:
-            leaves = _leaves_of_share(frame, inner)
-            found.add(part_of(Share(inner.call, leaves)) if leaves - {UNKNOWN_PARAMETERS} else UNKNOWN_PARAMETERS)
-        else:
-            found |= {each} if isinstance(each, Part) else frame.analysis.pytorch.leaves_of(frame, each)
-    return frozenset(found)
+def _leaves_of_shares(frame: Frame) -> Callable[[Share], frozenset[Atom]]:
+    """What shares are of, down to leaves; it is asked for where parameters matter, as it depends on all of a module.
+
+    What has many parts is of the same shares on many ways: each is looked at once.
+    """
+    leaves_of_module = functools.cache(functools.partial(frame.analysis.pytorch.leaves_of, frame))
+
+    @functools.cache
+    def leaves_of_share(share: Share) -> frozenset[Atom]:
+        found: set[Atom] = set()
+        for each in share.of:
+            inner = _share(each.owner) if isinstance(each, Part) else None
+            if inner is not None:
+                leaves = leaves_of_share(inner)
+                found.add(part_of(Share(inner.call, leaves)) if leaves - {UNKNOWN_PARAMETERS} else UNKNOWN_PARAMETERS)
+            else:
+                found |= {each} if isinstance(each, Part) else leaves_of_module(each)
+        return frozenset(found)
+
+    return leaves_of_share
 
 
 def all_in(frame: Frame, value: Value, key: str = "") -> Value:
