@@ -9,9 +9,10 @@ from itertools import islice, tee
 import libcst as cst
 
 from amp_migrate.analysis.arguments.argument_binding import fits, passed, single_parameters
-from amp_migrate.analysis.bindings import dotted, module_and_name
+from amp_migrate.analysis.bindings import BindingKind, dotted, module_and_name
 from amp_migrate.analysis.definitions import Definitions
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.library import Library
 from amp_migrate.analysis.objects import Class, Method, Objects
 from amp_migrate.trees.nodes import find, method_of, walk
@@ -160,6 +161,50 @@ class Project:
         function = self.called(file, call)
         found = [] if function is not None else list(islice(self.may_call(file, call, about), 2))
         return found[0] if len(found) == 1 and self.is_only_method(found[0]) else function
+
+    def method_of_given(self, file: File, call: cst.Call) -> FunctionRef | None:
+        """The method that a call runs on a parameter of a function, where all that callers pass has that one.
+
+        What nobody passes is of the one class that has the methods which the function calls of it.
+        """
+        func = call.func
+        if not isinstance(func, cst.Attribute) or not isinstance(func.value, cst.Name):
+            return None
+        found = self._methods_given(file, func.value, func.attr.value, 0)
+        return self.reference(*found.pop()) if found is not None and len(found) == 1 else None
+
+    def _methods_given(self, file: File, value: cst.BaseExpression, name: str, depth: int) -> set[Method] | None:
+        """The methods of a name that a parameter may have, by what callers pass; None where some of that is unknown."""
+        node = file.tree.function(value)
+        if not isinstance(value, cst.Name) or node is None or depth > MAX_HOPS:
+            return None
+        function = self.reference(file, node)
+        bindings = file.scopes.of(value).lookup(value.value)
+        if [each.kind for each in bindings] != [BindingKind.PARAMETER] or function.owner is not None:
+            return None
+        sites, found = self.call_sites(function), set[Method]()
+        for where, owner in self._having_all(file, node, value.value) if sites == () else ():
+            method = self._objects.method(where, owner, name)
+            found.update(() if method is None else (method,))
+        for site in sites or ():
+            own = function.given(site.call, value.value)
+            known = None if own is None else self._objects.methods(site.file, own, name)
+            inner = None if own is None or known else self._methods_given(site.file, own, name, depth + 1)
+            if not known and not inner:
+                return None
+            found.update(known or inner or ())
+        return found
+
+    def _having_all(self, file: File, node: cst.FunctionDef, name: str) -> set[Class]:
+        """The classes that have each method of a name of its own which a function calls of a variable."""
+        found: list[set[Class]] = []
+        for call in find(node.body, cst.Call):
+            func = call.func
+            if isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name) and func.value.value == name:
+                named = [*self._methods_named(func.attr.value, func.attr.value, None)]
+                fitting = (each for each in named if fits(each.node, call, bound=each.is_bound))
+                found += [{(each.file, each.owner) for each in fitting if each.owner is not None}] if named else []
+        return set.intersection(*found) if found else set()
 
     def _methods_named(self, name: str, about: str, idle: frozenset[str] | None) -> Iterator[FunctionRef]:
         """The methods of the project's classes that have a name of their own, not one that everything has."""

@@ -32,7 +32,7 @@ from amp_migrate.settings import Apex, Dtype
 from amp_migrate.steps.apex.beside.read_beside import Beside, read_beside
 from amp_migrate.steps.apex.beside.without_apex import is_native_without_apex
 from amp_migrate.steps.apex.initialize.first_time import made_with_object
-from amp_migrate.steps.apex.initialize.in_helper import lifted
+from amp_migrate.steps.apex.initialize.in_helper import calls_of_helper, lifted
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.initialize.reached import ways_to
 from amp_migrate.steps.apex.initialize.switch import is_off
@@ -209,16 +209,23 @@ class ApexMigration:
         if refused is not None:
             return (refused,)
         script = replace(script, initializes=tuple(each for each in initializes if isinstance(each, Initialize)))
-        native = self._decided(script, gives=False)
-        # Where an object cannot say what was asked for, who initializes makes the scaler, and gives it.
-        if isinstance(native, Refusal) and native.reason.endswith(UNSAID):
-            given = self._decided(script, gives=True)
-            native = native if isinstance(given, Refusal) else given
+        native = self._decided(script)
+        # Where an object cannot say what was asked for, who initializes makes the scaler, and gives it. Where it cannot
+        # be said yet when the optimizer is made, the scaler is made where a helper gets that.
+        for gives, late in ((True, False), (False, True)):
+            if isinstance(native, Refusal) and native.reason.endswith(UNSAID):
+                other = self._decided(script, gives=gives, late=late)
+                native = native if isinstance(other, Refusal) else other
         return (native,) if isinstance(native, Refusal) else native
 
-    def _decided(self, script: ApexScript, *, gives: bool) -> Move | Refusal:
-        """The move of a script to native AMP, with scalers that objects make, or are given with their optimizers."""
-        sited = self._site(script, gives=gives)
+    def _decided(self, script: ApexScript, *, gives: bool = False, late: bool = False) -> Move | Refusal:
+        """The move of a script to native AMP, with scalers that objects make, or are given with their optimizers.
+
+        Args:
+            gives: whether they are given.
+            late: whether they are made where a helper gets the optimizer that initializes Apex.
+        """
+        sited = self._site(script, gives=gives, late=late)
         if isinstance(sited, Refusal):
             return sited
         steps, traveller = sited
@@ -367,7 +374,7 @@ class ApexMigration:
         own = {self._scaler_beside(site.file, each) for each in optimizers}
         return (own.pop() if len(own) == 1 else None) or "None"
 
-    def _site(self, script: ApexScript, *, gives: bool) -> tuple[list[ScriptStep], Traveller] | Refusal:
+    def _site(self, script: ApexScript, *, gives: bool, late: bool) -> tuple[list[ScriptStep], Traveller] | Refusal:
         """Each step with the way of its scaler, and what knows the way to other places."""
         homes: dict[cst.CSTNode, Statement] = {}
         # What prepares a model alone makes no scaler, where another call prepares the optimizer.
@@ -376,6 +383,8 @@ class ApexMigration:
             tree = initialize.file.tree
             if not isinstance(initialize.home, cst.Return):
                 homes[tree.function(initialize.home) or tree.module] = initialize.home
+            for file, call in calls_of_helper(self.project, initialize) if late else ():
+                homes.setdefault(file.tree.function(call) or file.tree.module, call)
         spare = partial(self._spare, script.initializes)
         traveller = Traveller(self.project, homes, self._values, gives=gives, spare=spare)
         if self.settings.dtype is Dtype.BF16 or is_off(script.initializes):

@@ -500,7 +500,8 @@ def _gives_weights_alone(file: File, call: cst.Call) -> bool:
 
 
 def _called(file: File, roles: Roles, call: cst.Call) -> FunctionRef | None:
-    return roles.project.meant(file, call, "grad") or _object_called(file, roles, call)
+    found = roles.project.meant(file, call, "grad") or roles.project.method_of_given(file, call)
+    return found or _object_called(file, roles, call)
 
 
 def _object_called(file: File, roles: Roles, call: cst.Call) -> FunctionRef | None:

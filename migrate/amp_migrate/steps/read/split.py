@@ -60,7 +60,7 @@ class Joiner:
         self._remote: dict[Key, dict[cst.Call, Backward]] = {}
         self._sites: dict[Key, list[tuple[Key, CallSite]]] = {}
         self._failed: dict[Key, Refusal | None] = {}
-        # The functions that are given a loss, or what keeps it, by callers who cannot all be seen.
+        # The functions that are given a loss, or what keeps it, by callers who are not seen, with what is said of that.
         self._given: dict[Key, str] = {}
 
     def join(self, found: Sequence[Gathered]) -> list[Gathered | Refusal | Split]:
@@ -106,7 +106,7 @@ class Joiner:
         if node is None or together is None:
             self._failed[key] = None
             if node is not None and part.without_forward is not None and _is_given(node, part.step.backwards):
-                self._given[key] = node.name.value
+                self._given[key] = self._unseen(self._project.reference(file, node))
             return []
         parts: dict[FunctionRef, Gathered] = {}
         for function in together:
@@ -187,13 +187,19 @@ class Joiner:
                 for each in (originals[other] for other in group if other in originals):
                     alone = each.alone()
                     if isinstance(alone, Refusal):
-                        names = [self._given[other] for other in group if other in self._given]
-                        seen = f"not every call of {names[0]}() can be seen: " if names else ""
-                        yield replace(reason or replace(alone, hint=f"{seen}{alone.hint}"), left=each.step.places)
+                        unseen = next((self._given[other] for other in group if other in self._given), "")
+                        yield replace(reason or replace(alone, hint=f"{unseen}{alone.hint}"), left=each.step.places)
                     elif each.is_whole and not each.step.called_parts:
                         yield alone
                     else:
                         yield replace(alone, unscalable=reason or alone.unscalable or _apart(each.step))
+
+    def _unseen(self, function: FunctionRef) -> str:
+        """How it comes that what gives a function its loss is not known."""
+        sites = self._project.call_sites(function)
+        if sites is not None and not sites and not any(True for _ in self._project.possible_calls(function)):
+            return f"no call that runs this {function.name}() is among the files that were given: "
+        return f"not every call of {function.name}() can be seen: "
 
     def _group(self, start: Key) -> list[Key]:
         """A part with all that it is called by or calls, the callers first."""

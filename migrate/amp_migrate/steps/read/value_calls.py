@@ -14,6 +14,7 @@ from typing import TypeAlias
 import libcst as cst
 
 from amp_migrate.analysis.arguments.argument_binding import fits
+from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.imported import imported_files
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project, is_asked
@@ -153,7 +154,8 @@ class _Calls:
             new = {each for _, node in self._calls[code] for each in self._callees(node)} - seen
             seen |= new
             todo += sorted(new, key=lambda each: each.site)
-        return None if self._has_doubtful_call(found, calls) else found
+        beside = self._calls_beside(found, calls)
+        return None if beside is None else {each: (*sites, *beside.get(each, ())) for each, sites in found.items()}
 
     def may_run(self, file: File, call: cst.Call) -> Iterator[FunctionRef]:
         """See `ValueCalls.may_run`."""
@@ -201,18 +203,39 @@ class _Calls:
         else:
             yield None
 
-    def _has_doubtful_call(self, functions: CalledTogether, known: Mapping[cst.Call, None]) -> bool:
-        """Whether something unknown is called by a name of theirs, in a way that one of them could be called."""
+    def _calls_beside(self, functions: CalledTogether, known: Mapping[cst.Call, None]) -> CalledTogether | None:
+        """The calls of some functions in functions that nobody calls, by a name that no others have.
+
+        Returns:
+            None where something else is called by a name of theirs that is unknown, in a way that one could be called.
+        """
+        found: dict[FunctionRef, tuple[CallSite, ...]] = {}
         names = {each.name for each in functions} | {_last_word(each.func) for each in known}
         for file in self._focus:
             for call in file.calls:
                 if call not in known and _last_word(call.func) in names:
                     node = self._interpreted.counterparts(file).back(call)
                     value = self._value(node.func) if isinstance(node, ast.Call) else NEVER
-                    is_unknown = not value or any(isinstance(each, Opaque) for each in value)
-                    if is_unknown and any(fits(each.node, call, bound=each.is_bound) for each in functions):
-                        return True
-        return False
+                    if value and not any(isinstance(each, Opaque) for each in value):
+                        continue
+                    meant = [each for each in functions if fits(each.node, call, bound=each.is_bound)]
+                    if meant and not self._is_never_run(file, call, meant):
+                        return None
+                    found.update((each, (*found.get(each, ()), CallSite(file, call))) for each in meant)
+        return found
+
+    def _is_never_run(self, file: File, call: cst.Call, meant: Sequence[FunctionRef]) -> bool:
+        """Whether a call on a parameter of a function that nobody calls could run one function of the project alone."""
+        owner, node = call.func.value if isinstance(call.func, cst.Attribute) else None, file.tree.function(call)
+        function = None if node is None else self._project.reference(file, node)
+        if function is None or function.owner is not None or self._project.call_sites(function) != ():
+            return False
+        given = [] if owner is None else file.scopes.of(owner).lookup(dotted(owner) or "")
+        if [each.kind for each in given] != [BindingKind.PARAMETER]:
+            return False
+        others = self._project.may_call(file, call, meant[0].name)
+        fitting = {each.node for each in others if fits(each.node, call, bound=each.is_bound)}
+        return len(meant) == 1 and fitting == {meant[0].node}
 
     def _function(self, code: Code) -> FunctionRef | None:
         file = self._project.library.named(code.file)

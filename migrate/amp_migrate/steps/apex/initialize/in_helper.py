@@ -8,6 +8,7 @@ the first, and another one once the method is called.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import libcst as cst
@@ -15,6 +16,7 @@ import libcst as cst
 from amp_migrate.analysis.arguments.argument_binding import parameter, passed
 from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.initialize.branches import place_of
@@ -30,23 +32,42 @@ from amp_migrate.trees.nodes import Statement, is_constant, method_of
 def seen_from(project: Project, initialize: Initialize, creation: Creation) -> Initialize | None:
     """The same initialization in the words of the function that makes a scaler, and calls the helper.
 
+    Be it by other helpers, each of which has one caller.
+
     Returns:
         None where the helper is not called there exactly once, or where its condition is made from more than is passed.
     """
     tree = creation.file.tree
-    function = _function(project, initialize)
-    if function is None:
-        return None
-    sites = [
-        site
-        for site in project.call_sites(function) or ()
-        if site.file is creation.file and tree.function(site.call) is tree.function(creation.home)
-    ]
-    if len(sites) != 1:
+    seen, function = initialize, _function(project, initialize)
+    for _ in range(MAX_HOPS):
+        everywhere = () if function is None else project.call_sites(function) or ()
+        sites = [
+            site
+            for site in everywhere
+            if site.file is creation.file and tree.function(site.call) is tree.function(creation.home)
+        ]
+        if sites or function is None or len(everywhere) != 1:
+            break
+        ((home, conditions), site) = place_of_call(everywhere[0]), everywhere[0]
+        above = told_to_caller(seen, function, site, home, conditions)
+        if above is None:
+            return None
+        seen, function = above, _function(project, above)
+    if function is None or len(sites) != 1:
         return None
     call, conditions = place_of_call(sites[0])
     is_asked = call not in tree.ancestors(creation.home) and not _gives_all(sites[0])
-    return told_to_caller(initialize, function, sites[0], creation.home, conditions if is_asked else ())
+    return told_to_caller(seen, function, sites[0], creation.home, conditions if is_asked else ())
+
+
+def calls_of_helper(project: Project, initialize: Initialize) -> Iterator[tuple[File, Statement]]:
+    """The statements that have Apex initialized by a helper, or by one that calls it where that has one caller."""
+    function = _function(project, initialize)
+    for _ in range(MAX_HOPS):
+        sites = () if function is None else project.call_sites(function) or ()
+        yield from ((each.file, place_of_call(each)[0]) for each in sites)
+        node = sites[0].file.tree.function(sites[0].call) if len(sites) == 1 else None
+        function = None if node is None else project.reference(sites[0].file, node)
 
 
 def _gives_all(site: CallSite) -> bool:

@@ -6,7 +6,7 @@ import libcst as cst
 
 from amp_migrate.analysis.arguments.argument_binding import single_parameters
 from amp_migrate.analysis.bindings import BindingKind, dotted
-from amp_migrate.analysis.files import File
+from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
 
@@ -55,10 +55,17 @@ def _own_parameters(file: File, made: cst.Call) -> str | None:
 
 
 def _made_from_argument(project: Project, roles: Roles, file: File, node: cst.FunctionDef, name: str) -> str | None:
-    """The same inside a function that is given both the optimizer and the model it was made from."""
+    """The same inside a function that is given both the optimizer and the model it was made from.
+
+    By a method of an object that the callers are given themselves, it is not said by the model's name: what the method
+    is called on, and so what it gets, is more than can be shown.
+    """
     function = project.reference(file, node)
     found: set[str | None] = set()
     for site in project.call_sites(function) or ():
+        owner = site.call.func.value if isinstance(site.call.func, cst.Attribute) and function.owner else None
+        if owner is not None and any(b.kind is BindingKind.PARAMETER for b in object_bindings(site.file, owner)):
+            return None
         value = function.given(site.call, name)
         outer = None if value is None else _made_from(project, roles, site.file, value)
         model = None if outer is None else outer.removesuffix(".parameters()")

@@ -105,7 +105,6 @@ def test_a_result_is_a_pair_only_where_there_is_an_optimizer(migrate: Check) -> 
         ("fp16 and ready", "prepare(model, optimizer, args.fp16)"),  # made in the helper
         ("fp16", "prepare(model, optimizer, *flags)"),
         ("fp16", "prepare(model, optimizer, ask())"),
-        ("fp16", "prepare(model, optimizer, later)"),  # the optimizer is made before it
     ],
 )
 def test_a_condition_that_the_caller_cannot_say(condition: str, call: str, migrate: Check) -> None:
@@ -130,6 +129,33 @@ def test_a_condition_that_the_caller_cannot_say(condition: str, call: str, migra
     assert "what amp.initialize asks for cannot be said where the scaler would be made" in {
         finding.message.partition(": ")[2] for finding in plan.findings
     }
+
+
+def test_a_condition_that_can_be_said_behind_the_optimizer_makes_the_scaler_there(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          def prepare(model, optimizer, fp16):
+        -     if fp16:
+        -         model, optimizer = amp.initialize(model, optimizer)
+              return model, optimizer
+
+          def main(args):
+              MODEL
+              later = ask()
+              model, optimizer = prepare(model, optimizer, later)
+        +     scaler = torch.amp.GradScaler("cuda", enabled=bool(later))
+              for x, y in loader:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(later)):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         scaler.scale(loss).backward()
+        ~         optimizer.step()
+                  optimizer.zero_grad()
+        """
+    )
 
 
 def test_a_helper_that_is_called_under_a_condition(rewrites: Check) -> None:
@@ -386,9 +412,8 @@ def main(args, loader):
 
 
 def test_an_object_that_is_made_behind_the_optimizer(migrate: Check) -> None:
-    plan = migrate(BEHIND)
-    assert [each for each in plan.findings if "cannot be said where the scaler would be made" in each.message]
-    assert "autocast" not in plan.after
+    made = 'scaler = torch.amp.GradScaler("cuda", enabled=bool(manager.args.fp16))'
+    assert f"manager.prepare(model, optimizer)\n    {made}\n" in migrate(BEHIND).after
 
 
 RUNNER = """

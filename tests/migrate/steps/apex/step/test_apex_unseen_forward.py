@@ -196,7 +196,7 @@ def test_loss_that_may_have_its_gradient_from_elsewhere_stays_on_the_shim(comput
         (
             "class Hook:\n    def after(self, runner):",
             'runner.outputs["loss"]',
-            "not every call of after() can be seen: ",
+            "no call that runs this after() is among the files that were given: ",
         ),
         ("if True:\n    def go_back(loss):", "loss", "not every call of go_back() can be seen: "),
         ("if True:\n    def train(loader):", "compute().mean()", ""),
