@@ -52,12 +52,26 @@ class ValueCalls:
         while wider != around:
             around = wider
             focus = self._concerned(function, around)
-            found = self._calls(focus, only_whole=True).together(function) if focus else None
+            calls = self._calls(focus, only_whole=True) if focus else None
+            found = None if calls is None else calls.together(function)
             if found is None:
-                return None
+                return None if calls is None or calls.is_complete else self._by_parameters(function)
             # Whoever gets at one of the calls may bring a function of its own.
             wider = self._using([*around, *(site.file for sites in found.values() for site in sites)], words)
         return found
+
+    def _by_parameters(self, function: FunctionRef) -> CalledTogether | None:
+        """A method with its calls, where each call that may be of it is on a parameter which is passed what has it.
+
+        That is seen in a program, too, which is too large for the analysis of values.
+        """
+        family = (function, *self._project.overriding(function))
+        if function.owner is None or any(self._project.call_sites(each) != () for each in family):
+            return None
+        sites = [*self._project.possible_calls(function)]
+        meant = [self._project.method_of_given(each.file, each.call) for each in sites]
+        own = [site for site, each in zip(sites, meant, strict=True) if each is not None and each.node is function.node]
+        return {function: tuple(own)} if own and None not in meant and not function.node.decorators else None
 
     def may_run(self, file: File, call: cst.Call) -> Iterator[FunctionRef]:
         """The functions of the project that a call may run, beside what nobody knows."""
@@ -134,11 +148,16 @@ class _Calls:
         """Whether what has not been looked at ended the analysis."""
         return self._analysis.was_stopped
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of the program has been looked at."""
+        return self._analysis.is_complete
+
     def together(self, function: FunctionRef) -> CalledTogether | None:
         """See `ValueCalls.together`."""
         module = self._analysis.module(function.file.name)
         node = self._interpreted.counterparts(function.file).back(function.node)
-        if module is None or node is None or node not in module.codes or not self._analysis.is_complete:
+        if module is None or node is None or node not in module.codes or not self.is_complete:
             return None
         found: dict[FunctionRef, tuple[CallSite, ...]] = {}
         calls: dict[cst.Call, None] = {}

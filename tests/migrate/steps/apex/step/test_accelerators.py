@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from amp_migrate.engine.migrate import migrate
 from amp_migrate.settings import Settings
+from amp_migrate.steps.read import value_calls
 
 BASE = """
 import torch
@@ -113,6 +114,15 @@ def test_an_object_that_is_handed_on_by_a_function_in_between(tmp_path: Path) ->
     (tmp_path / "train.py").write_text(text.format(imports="", set_up=SET_UP).replace("CALL", call))
     after = {each.source.path.stem: each.after for each in migrate([tmp_path], Settings()).changed}
     assert "scaler.unscale_(optimizer)\n        accelerator.optimizer_step(" in after["train"]
+
+
+@pytest.mark.parametrize(("given", "moves"), [("accelerator", True), ("others.accelerator()", False)])
+def test_a_program_that_is_too_large_is_followed_by_what_is_passed(
+    given: str, moves: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(value_calls._Calls, "is_complete", False)
+    after, _ = run(tmp_path, imports="import others", given=given)
+    assert ("scaler.step(optimizer)" in after.get("train", "")) is moves
 
 
 def test_the_base_whose_method_nobody_calls_says_so(tmp_path: Path) -> None:
