@@ -721,8 +721,10 @@ class PyTorch:
         if name in ("append", "update", "add") and not owner.path:
             return NONE_VALUE
         self._out_of_sight(frame, args, node)
-        if callee_name := unread.name_of(frame, one(callee)):  # of another package, as `gymnasium.make()` gives it
-            arrays.given(frame, args.all(), node, callee_name)
+        # It may be of another package, as what `gymnasium.make()` gives is, made here or handed in; or only keep it.
+        package = unread.name_of(frame, one(callee))
+        if package or not any(hasattr(kind, name) for kind in (list, dict, set)):
+            arrays.given(frame, args.all(), node, package or name)
         gradients.handed_on(frame, one(owner), node)
         if name in (
             "items",
@@ -964,4 +966,4 @@ def _named_like_module(name: str) -> bool:
 
 def is_scheduler_name(word: str) -> bool:
     """Whether a name is one that schedulers have."""
-    return "sched" in word or word.strip(".") in ("lr", "profiler", "prof", "env", "pbar")
+    return "sched" in word or word.strip(".") in ("lr", "profiler", "prof", "pbar")

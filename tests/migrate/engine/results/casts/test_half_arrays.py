@@ -77,6 +77,32 @@ def test_an_array_for_an_object_of_another_package(migrate: Check, env: str, bef
     assert "AMP504" not in {each.code for each in plan.findings}
 
 
+HANDED_IN = """
+MODEL
+EPOCH
+def play(env, memory):
+    state = torch.rand(2, 4)
+    with torch.no_grad():
+        action = torch.tanh(model(state))
+        {call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("state = env.step(action.cpu().numpy())", "state = env.step(action.float().cpu().numpy())"),
+        ("state = env.envs[0].step(action[0].numpy())", "state = env.envs[0].step(action[0].float().numpy())"),
+        ("env.step(action.argmax(1).cpu().numpy())", "env.step(action.argmax(1).cpu().numpy())"),
+        ("memory.append(action.cpu().numpy())", "memory.append(action.cpu().numpy())"),
+    ],
+)
+def test_an_array_for_an_object_that_is_handed_in(migrate: Check, before: str, after: str) -> None:
+    plan = migrate(HANDED_IN.format(call=before), "fp16", HEAD)
+    assert f"{after}\n" in plan.after
+    assert "AMP504" not in {each.code for each in plan.findings}
+
+
 def test_output_that_goes_to_another_package(rewrites: Check) -> None:
     rewrites(
         """
