@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable
+from functools import reduce
 
 from amp_migrate.flow.domain.atoms import (
     NEVER,
@@ -200,6 +201,10 @@ def _sum(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     start = args.positional[1] if len(args.positional) > 1 else const(0)
     pytorch = frame.analysis.pytorch
     if any(isinstance(each, (Tensor, Opaque)) for each in inside):
+        items, rest = containers.sequence(frame, _first(args), node)
+        # Of how many terms it is a sum may not be known: then it may be one.
+        if len(items) > 1 and not rest and start == const(0):
+            return reduce(lambda total, each: pytorch.operate(frame, "add", [total, each], node), items)
         total = pytorch.operate(frame, "add", [inside, inside], node)
         return join(join(total, inside), frozenset(e for e in start if not isinstance(e, Const)))
     return join(

@@ -32,6 +32,7 @@ LOOP = """
         "torch.autograd.backward((penalty, scaler.scale(loss)))",
         "(scaler.scale(loss) + penalty).backward()",
         "(0.1 * penalty - scaler.scale(loss)).backward()",
+        "sum([scaler.scale(loss), penalty]).backward()",
         "loss = scaler.scale(loss); loss += penalty; loss.backward()",
     ],
 )
@@ -55,6 +56,8 @@ def test_a_loss_that_is_scaled_twice_is_told(marked: Check) -> None:
         "scaler.scale(loss).backward(retain_graph=True); scaler.scale(penalty).backward()",
         "(scaler.scale(loss) + scaler.scale(penalty)).backward()",
         "(scaler.scale(loss) + 1.0).backward()",
+        "sum([scaler.scale(loss), scaler.scale(penalty)]).backward()",
+        "sum(scaler.scale(each) for each in (loss, penalty)).backward()",
         "(scaler.scale(loss) + penalty.detach()).backward()",
         "(scaler.scale(loss) + scaler.get_scale() * penalty).backward()",
         "(0 + scaler.scale(loss)).backward()",

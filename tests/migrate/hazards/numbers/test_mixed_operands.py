@@ -1,0 +1,72 @@
+"""AMP639: what a region made half precision meets float32 weights where autocast is off."""
+
+from __future__ import annotations
+
+import pytest
+from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.settings import Settings
+
+SCRIPT = """\
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(8, 8), nn.Linear(8, 2)
+
+    def forward(self, x):
+        h = self.body(x)
+        with torch.autocast("cuda", enabled={inner}):
+            return {inside}
+
+net, last = Net().cuda(), nn.Linear(2, 2).cuda()
+optimizer = torch.optim.SGD([*net.parameters(), *last.parameters()], lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+for x, y in loader:
+    optimizer.zero_grad()
+    with torch.autocast("cuda", dtype=torch.{dtype}):
+        out = net(x.cuda())
+    loss = nn.functional.cross_entropy({outside}, y.cuda())
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+def script(*, inner: str = "False", inside: str = "self.head(h.float())", outside: str = "out", dtype: str) -> str:
+    return SCRIPT.format(inner=inner, inside=inside, outside=outside, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ({"inside": "self.head(h)"}, {"inside": "self.head(h.float())"}),
+        ({"inside": "h @ self.head.weight.t()"}, {"inside": "h.float() @ self.head.weight.t()"}),
+        ({"inner": "True", "inside": "self.head(h)", "outside": "last(out)"}, {"outside": "last(out.float())"}),
+    ],
+)
+def test_operands_that_autocast_does_not_make_agree_are_told_and_cast(
+    wrong: dict[str, str], right: dict[str, str], dtype: str
+) -> None:
+    plan = migrate_text(script(**wrong, dtype=dtype), Settings(select=("AMP639",)))
+    assert [each.code for each in plan.findings] == ["AMP639"]
+    assert plan.after == script(**wrong | right, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"inner": "True", "inside": "self.head(h)"},
+        {"inner": "off", "inside": "self.head(h)"},
+        {"outside": "last(out)"},
+        {"outside": "out.softmax(-1)", "inner": "True"},
+        {"inner": "True", "inside": "self.head(h)", "outside": "other(out)"},
+    ],
+)
+def test_operands_that_agree_or_that_nobody_knows_are_left(parts: dict[str, str]) -> None:
+    text = script(**parts, dtype="float16")
+    plan = migrate_text(text, Settings(select=("AMP639",)))
+    assert (plan.findings, plan.after) == ((), text)
