@@ -225,6 +225,51 @@ def test_tensors_of_both_sides_in_one_operation_are_seen(record: Record, labels:
     assert all(each.place == f"script.py:{each.place.partition(':')[2]}" for each in trace.mixed)
 
 
+LATE = """
+model = model.cuda()
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.ones(2, 4), torch.zeros(2, 1)), 2)
+for step in range(40):
+    for images, labels in loader:
+        labels = labels if step >= FROM else labels.cuda()
+        nn.functional.mse_loss(model(images.cuda()), labels).backward()
+        optimizer.step()
+    if step == 6:
+        model.eval()
+        with torch.no_grad(), WITHIN:
+            for images, labels in loader:
+                nn.functional.l1_loss(model(images.cuda()), MOVED)
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("start", "moved", "within", "mixed"),
+    [
+        (50, "labels.cuda()", "torch.no_grad()", []),
+        (20, "labels.cuda()", "torch.no_grad()", ["mse_loss"]),
+        (50, "labels", "torch.no_grad()", ["l1_loss"]),
+        (50, "labels.cuda()", "torch.device('cuda')", []),
+        (20, "labels.cuda()", "torch.device('cuda')", ["mse_loss"]),
+    ],
+)
+def test_what_is_mixed_late_or_in_an_evaluation_is_seen(
+    record: Record, start: int, moved: str, within: str, mixed: list[str]
+) -> None:
+    text = LATE.replace("FROM", f"{start}").replace("MOVED", moved).replace("WITHIN", within)
+    result = record(text, places=True, census=True, steps=0)
+    assert result.ended_well, result.complaint
+    assert [each.operation for each in result.trace.mixed] == mixed
+
+
+@pytest.mark.torch
+def test_what_has_left_the_gpu_while_nobody_watched_is_mixed_with_nothing(record: Record) -> None:
+    text = LATE.replace("FROM", "50").replace("WITHIN", "torch.no_grad()")
+    text = text.replace("model.eval()", "model.cpu().eval()").replace(
+        "model(images.cuda()), MOVED", "model(images), labels"
+    )
+    assert record(text, places=True, census=True, steps=12).trace.mixed == ()
+
+
 @pytest.mark.torch
 def test_a_region_for_the_cpu_does_nothing_to_what_is_on_the_gpu(record: Record) -> None:
     text = """

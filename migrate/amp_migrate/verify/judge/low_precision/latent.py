@@ -102,7 +102,7 @@ def one_device(original: Trace, migrated: Trace) -> Check | None:
     if found:
         detail = f"{found[0].place}: {found[0].operation}() of a tensor on the CPU and one on the GPU fails on a GPU"
         return Check("G16", title, Status.FAIL, detail)
-    return Check("G16", title, Status.PASS, "no operation of the first steps mixes devices")
+    return Check("G16", title, Status.PASS, "no operation of the steps that were looked at mixes devices")
 
 
 def overflow(drill: Trace | None) -> Check | None:

@@ -2,12 +2,15 @@
 
 A tensor is on the GPU if the script put it there, or computed it from one that is; on the CPU if it comes from a data
 loader, from Python or NumPy, or from `.cpu()`. Of all others, and of what `x.device` was asked for, nothing is known,
-and nothing is said. Watched over the first optimizer steps, from the script's first line.
+and nothing is said. Watched over the first optimizer steps, from the script's first line; and again, ever more rarely,
+for a step, and from where the script begins to evaluate, of what is loaded and moved from there on.
 """
 
 from __future__ import annotations
 
+import functools
 import linecache
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -15,16 +18,18 @@ import torch
 import torch.utils._device
 import torch.utils.data.dataloader
 from torch import Tensor
-from torch.overrides import TorchFunctionMode, resolve_name
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, resolve_name
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from ..process.place import UsersCode
 from ..progress import Progress
-from ..record.census import FirstSteps
 from . import cuda_table, devices
 
 _MOST = 20
+_FIRST = 3  # attempts at optimizer steps that are watched; of all others those whose numbers double
+_EVALUATIONS = 2  # that are watched
+_RECORDER = __name__.rpartition(".standin")[0]
 _GPU, _CPU = "cuda", "cpu"
 _FACTORIES = frozenset(name for name in cuda_table.FACTORIES if not name.endswith("_like"))
 _FROM_OUTSIDE = frozenset({"from_numpy", "tensor", "as_tensor", "frombuffer", "load"})
@@ -85,6 +90,10 @@ class _Watching(TorchFunctionMode):
                 elif leaf in self._places:
                     del self._places[leaf]
 
+    def forget(self) -> None:
+        """Nothing is known any more: what was moved while nobody watched may be elsewhere."""
+        self._places = WeakTensorKeyDictionary()
+
     def put_on_gpu(self, value: Any) -> Any:
         """The script has put a tensor on the GPU: from now on it is another one than that on the CPU."""
         if isinstance(value, Tensor):
@@ -103,7 +112,76 @@ class _Watching(TorchFunctionMode):
 _watching: Any = _Watching  # torch's modes carry no annotations
 
 
-def watch(progress: Progress, users: UsersCode) -> FirstSteps:
+class Watch:
+    """Watches from now on; behind the first attempts at optimizer steps only now and then."""
+
+    def __init__(self, progress: Progress, mode: Any) -> None:
+        self._progress = progress
+        self._mode = mode
+        self._thread = threading.get_ident()
+        self._evaluations = 0
+        self._next = 2 * _FIRST
+        self._on = False
+        self._open()
+        self._follow()
+        progress.after_attempt.append(self._turn)
+
+    def _follow(self) -> None:
+        iterator: Any = torch.utils.data.dataloader._BaseDataLoaderIter
+        module: Any = torch.nn.Module
+        following, evaluate = iterator.__next__, module.eval
+
+        @functools.wraps(following)
+        def followed(this: Any) -> Any:
+            batch = following(this)
+            if self._on:
+                self._mode.loaded(batch)
+            return batch
+
+        @functools.wraps(evaluate)
+        def evaluated(this: Any) -> Any:
+            self._evaluate()
+            return evaluate(this)
+
+        iterator.__next__, module.eval = followed, evaluated
+
+    def _open(self) -> None:
+        if not self._on:
+            self._on = True
+            self._mode.forget()
+            self._mode.__enter__()
+            devices.watchers.append(self._mode.put_on_gpu)
+
+    def _turn(self) -> None:
+        attempts = self._progress.attempts
+        if attempts < _FIRST:
+            return
+        self.close()
+        if attempts >= self._next and not self._on and self._may_open():
+            self._next = 2 * attempts
+            self._open()
+
+    def _evaluate(self) -> None:
+        """The script goes on to evaluate: watch until its next step."""
+        if self._progress.attempts and not self._on and self._evaluations < _EVALUATIONS and self._may_open():
+            self._evaluations += 1
+            self._open()
+
+    def _may_open(self) -> bool:
+        """Whether no mode of the script's own is on, which would end ours instead of itself."""
+        modes = _get_current_function_mode_stack()
+        ours = all(type(mode).__module__.startswith(_RECORDER) for mode in modes)
+        return ours and threading.get_ident() == self._thread
+
+    def close(self) -> None:
+        """Stop. While there is a mode above ours, go on."""
+        if self._on and _get_current_function_mode_stack()[-1:] == [self._mode]:
+            self._on = False
+            self._mode.__exit__(None, None, None)
+            devices.watchers.clear()
+
+
+def watch(progress: Progress, users: UsersCode) -> Watch:
     """Watch from now on, and write a `mixed` event for each line of the script that mixes."""
     seen: set[tuple[str, str]] = set()
 
@@ -115,23 +193,7 @@ def watch(progress: Progress, users: UsersCode) -> FirstSteps:
             place = f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
             progress.writer.put("mixed", operation=name, place=place, line=line)
 
-    mode = _watching(tell)
-    iterator: Any = torch.utils.data.dataloader._BaseDataLoaderIter
-    following = iterator.__next__
-
-    def followed(self: Any) -> Any:
-        batch = following(self)
-        mode.loaded(batch)
-        return batch
-
-    iterator.__next__ = followed
-    devices.watchers.append(mode.put_on_gpu)
-
-    def restore() -> None:
-        iterator.__next__ = following
-        devices.watchers.clear()
-
-    return FirstSteps(progress, mode, restore)
+    return Watch(progress, _watching(tell))
 
 
 def _name(func: Any) -> str:
