@@ -118,13 +118,13 @@ class _Code:
                         # `model.train()` may be a method of the files, and may be none: that one is entered, too.
                         self._called.update(function for function, _, is_sure in self.callees(call, at) if is_sure)
                         if self.scaler_method(call, at) == "step" and call.args:
-                            self.stepped.add(_key(call.args[0], {}))
+                            self.stepped.add(_word(_key(call.args[0], {})))
                         elif isinstance(call.func, ast.Attribute) and call.func.attr == "zero_grad":
-                            self.optimizers.add(_key(call.func.value, {}))
+                            self.optimizers.add(_word(_key(call.func.value, {})))
                 made = statement.value if isinstance(statement, ast.Assign) else None
                 name = self.values.name(made.func, scope) if isinstance(made, ast.Call) else ""
                 if f"{name.rpartition('.')[0]}." in OPTIMIZERS and isinstance(statement, ast.Assign):
-                    self.optimizers.update(_key(target, {}) for target in statement.targets)
+                    self.optimizers.update(_word(_key(target, {})) for target in statement.targets)
 
     def starts(self) -> Iterator[tuple[str, ast.Module | Definition, Scope, str]]:
         """Where the code may be entered: modules, and functions that nobody in the files calls."""
@@ -204,7 +204,7 @@ class _Order(Walk[Between]):
     ) -> None:
         """
         Args:
-            names: what the caller calls the optimizers that it passes.
+            names: what the caller calls the optimizers that it passes, and the object whose method it calls.
             told: what parameters are that nothing else is ever given.
         """
         super().__init__()
@@ -229,7 +229,6 @@ class _Order(Walk[Between]):
         if not isinstance(node, (ast.For, ast.AsyncFor)):
             return states
         turn = {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
-        turn |= {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute) and _root(each) in turn}
 
         def before(keys: frozenset[str]) -> frozenset[str]:  # the same name is another optimizer in the next turn
             return frozenset(key if turn.isdisjoint(_NAME.findall(key)) else f"{key} before" for key in keys)
@@ -315,13 +314,14 @@ class _Order(Walk[Between]):
             and not _stepped(ended) - _stepped(states)
         ):
             key = _key(func.value, self._names)
-            is_its = key in self._code.stepped
+            word = _word(key)
+            is_its = word in self._code.stepped
             found = {
                 "that may be infinite" if key in state.unscaled else "that are scaled"
                 for state in states
                 if state.scaled
                 and key not in state.cleared
-                and (is_its or key in state.unscaled or (key in self._code.optimizers and not state.is_latest_plain))
+                and (is_its or key in state.unscaled or (word in self._code.optimizers and not state.is_latest_plain))
             }
             for which in sorted(found):  # each, in whatever order the ways come: the original may have one of them
                 self._note(f"an optimizer steps past its scaler, on gradients {which}", call)
@@ -343,8 +343,11 @@ class _Order(Walk[Between]):
         self, function: Definition, call: ast.Call, skipped: int, states: frozenset[Between]
     ) -> frozenset[Between]:
         given = dict(bound(function, call, skipped))
-        names = {name: _key(v, self._names) for name, v in given.items() if v is not None}
         scope = self._code.values.scope_of(function)
+        names = dict(self._names) if scope.parent is self._scope else {}
+        if skipped == 1 and isinstance(call.func, ast.Attribute):
+            names[[*function.args.posonlyargs, *function.args.args][0].arg] = self._object(call.func.value)
+        names |= {name: _key(v, self._names) for name, v in given.items() if v is not None}
         is_open = any(each.arg is None for each in call.keywords)
         asked = given if is_open else defaults(function) | given
         told = {name: v for name, v in asked.items() if v is not None and name not in scope.assigned}
@@ -353,6 +356,11 @@ class _Order(Walk[Between]):
         ended = inner.block(function.body, states) | frozenset(inner.returned)
         self.found += inner.found
         return ended or states
+
+    def _object(self, node: ast.expr) -> str:
+        """The object whose method is called, as it is told from others: `super()` is the one of the caller."""
+        is_own = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+        return self._names.get("self", "self") if is_own else _key(node, self._names)
 
     def _backward(self, call: ast.Call, loss: ast.expr, scope: Scope, states: frozenset[Between]) -> frozenset[Between]:
         is_scaled = isinstance(loss, ast.Call) and self._code.scaler_method(loss, scope) == "scale"
@@ -408,17 +416,15 @@ def _stepped(states: Iterable[Between]) -> frozenset[str]:
     return frozenset(each for state in states for each in state.stepped)
 
 
-def _root(node: ast.expr) -> str:
-    """The name that an attribute is reached from; empty where that is no name."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
 def _key(node: ast.expr, names: dict[str, str]) -> str:
-    """An optimizer as it is told from others: by the name that the caller has for it."""
+    """An optimizer as it is told from others: by the path that the first of the callers has for it."""
     if isinstance(node, ast.Name):
         return names.get(node.id, node.id)
     if isinstance(node, ast.Attribute):
-        return node.attr
+        return f"{_key(node.value, names)}.{node.attr}"
     return ast.unparse(node)
+
+
+def _word(key: str) -> str:
+    """What an optimizer is called wherever it is, however it is come to: `optimizer` for `self.net.optimizer`."""
+    return key.rpartition(".")[2]

@@ -456,3 +456,48 @@ def told_plainly(text: str) -> str:
     ):
         text = text.replace(old, new)
     return text
+
+
+OF_NETWORKS = """
+import torch
+from data import batches
+class Network(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 3)
+        self.optimizer = torch.optim.SGD(self.parameters(), 0.1)
+    def forward(self, x):
+        return self.layer(x)
+    def unscale(self, scaler):
+        scaler.unscale_(self.optimizer)
+class Agent:
+    def __init__(self):
+        self.actor, self.critic = Network(), Network()
+        self.scaler = torch.amp.GradScaler("cuda")
+    def learn(self, x):
+        with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+            loss = (self.actor(x) * self.critic(x)).sum()
+        self.scaler.scale(loss).backward()
+        self.actor.unscale(self.scaler)
+        self.critic.unscale(self.scaler)
+        self.scaler.step(self.actor.optimizer)
+        self.scaler.step(self.critic.optimizer)
+        self.scaler.update()
+        self.actor.optimizer.zero_grad()
+        self.critic.optimizer.zero_grad()
+agent = Agent()
+for x in batches:
+    agent.learn(x)
+"""
+
+
+def test_optimizers_of_two_networks_are_two(wrong: Check) -> None:
+    assert wrong(OF_NETWORKS, OF_NETWORKS) == ""
+
+
+def test_the_optimizer_of_a_network_is_the_one_that_a_method_of_it_has_unscaled(wrong: Check) -> None:
+    twice = OF_NETWORKS.replace(
+        "        self.critic.unscale(self.scaler)\n",
+        "        self.critic.unscale(self.scaler)\n        self.scaler.unscale_(self.critic.optimizer)\n",
+    )
+    assert "unscaled twice" in wrong(OF_NETWORKS, twice)

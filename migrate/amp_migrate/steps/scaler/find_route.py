@@ -239,10 +239,12 @@ class Traveller:
 
     def _from_self(self, file: File, at: cst.CSTNode, names: list[str], create: bool) -> Route | Refusal:
         inner = file.tree.owner_class(at)
-        found = None if inner is None else self._assigning_class(file, inner, names)
-        if found is None:
-            return lost(file, at, f"`{names[0]}` is not assigned in this class")
-        return self._from_class(file, at, found, names, create)
+        keepers = [_keeper(name) for name in names]
+        for kept in (names, keepers):
+            found = None if inner is None else self._assigning_class(file, inner, kept)
+            if found is not None:
+                return self._from_class(file, at, found, kept, create)
+        return lost(file, at, f"`{keepers[0]}` is not assigned in this class")
 
     def _from_class(self, file: File, at: cst.CSTNode, made: Class, names: list[str], create: bool) -> Route | Refusal:
         where, owner = made
@@ -579,6 +581,14 @@ def _of_its_object(scope: Scope, path: str) -> list[Binding]:
     """Where an object is made that a method gives its optimizer: a scaler may be as old, `net` for `net.optimizer`."""
     made = scope.bindings.get(path.partition(".")[0], []) if "." in path else []
     return [] if is_parameter(made) or not any(map(makes, made)) else made
+
+
+def _keeper(path: str) -> str:
+    """The attribute of an object by which it has an optimizer: `self.net` for the `self.net.optimizer` of a network.
+
+    A scaler that is as old as that serves the optimizers of several such attributes, which one loss may train.
+    """
+    return ".".join(path.split(".")[:2])
 
 
 def _makes_optimizer(file: File, value: cst.BaseExpression) -> bool:

@@ -362,3 +362,74 @@ def test_scaler_is_as_old_as_the_object_that_a_method_gives_its_optimizer(rewrit
         +     scaler.update()
         """
     )
+
+
+NETWORK = """
+          class Network(nn.Module):
+              def __init__(self):
+                  super().__init__()
+                  self.layer = nn.Linear(4, 2)
+                  self.optimizer = torch.optim.Adam(self.parameters())
+
+              def forward(self, x):
+                  return self.layer(x)
+
+"""
+
+
+def test_scaler_is_made_by_the_object_that_steps_the_optimizers_of_its_networks(rewrites: Check) -> None:
+    rewrites(
+        NETWORK
+        + """
+          class Agent:
+              def __init__(self):
+                  self.actor = Network().cuda()
+        +         self.scaler = torch.amp.GradScaler("cuda")
+                  self.critic = Network().cuda()
+
+              def learn(self, x, y):
+                  self.actor.optimizer.zero_grad()
+                  self.critic.optimizer.zero_grad()
+        ~         loss = nn.functional.mse_loss(self.actor(x), y) + self.critic(x).mean()
+        -         loss.backward()
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.unscale_(self.actor.optimizer)
+        +         self.scaler.unscale_(self.critic.optimizer)
+                  nn.utils.clip_grad_norm_(self.actor.parameters(), 1.0)
+        -         self.actor.optimizer.step()
+        -         self.critic.optimizer.step()
+        +         self.scaler.step(self.actor.optimizer)
+        +         self.scaler.step(self.critic.optimizer)
+        +         self.scaler.update()
+        """
+    )
+
+
+def test_scaler_is_made_by_the_base_class_that_is_given_a_network_with_its_optimizer(rewrites: Check) -> None:
+    rewrites(
+        NETWORK
+        + """
+          class Base:
+              def __init__(self, net):
+                  self.net = net
+        +         self.scaler = torch.amp.GradScaler("cuda")
+
+              def save(self, path):
+        -         torch.save({"optimizer": self.net.optimizer.state_dict()}, path)
+        +         torch.save({"optimizer": self.net.optimizer.state_dict(), "scaler": self.scaler.state_dict()}, path)
+
+          class Agent(Base):
+              def learn(self, x, y):
+                  self.net.optimizer.zero_grad()
+        ~         loss = nn.functional.mse_loss(self.net(x), y)
+        -         loss.backward()
+        -         self.net.optimizer.step()
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.step(self.net.optimizer)
+        +         self.scaler.update()
+
+          agent = Agent(Network().cuda())
+          for x, y in loader:
+              agent.learn(x, y)
+        """
+    )
