@@ -331,6 +331,11 @@ class Questions:
         """The leaves that any loss is computed from which goes backward."""
         return frozenset().union(*(each.leaves for each in self.events(Act.BACKWARD, Act.OWN_GRADIENT)))
 
+    def _is_reached(self, models: Value) -> bool:
+        """Whether a loss that goes backward is computed by something that may have weights."""
+        weights = frozenset(Part(each, "*") for each in models if isinstance(each, Atom))
+        return overlap(weights, self._reached) is True
+
     @cached_property
     def _updates(self) -> frozenset[ast.AST]:
         """The calls that update a scale."""
@@ -405,10 +410,12 @@ class Questions:
         """Where models of code that nobody has read compute in regions: the first that gets gradients, with all names.
 
         None of what a loss is told to come from, or is given what is low. What is evaluated alone is each by itself.
+        What a module only keeps, a tokenizer as well as a layer, is one if losses are computed by it.
         """
         named = self.analysis.pytorch.called
         told = [named.get(each.site, "") for each in self.events(Act.UNREAD_LOSS, Act.FOREIGN)]
         events = [each for each in self.events(Act.UNREAD_MODEL) if each.seen_by and not _is_named(each.why, told)]
+        events = [each for each in events if any(each.sure_in.values()) or self._is_reached(each.subject)]
         quiet = {each for each in events if each.context and self.without_gradients(each.context.cuda.regions)}
         trained = frozenset().union(*(each.subject for each in events if each not in quiet))
         alone = [each for each in events if each in quiet and trained.isdisjoint(each.subject)]

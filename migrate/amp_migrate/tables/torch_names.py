@@ -170,8 +170,8 @@ SCHEDULER_FACTORIES = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.")
 # Packages whose own recipes train under autocast with a scaler: the losses in their models are made for it.
 TRAINED_WITH_AMP = frozenset(
     (
-        "accelerate detectron2 diffusers espnet2 fairseq mmcv mmdet mmengine mmpretrain mmseg monai open_clip "
-        "sentence_transformers speechbrain timm torch torchaudio torchvision transformers ultralytics"
+        "accelerate detectron2 diffusers einops espnet2 fairseq mmcv mmdet mmengine mmpretrain mmseg monai "
+        "open_clip sentence_transformers speechbrain timm torch torchaudio torchvision transformers ultralytics"
     ).split()
 )
 

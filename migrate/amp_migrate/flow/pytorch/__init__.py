@@ -399,7 +399,7 @@ class PyTorch:
                 gradients.updated(frame, each, value, node)
         if name == "param_groups" and isinstance(owner, Obj) and isinstance(owner.made_of, Class):
             gradients.wrap_optimizer(frame, owner, value, node)
-        made = [each.path for each in value if isinstance(each, Opaque) and each.path[1:] == ("()",)]
+        made = [each.path for each in value if isinstance(each, Opaque) and each.made_at and _is_result(each)]
         if made and isinstance(owner, Obj) and attributes.is_module(frame, owner):
             for path in made:
                 self._ask(path, _KEPT)
@@ -568,12 +568,16 @@ class PyTorch:
             return join(found, self._made_out_of_sight(frame, kind, node)) if isinstance(kind, Class) else found
         self._out_of_sight(frame, args, node)
         is_module = self.is_like_module(frame, callee)
-        if not is_module and self._has_weights(frame, callee, _KEPT):
+        if not is_module and self.is_kept(frame, callee):
             self._ask(callee.path, _RUN)
             weight_casts.cast_of_unknown(frame, callee, node)
         if callee.path[1:] == ("()",) and any(tensors_in(value) for value in args.all()):
             self._ask(callee.path, _ON_TENSORS)
         return modules.unknown_result(frame, one(callee), args, node, is_module=is_module)
+
+    def is_kept(self, frame: Frame, unknown: Opaque) -> bool:
+        """Whether a module keeps something unknown, or what that is taken from."""
+        return self._has_weights(frame, unknown, _KEPT)
 
     def _has_weights(self, frame: Frame, unknown: Opaque, seen: str) -> bool:
         """Whether something unknown may have weights, or be a method of what has: it is kept by a module."""
@@ -957,6 +961,11 @@ _KEPT, _RUN, _ON_TENSORS = "kept by a module", "run as a whole", "run on tensors
 _MODULE_EVIDENCE = frozenset(
     "children eval modules named_children named_modules named_parameters no_sync parameters train".split()
 )
+
+
+def _is_result(unknown: Opaque) -> bool:
+    """Whether something unknown is what a call gives, be it of a class, and not a part of that."""
+    return len(unknown.path) == 2 and unknown.name[:1] not in (".", "[")
 
 
 def _named_like_module(name: str) -> bool:

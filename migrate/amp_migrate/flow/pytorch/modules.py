@@ -555,8 +555,10 @@ def unknown_result(
     unseen = unread.noted(frame, name or unread.name_of(frame, callee), node)
     gets_data = any(isinstance(each, (Tensor, Opaque)) for value in args.all() for each in value)
     models = callee if is_module else _owning_models(frame, callee) if gets_data else NEVER
-    if unseen and models:
-        frame.analysis.event(frame, Act.UNREAD_MODEL, node, subject=models, why=unread.name_of(frame, models))
+    held = models or (_kept_by_modules(frame, callee) if gets_data else NEVER)
+    if unseen and held:
+        why = unread.name_of(frame, held)
+        frame.analysis.event(frame, Act.UNREAD_MODEL, node, subject=held, why=why, is_sure=bool(models))
     reach = own | (NOTHING.union(*(each.reach | each.leaf for each in given)) if flows & FLOWS else NOTHING)
     tensor = made(
         precision,
@@ -586,6 +588,13 @@ def _owning_models(frame: Frame, methods: Value) -> Value:
     owners = frozenset(owner for each in methods if (owner := unread.owner_of(each)) is not None)
     like = frame.analysis.pytorch.is_like_module
     return frozenset(each for each in owners if isinstance(each, Opaque) and like(frame, each))
+
+
+def _kept_by_modules(frame: Frame, callee: Value) -> Value:
+    """What nobody knows, is kept by a module, and is called, or has the methods that are: it may have weights."""
+    own = frozenset(each for called in callee for each in (called, unread.owner_of(called)))
+    is_kept = frame.analysis.pytorch.is_kept
+    return frozenset(each for each in own if isinstance(each, Opaque) and is_kept(frame, each))
 
 
 def depending_on(frame: Frame, result: Value, owner: Atom) -> Value:

@@ -84,6 +84,39 @@ def test_a_model_that_nobody_has_read_is_told_where_its_loss_is_in_sight(made: s
     assert told(made, forward) == [(forward, f"{MODEL}maps.Planner")]
 
 
+KEPT = """\
+class Whole(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.prepare()
+        self.head, self.words = nn.Linear(9, 3), nn.Embedding(9, 3)
+
+    def prepare(self):
+        from {package} import Part
+        self.body = Part(16)
+
+    def forward(self, x):
+        return self.head({forward})
+
+
+model = Whole().cuda()"""
+
+
+@pytest.mark.parametrize(
+    ("package", "forward", "is_told"),
+    [
+        ("zoo.blocks", "self.body(x)", True),
+        ("zoo.blocks", "self.body.features(x)[..., None]", True),
+        ("zoo.blocks", "self.words(torch.tensor(self.body(x)).cuda())", False),  # no loss is computed by a tokenizer
+        ("timm.layers", "self.body(x)", False),
+    ],
+)
+def test_a_part_of_a_model_that_nobody_has_read_is_told(package: str, forward: str, is_told: bool) -> None:
+    made = f"None\n{KEPT.format(package=package, forward=forward)}"
+    found = told(made, "loss = nn.functional.mse_loss(model(x), target)")
+    assert [message for _, message in found] == [f"{MODEL}zoo.blocks.Part"] * is_told
+
+
 def test_several_models_are_told_together() -> None:
     forward = "loss = judge(model(x), critic(x)) + nn.functional.mse_loss(model(x), target)"
     made = "maps.Planner(16).cuda()\ncritic = maps.load('critic').eval()"
