@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
+from amp_migrate.engine.find.distributions import installs
 from amp_migrate.engine.imports import resolve_import
 from amp_migrate.engine.imports.imports_of_text import imported_modules
 
@@ -53,6 +54,7 @@ class TreeImports:
         for file in files:
             self._by_stem.setdefault(_stem(file), []).append(file)
         self._resolved: dict[tuple[str, str], str | None] = {}
+        self._installed: dict[tuple[str, str], bool] = {}
         self._searching: dict[str, bool] = {}
 
     @cached_property
@@ -96,7 +98,7 @@ class TreeImports:
         """The files that an import may mean for a script which is run from a folder further up.
 
         One that changes where Python looks for modules, itself or by a module that it imports for that, may mean files
-        in any folder beside its own.
+        in any folder beside its own. A package that is in none of these may be one that the tree installs.
         """
         root = dotted.partition(".")[0]
         if not root or not self._is_here(root) or importer not in self._files:
@@ -104,9 +106,12 @@ class TreeImports:
         path, folder = dotted.replace(".", os.sep), os.path.dirname(importer)
         ends = (f"{os.sep}{path}.py", os.path.join(f"{os.sep}{path}", "__init__.py"))
         of_that_name = [file for file in self._by_stem.get(path.rpartition(os.sep)[2], ()) if file.endswith(ends)]
-        if of_that_name and self._changes_path(importer):
-            return [file for file in of_that_name if file.startswith(os.path.dirname(folder) + os.sep)]
-        return [file for file in of_that_name if folder.startswith(root_of(file, dotted) + os.sep)]
+        by_root = {file: root_of(file, dotted) for file in of_that_name}
+        if by_root and self._changes_path(importer):
+            found = [file for file in by_root if file.startswith(os.path.dirname(folder) + os.sep)]
+        else:
+            found = [file for file, home in by_root.items() if folder.startswith(home + os.sep)]
+        return found or [file for file, home in by_root.items() if self._installs(home, root)]
 
     def _is_here(self, name: str) -> bool:
         """Whether an import that begins with a name can be one of a file of the tree."""
@@ -120,6 +125,12 @@ class TreeImports:
         if key not in self._resolved:
             self._resolved[key] = resolve_import.resolve(dotted, importer, self._files, self._roots)
         return self._resolved[key]
+
+    def _installs(self, folder: str, package: str) -> bool:
+        key = folder, package
+        if key not in self._installed:
+            self._installed[key] = installs(folder, package)
+        return self._installed[key]
 
     def _changes_path(self, importer: str) -> bool:
         """Whether a file, or one that it imports (`import _init_paths`), changes where Python looks for modules."""

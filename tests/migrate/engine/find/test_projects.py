@@ -91,6 +91,33 @@ def test_an_import_off_the_usual_folders_is_the_one_file_that_it_may_mean(tmp_pa
     assert Workspace.open([tmp_path]).locate("model", tmp_path / "evaluate.py") is None
 
 
+@pytest.mark.parametrize(
+    ("package", "declared", "is_found"),
+    [
+        ("folding/folding", {"folding/setup.py": "setup(packages=find_packages())\n"}, True),
+        ("folding-1.0/folding", {"folding-1.0/setup.py": 'setup(name="folding")\n'}, True),
+        ("far/away/folding", {"far/away/pyproject.toml": '[project]\nname = "folding"\n'}, True),
+        ("far/src/folding", {"far/setup.cfg": "[metadata]\n"}, True),
+        ("far/folding", {"far/setup.py": 'setup(name="other")\n'}, False),  # a copy of something has its own `utils`
+        ("folding/folding", {}, False),
+        ("far/src/folding", {}, False),
+    ],
+)
+def test_what_a_tree_installs_is_found_from_everywhere(
+    tmp_path: Path, package: str, declared: dict[str, str], is_found: bool
+) -> None:
+    model, script = tmp_path / package / "model.py", tmp_path / "nets/deep/train.py"
+    texts = {script: "from folding.model import Block\n", model: "", model.with_name("__init__.py"): ""}
+    for path, text in {**texts, **{tmp_path / name: text for name, text in declared.items()}}.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert Workspace.open([tmp_path]).locate("folding.model", script) == (model if is_found else None)
+    other = model.parent.with_name("second") / "folding/model.py"
+    other.parent.mkdir(parents=True)
+    other.write_text("")
+    assert Workspace.open([tmp_path]).locate("folding.model", script) == (model if is_found else None)
+
+
 def test_files_run_together_where_one_loads_both() -> None:
     files = {
         "main.py": "import data, a.model\n",
