@@ -363,6 +363,8 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
     if op in table.NEW or op == "full":
         rank = _rank_of_new(op, args)
     regions = tensors.regions_of(args.keywords.get("dtype", NEVER))
+    if said is None and any(isinstance(each, Opaque) for each in args.keywords.get("dtype", NEVER)):
+        said = precision | OTHER
     precision = precision if said is None else said
     fresh = made(precision, rank, place, tags=tags, regions=regions, born=frozenset({frame.site(node)}))
     if constant(args.keywords.get("requires_grad", NEVER)) is True:

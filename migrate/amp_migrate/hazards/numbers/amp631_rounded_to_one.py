@@ -12,6 +12,7 @@ from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.values.numbers import number
 from amp_migrate.catalog.rule import Rule, example
 from amp_migrate.catalog.sources import TORCH
+from amp_migrate.flow.domain.tensor import F32, F64
 from amp_migrate.hazards.seen.autocast_regions import is_autocast
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
@@ -80,7 +81,9 @@ def detect(script: Script) -> Iterator[Hazard]:
             clamped, limit = _clamped(file, call)
             if clamped is None or not _rounds_to_one(file, limit, near) or not _may_be_low(script, file, call):
                 continue
-            if not _is_float32(file, clamped) and (_is_sigmoid(file, clamped) or _is_taken_from_one(file, call)):
+            if not _is_float32(script, file, clamped) and (
+                _is_sigmoid(file, clamped) or _is_taken_from_one(file, call)
+            ):
                 yield _hazard(script, file, call, clamped, limit)
 
 
@@ -159,35 +162,10 @@ def _is_taken_from_one(file: File, call: cst.Call) -> bool:
     return taken and any(isinstance(each, cst.Name) and each.value in ("log", "logit") for each in names)
 
 
-def _is_float32(file: File, node: cst.BaseExpression) -> bool:
-    """Whether an expression is cast or made in float32, or a name is given what is somewhere."""
-    values = [node, *(each.value for each in object_bindings(file, node))]
-    return any(_is_made(file, each) for each in values) or any(
-        isinstance(each, cst.Call)
-        and isinstance(each.func, cst.Attribute)
-        and (each.func.attr.value in ("float", "double") or "softmax" in each.func.attr.value)
-        for each in values
-    )
-
-
-def _is_made(file: File, node: cst.BaseExpression | None) -> bool:
-    """Whether a chain of methods starts at a new tensor of the default dtype, or at one like a parameter."""
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not file.names.callee(node):
-        if node.func.attr.value in _OTHER_DTYPE or (node.func.attr.value == "to" and not _names_device(node)):
-            return False
-        node = node.func.value
-    if not isinstance(node, cst.Call) or any(arg.keyword and arg.keyword.value == "dtype" for arg in node.args):
-        return False
-    full = file.names.callee(node)
-    if full in _NEW_LIKE and node.args:
-        made = (each.value for each in object_bindings(file, node.args[0].value))
-        return any(isinstance(each, cst.Call) and file.names.callee(each) == _PARAMETER for each in made)
-    return full in _NEW
-
-
-def _names_device(call: cst.Call) -> bool:
-    """Whether all that `to()` is given is a device, as far as the text shows, and no tensor to be like."""
-    return all(isinstance(a.value, cst.SimpleString) or (dotted(a.value) or "").endswith("device") for a in call.args)
+def _is_float32(script: Script, file: File, node: cst.BaseExpression) -> bool:
+    """Whether an expression is float32 wherever it is computed, as far as its own file tells."""
+    tensor = script.flowing.tensor_in_region(file, node)
+    return tensor is not None and not tensor.precision & ~(F32 | F64)
 
 
 def _may_be_low(script: Script, file: File, call: cst.Call) -> bool:

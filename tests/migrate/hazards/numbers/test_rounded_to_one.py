@@ -94,6 +94,8 @@ def test_bfloat16_has_fewer_numbers_below_one() -> None:
         f"p = p.clamp(1e-4, 1 - 1e-2)\n{LOG}",
         f"p = p.softmax(-1)\np = p.clamp(1e-4, 1 - 1e-4)\n{LOG}",
         f"p = p.float()\np = p.clamp(1e-4, 1 - 1e-4)\n{LOG}",
+        f"p = torch.stack([each.detach().float() for each in p])\np = p.clamp(1e-4, 1 - 1e-4)\n{LOG}",
+        f"p = torch.cat([y.double(), y.double()], 0).clamp(1e-4, 1 - 1e-4)\n{LOG}",
         f'with torch.autocast("cuda", enabled=False):\n    p = p.clamp(1e-4, 1 - 1e-4)\n{LOG}',
         f"p = p.clamp(1e-4, 1 - y)\n{LOG}",
         f"p = p.clamp(1e-4, 1 + 1e-4)\n{LOG}",
@@ -101,6 +103,11 @@ def test_bfloat16_has_fewer_numbers_below_one() -> None:
 )
 def test_what_does_no_harm_or_is_float32_stays(body: str) -> None:
     assert after(body) == script(body)
+
+
+def test_a_list_of_which_one_is_float32_may_be_low() -> None:
+    body = f"p = torch.cat([each for each in (p.float(), y)])\np = p.clamp(1e-4, 1 - 1e-4)\n{LOG}"
+    assert after(body) != script(body)
 
 
 @pytest.mark.parametrize(("base", "is_told"), [("torch.optim.Adam", False), ("torch.nn.Module", True)])
