@@ -168,7 +168,7 @@ class ApexRest:
             if not self.wishes.wants(file.tree, probe.node, APEX_IMPORT.code):
                 continue
             is_answered = probes is Fate.GONE
-            if is_answered and asks_more:
+            if is_answered and (asks_more or probe.answer is None):
                 message = "this asks whether Apex is there, which mixed precision does not need any more"
                 told.append(Finding.at(file.tree, probe.node, APEX_IMPORT.code, Kind.LEFT, message))
                 continue
@@ -176,7 +176,7 @@ class ApexRest:
             told.append(Finding.at(file.tree, probe.node, APEX_IMPORT.code, Kind.MIGRATED, message))
             quote = probe.package.quote
             yield (
-                answered(editor, probe.node, answer=probe.answer)
+                answered(editor, probe.node, answer=bool(probe.answer))
                 if is_answered
                 else editor.replace(probe.package, f"{quote}{SHIM}{quote}")
             )

@@ -73,17 +73,17 @@ def probes_for_apex(file: File) -> bool:
 
 @dataclass(frozen=True)
 class Probe:
-    """An expression that sees whether Apex is there: `importlib.util.find_spec("apex") is not None`.
+    """An expression that sees whether Apex is there: `find_spec("apex") is not None`, `"apex" in sys.modules`.
 
     Attributes:
         node: the whole question.
         package: the string that names Apex.
-        answer: what the question gives where Apex is there.
+        answer: what the question gives where Apex is there; None where it depends on whether it was imported already.
     """
 
     node: cst.BaseExpression
     package: cst.SimpleString
-    answer: bool
+    answer: bool | None
 
 
 def imports_by_name(file: File) -> Iterator[tuple[cst.Call, str]]:
@@ -97,16 +97,38 @@ def imports_by_name(file: File) -> Iterator[tuple[cst.Call, str]]:
 def find_probes(file: File) -> Iterator[Probe]:
     """The expressions of a file that ask the import system for Apex, or for `apex.amp`."""
     for call in file.calls if "apex" in file.tree.text else ():
-        package = call.args[0].value if len(call.args) == 1 else None
-        if not isinstance(package, cst.SimpleString) or package.evaluated_value not in ("apex", AMP):
-            continue
-        if file.names.callee(call) not in _FINDERS:
+        package = _apex(call.args[0].value) if len(call.args) == 1 else None
+        if package is None or file.names.callee(call) not in _FINDERS:
             continue
         parent = file.tree.parents[call]
         if not isinstance(parent, cst.Comparison):
             yield Probe(call, package, answer=True)
         elif (asked := compared_with_none(parent)) is not None and asked[0] is call:
             yield Probe(parent, package, answer=asked[1])
+    for modules in file.uses.get("modules", ()):
+        comparison = file.tree.parents[file.tree.parents[modules]]
+        if not isinstance(comparison, cst.Comparison) or file.names.meanings(modules) != {"sys.modules"}:
+            continue
+        operators = [type(each.operator) for each in comparison.comparisons]
+        if (package := _apex(comparison.left)) is not None and operators in ([cst.In], [cst.NotIn]):
+            answer = (operators == [cst.In]) if _is_imported_first(file) else None
+            yield Probe(comparison, package, answer)
+
+
+def _is_imported_first(file: File) -> bool:
+    """Whether a file has imported Apex, where that could be had, before any of its functions runs."""
+    for statement in statements(file.tree.module):
+        for each in statements(block_of(statement)) if isinstance(statement, cst.Try) else [statement]:
+            module = each.module if isinstance(each, cst.ImportFrom) else None
+            names = [alias.name for alias in each.names] if isinstance(each, cst.Import) else [module]
+            if any((dotted(name) or "").partition(".")[0] == "apex" for name in names if name is not None):
+                return True
+    return False
+
+
+def _apex(node: cst.BaseExpression) -> cst.SimpleString | None:
+    """A string that names Apex or `apex.amp`; None for anything else."""
+    return node if isinstance(node, cst.SimpleString) and node.evaluated_value in ("apex", AMP) else None
 
 
 def library_probes(project: Project, file: File) -> Iterator[cst.Call]:
@@ -132,6 +154,8 @@ def _tests_for(file: File, test: cst.BaseExpression, *, present: bool) -> bool:
     """Whether a test asks that `apex.amp` is there, or that it is not, and nothing else."""
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         return _tests_for(file, test.expression, present=not present)
+    if (probe := next((each for each in find_probes(file) if each.node is test), None)) is not None:
+        return probe.answer == present
     if (asked := compared_with_none(test)) is not None:
         return asked[1] == present and AMP in file.names.meanings(asked[0])
     if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And) and not present:

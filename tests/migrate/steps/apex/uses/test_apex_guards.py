@@ -463,6 +463,41 @@ def test_question_whether_apex_is_there_asks_for_the_shim_where_that_trains(migr
     assert 'enabled = importlib.util.find_spec("amp_shim") is not None\n' in plan.after
 
 
+IMPORTED = "try:\n    import apex\nexcept ImportError:\n    print('no apex')\nimport sys"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ('args.amp and "apex" in sys.modules', "args.amp"),
+        ('args.amp and "apex" not in sys.modules', "args.amp and False"),
+    ],
+)
+def test_what_was_imported_before_does_not_switch_native_amp_off(migrate: Check, question: str, answer: str) -> None:
+    plan = migrate(ASKED.format(head=IMPORTED, question=question, level="O1"))
+    assert f"enabled = {answer}\n" in plan.after
+    assert "apex" not in plan.after
+
+
+@pytest.mark.parametrize("question", ['"apex" not in sys.modules', 'importlib.util.find_spec("apex") is None'])
+def test_what_insists_on_apex_goes_with_it(migrate: Check, question: str) -> None:
+    head = f"{IMPORTED}\nif args.amp and {question}:\n    raise RuntimeError('no apex')"
+    plan = migrate(ASKED.format(head=head, question="args.amp", level="O1"))
+    assert "raise" not in plan.after
+    assert "apex" not in plan.after
+
+
+def test_whoever_asks_what_was_imported_asks_for_the_shim_where_that_trains(migrate: Check) -> None:
+    plan = migrate(ASKED.format(head=IMPORTED, question="'apex' in sys.modules", level="O5"))
+    assert "enabled = 'amp_shim' in sys.modules\n" in plan.after
+
+
+def test_whether_something_was_imported_that_the_file_does_not_import_first_is_told(migrate: Check) -> None:
+    plan = migrate(ASKED.format(head="import sys", question="'apex' in sys.modules", level="O1"))
+    assert "enabled = 'apex' in sys.modules\n" in plan.after
+    assert any("this asks whether Apex is there" in finding.message for finding in plan.findings)
+
+
 def test_question_about_more_than_mixed_precision_is_told(migrate: Check) -> None:
     head = "from apex.optimizers import FusedLAMB\noptimizers = [FusedLAMB]"
     question = 'importlib.util.find_spec("apex") is not None'
