@@ -19,6 +19,7 @@ from amp_migrate.steps.apex.beside.conditions import (
     implied,
     is_fixed,
     meant,
+    reached,
     switched,
 )
 from amp_migrate.steps.apex.beside.never_set import native_flags
@@ -185,6 +186,8 @@ class Asked:
                 if not is_native or node in set_up or _is_its_own(file, node):
                     continue
                 found = self._open(file, switched(file, node))
+                if _is_region(file, node):  # what does not come to it computes nothing there, with Apex or without
+                    found -= reached(file, node) - known
                 is_known = found <= known or any(each.holds and each.code in flags for each in found)
                 if not is_known or (not self._choice.chosen and not any(one <= found for one in apex)):
                     return file, node
@@ -263,6 +266,11 @@ class Asked:
 
 def _is_flag(statement: cst.Assign) -> bool:
     return is_constant(statement.value, "True") or is_constant(statement.value, "False")
+
+
+def _is_region(file: File, autocast: cst.CSTNode) -> bool:
+    call = file.tree.parents[autocast]
+    return isinstance(call, cst.Call) and isinstance(file.tree.parents[call], cst.WithItem)
 
 
 def _is_its_own(file: File, node: cst.Name | cst.Attribute) -> bool:

@@ -96,20 +96,32 @@ def is_fixed(file: File, test: cst.BaseExpression) -> bool:
     return is_of_module and (is_flag or (is_amp_or_none(file, test) and is_none_without_apex(file, test)))
 
 
-def _around(file: File, node: cst.CSTNode) -> list[Condition]:
+def reached(file: File, node: cst.CSTNode) -> frozenset[Condition]:
+    """What is true where code is come to at all: nothing that would have left the function or the round has."""
     found: list[Condition] = []
-    inner = node
-    for around in file.tree.ancestors(node):
+    for around, inner in _blocks_around(file, node):
+        for each in _before(around, inner) if isinstance(around, (cst.IndentedBlock, cst.Module)) else ():
+            if isinstance(each, cst.If) and each.orelse is None and _leaves(block_of(each)):
+                found += _none(file, each.test)
+    return frozenset(found)
+
+
+def _around(file: File, node: cst.CSTNode) -> list[Condition]:
+    found = [*reached(file, node)]
+    for around, inner in _blocks_around(file, node):
         if isinstance(around, (cst.If, cst.IfExp)) and inner is not around.test:
             found += _all(file, around.test) if inner is around.body else _none(file, around.test)
-        elif isinstance(around, (cst.IndentedBlock, cst.Module)):
-            for each in _before(around, inner):
-                if isinstance(each, cst.If) and each.orelse is None and _leaves(block_of(each)):
-                    found += _none(file, each.test)
-        elif isinstance(around, (cst.FunctionDef, cst.ClassDef)):
-            break
-        inner = around
     return found
+
+
+def _blocks_around(file: File, node: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
+    """What a node stands in up to its function or class, each with the part that it stands in there."""
+    inner = node
+    for around in file.tree.ancestors(node):
+        if isinstance(around, (cst.FunctionDef, cst.ClassDef)):
+            return
+        yield around, inner
+        inner = around
 
 
 def _before(block: Block, inner: cst.CSTNode) -> Iterator[cst.CSTNode]:

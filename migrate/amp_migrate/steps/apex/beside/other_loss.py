@@ -1,7 +1,8 @@
-"""Branches in which native AMP computes something else than what runs beside Apex.
+"""Branches in which native AMP computes or steps something else than what runs beside Apex.
 
 `if use_amp: with autocast(): loss = f(x) else: loss = f(x)` is one forward, written twice. Where the two differ by more
-than the region, who asked for Apex would train something else natively.
+than the region, or one steps an optimizer that the other leaves out, who asked for Apex would train something else
+natively.
 """
 
 from __future__ import annotations
@@ -32,6 +33,25 @@ def other_loss(file: File) -> cst.If | None:
             if other and one and one != other:
                 return node
     return None
+
+
+def fewer_steps(file: File) -> cst.If | None:
+    """The first `if` of which one side steps through a scaler, and leaves out what the other side steps."""
+    for node in file.tree.every(cst.If):
+        sides = [] if node.orelse is None else [[*_stepped(file, each)] for each in (node.body, node.orelse)]
+        scaled = [any(is_scaled for _, is_scaled in side) for side in sides]
+        if sorted(scaled) == [False, True]:
+            native, other = ({what for what, _ in sides[scaled.index(each)]} for each in (True, False))
+            if not other <= native:
+                return node
+    return None
+
+
+def _stepped(file: File, side: cst.CSTNode) -> Iterator[tuple[str, bool]]:
+    """What one side of a test steps, each with whether a scaler does."""
+    for call in find(side, cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":
+            yield file.tree.code(call.args[0].value if call.args else call.func.value), bool(call.args)
 
 
 def _regions(file: File, block: Block) -> Iterator[cst.With]:

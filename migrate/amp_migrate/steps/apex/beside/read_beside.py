@@ -20,7 +20,7 @@ from amp_migrate.steps.apex.beside.choice import find_choice
 from amp_migrate.steps.apex.beside.idle_holder import Definition, idle_holder
 from amp_migrate.steps.apex.beside.native_handler import does_more, native_handler
 from amp_migrate.steps.apex.beside.never_set import find_flag
-from amp_migrate.steps.apex.beside.other_loss import other_loss
+from amp_migrate.steps.apex.beside.other_loss import fewer_steps, other_loss
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_uses
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
 from amp_migrate.steps.apex.uses.cast_functions import is_needless
@@ -113,6 +113,9 @@ def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | N
             return Refusal(
                 file, otherwise, "native AMP computes something else here than what runs with Apex", USE_SHIM
             )
+        fewer = fewer_steps(file)
+        if fewer is not None:
+            return Refusal(file, fewer, "native AMP leaves out an optimizer here that steps with Apex", USE_SHIM)
     elsewhere = reader.asked_elsewhere(files)
     if elsewhere is not None:
         return Refusal(*elsewhere, "another file asks whether Apex or native AMP is chosen", USE_SHIM)

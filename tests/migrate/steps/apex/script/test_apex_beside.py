@@ -218,6 +218,51 @@ def test_native_amp_that_another_condition_sets_up(migrate: Check) -> None:
     assert reason in {finding.message.partition(": ")[2] for finding in plan.findings}
 
 
+def test_what_is_not_come_to_with_native_amp_is_not_come_to_with_apex(migrate: Check) -> None:
+    plan = migrate(
+        """
+        from apex import amp
+        def train(model, loader, args):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            scaler = None
+            if args.fp16:
+                if args.kind == "native":
+                    scaler = torch.amp.GradScaler("cuda")
+                elif args.kind == "apex":
+                    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+            for x in loader:
+                optimizer.zero_grad()
+                is_native = args.fp16 and args.kind == "native"
+                with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=is_native):
+                    loss = model(x).mean()
+                if args.fp16:
+                    if args.kind == "native":
+                        scaler.scale(loss).backward()
+                    elif args.kind == "apex":
+                        with amp.scale_loss(loss, optimizer) as scaled:
+                            scaled.backward()
+                else:
+                    loss.backward()
+                if args.fp16 and args.kind == "native":
+                    scaler.step(optimizer)
+                    scaler.update()
+                else:
+                    optimizer.step()
+        def evaluate(model, loader, args):
+            total = 0
+            for i, x in enumerate(loader):
+                if args.most > 0 and i >= args.most:
+                    break
+                is_native = args.fp16 and args.kind == "native"
+                with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=is_native):
+                    total += model(x).mean().item()
+            return total
+        """
+    )
+    assert "apex.amp" not in plan.after
+    assert "Apex step folded onto the native AMP that the script has beside it" in {e.message for e in plan.findings}
+
+
 _ASKS = "import torch\ndef cast(args):\n    return torch.autocast('cuda', enabled=not args.use_apex)\n"
 _PARSES = "import argparse\nargs = argparse.ArgumentParser().parse_args()\nif args.use_apex: print('with Apex')\n"
 
@@ -852,6 +897,16 @@ def test_native_amp_that_computes_another_loss_keeps_apex(
 ) -> None:
     plan = migrate(TWICE.format(inside=inside, native=native, other=other))
     is_told = any("native AMP computes something else here" in each.message for each in plan.findings)
+    assert ("amp.scale_loss" in plan.after, is_told) == (not moves, not moves)
+
+
+@pytest.mark.parametrize(("native", "moves"), [("self.scaler.step(self.other)", True), ("pass", False)])
+def test_native_amp_that_leaves_out_an_optimizer_keeps_apex(migrate: Check, native: str, moves: bool) -> None:
+    text = TWICE.format(inside="pass", native="pass", other="pass")
+    for step, beside in (("self.optimizer.step()", "self.other.step()"), ("self.scaler.step(self.optimizer)", native)):
+        text = text.replace(f"{step}\n", f"{step}\n            {beside}\n")
+    plan = migrate(text)
+    is_told = any("native AMP leaves out an optimizer here" in each.message for each in plan.findings)
     assert ("amp.scale_loss" in plan.after, is_told) == (not moves, not moves)
 
 
