@@ -63,6 +63,11 @@ def is_constant(node: cst.CSTNode | None, name: str) -> bool:
     return isinstance(node, cst.Name) and node.value == name
 
 
+def never_holds(test: cst.BaseExpression) -> bool:
+    """Whether a test is a constant that switches off what it guards: `if False:`, `if 0:`."""
+    return is_constant(test, "False") or (isinstance(test, cst.Integer) and test.evaluated_value == 0)
+
+
 def last_word(node: cst.CSTNode | None) -> str:
     """The last word of a dotted name; empty for any other node."""
     if isinstance(node, cst.Attribute):

@@ -15,7 +15,7 @@ from amp_migrate.steps.apex.uses.import_flags import says_apex_is_there, without
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE
 from amp_migrate.trees import build
-from amp_migrate.trees.nodes import IS_SCRIPT, Block, Statement, blocks, find, walk
+from amp_migrate.trees.nodes import IS_SCRIPT, Block, Statement, blocks, find, never_holds, walk
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Branch:
 
     def condition(self, file: File) -> tuple[str, ...]:
         """What is true in the branch, as code."""
-        failed = tuple(negated(test) for test in self.tests)
+        failed = tuple(negated(test) for test in self.tests if not never_holds(test))
         if self.test is None:
             return failed
         return (*failed, file.tree.code(without_import_flags(file, without_amp_tests(file, self.test))))

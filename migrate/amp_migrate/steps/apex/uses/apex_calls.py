@@ -10,7 +10,7 @@ from amp_migrate.analysis.bindings import dotted, import_source, local_name
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.tables.apex_names import AMP, API, FP16_UTILS, WRAPPERS
 from amp_migrate.tables.apex_natives import public_name
-from amp_migrate.trees.nodes import subscript_key, written_string
+from amp_migrate.trees.nodes import never_holds, subscript_key, written_string
 
 _NAMING = (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom, cst.NameItem)
 
@@ -117,7 +117,18 @@ def wrapper_calls(file: File) -> list[cst.Call]:
     """The calls that make an `FP16_Optimizer`."""
     if "FP16_Optimizer" not in file.tree.text:
         return []
-    return [call for call in file.calls if public_name(file.names.callee(call)) in WRAPPERS]
+    calls = (call for call in file.calls if public_name(file.names.callee(call)) in WRAPPERS)
+    return [call for call in calls if not _is_switched_off(file, call)]
+
+
+def _is_switched_off(file: File, node: cst.CSTNode) -> bool:
+    """Whether somebody has switched off what a node stands in."""
+    inside = node
+    for around in file.tree.ancestors(node):
+        if isinstance(around, cst.If) and inside is around.body and never_holds(around.test):
+            return True
+        inside = around
+    return False
 
 
 def has_later_wrapper(file: File) -> bool:

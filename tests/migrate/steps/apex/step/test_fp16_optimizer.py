@@ -517,3 +517,31 @@ def test_how_a_scale_grows_is_said_in_the_words_of_the_caller(migrate: Check) ->
         """
     )
     assert "growth_interval=2000 if args.dynamic else 2**31 - 1)" in plan.after
+
+
+@pytest.mark.parametrize("test", ["False", "0"])
+def test_a_wrapper_that_is_switched_off_is_none(migrate: Check, test: str) -> None:
+    plan = migrate(
+        f"""
+        def train(model, loader, args):
+            if {test}:
+                from apex.fp16_utils import FP16_Optimizer
+                optimizer = FP16_Optimizer(torch.optim.Adam(model.parameters()), dynamic_loss_scale=True)
+            else:
+                optimizer = torch.optim.Adam(model.parameters())
+                if args.fp16:
+                    from apex import amp
+                    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+            for x in loader:
+                optimizer.zero_grad()
+                loss = model(x).mean()
+                if args.fp16:
+                    with amp.scale_loss(loss, optimizer) as scaled_loss:
+                        scaled_loss.backward()
+                else:
+                    loss.backward()
+                optimizer.step()
+        """
+    )
+    assert 'scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))' in plan.after
+    assert "amp.scale_loss" not in plan.after
