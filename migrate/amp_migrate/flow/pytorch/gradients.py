@@ -783,8 +783,24 @@ def cleared(frame: Frame, leaves: frozenset[Atom], gradient: ast.AST, node: ast.
     while isinstance(gradient, ast.Attribute) and gradient.attr == "data":
         gradient = gradient.value
     if isinstance(gradient, ast.Attribute) and gradient.attr == "grad":
-        clear_leaves(frame, leaves, node, only_spent=isinstance(node, ast.Call))
+        is_sure = not _is_for_some(frame.code, gradient, node)
+        clear_leaves(frame, leaves, node, only_spent=isinstance(node, ast.Call), is_sure=is_sure)
         frame.analysis.pytorch.cleared[node] = (ast.unparse(gradient), leaves)
+
+
+def _is_for_some(code: Code, gradient: ast.Attribute, node: ast.AST) -> bool:
+    """Whether a loop over parameters does something with the gradient of those alone that pass a test."""
+    name = gradient.value.id if isinstance(gradient.value, ast.Name) else ""
+    asked = {f"{name}.grad", f"{name}.requires_grad"}  # of what fails these there is nothing to clear
+    for loop in ast.walk(code.node) if name else ():
+        if isinstance(loop, ast.For) and any(each is node for each in ast.walk(loop)):
+            targets = {each.id for each in ast.walk(loop.target) if isinstance(each, ast.Name)}
+            for test in ast.walk(loop) if name in targets else ():
+                inside = list(ast.walk(test)) if isinstance(test, ast.If) else []
+                decides = any(each is node or isinstance(each, (ast.Continue, ast.Break)) for each in inside)
+                if decides and not {text for text, _, _ in implied(test.test, True)} & asked:  # type: ignore[attr-defined]
+                    return True
+    return False
 
 
 def clear_where_none(frame: Frame, test: ast.expr, body: Iterable[ast.stmt]) -> None:
@@ -1026,11 +1042,15 @@ def clear_unknown(frame: Frame, optimizer: Opaque, node: ast.AST) -> None:
     clear(frame, {**dict.fromkeys(others), optimizer: True}, node)
 
 
-def clear_leaves(frame: Frame, leaves: frozenset[Atom], node: ast.AST, *, only_spent: bool = False) -> None:
+def clear_leaves(
+    frame: Frame, leaves: frozenset[Atom], node: ast.AST, *, only_spent: bool = False, is_sure: bool = True
+) -> None:
     """The gradients of some leaves are set to nothing: by a module's `zero_grad`, or one by one."""
     targets = holders(frame, leaves)
-    registry = frame.analysis.pytorch.registry
-    sure = {each: answer if _covers(registry.optimizers[each], leaves) else None for each, answer in targets.items()}
+    covered = (
+        each for each in targets if is_sure and _covers(frame.analysis.pytorch.registry.optimizers[each], leaves)
+    )
+    sure = dict.fromkeys(targets) | {each: targets[each] for each in covered}
     own: dict[Atom, bool | None] = dict.fromkeys(standalone_leaves(leaves), True)
     if sure or own:
         clear(frame, {**sure, **own}, node, only_spent=only_spent)

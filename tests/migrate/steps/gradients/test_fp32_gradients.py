@@ -170,6 +170,30 @@ STEP = """
         ),
         pytest.param(
             """
+              for i, x in enumerate(loader):
+            ~     loss = model(x).mean()
+            ~     loss.backward()
+                  if i < args.warm_up:
+                      for name, p in model.named_parameters():
+                          if "head" in name:
+                              p.grad = None
+            """,
+            id="of some are cleared by name, and the others stay",
+        ),
+        pytest.param(
+            """
+              for i, x in enumerate(loader):
+            ~     loss = model(x).mean()
+            ~     loss.backward()
+                  for p in model.parameters():
+                      if p.dim() > 1:
+                          continue
+                      p.grad = None
+            """,
+            id="of some are cleared where no test leaves the round",
+        ),
+        pytest.param(
+            """
               for x, y in loader:
             ~     a = model(x).mean()
             ~     a.backward()
@@ -186,6 +210,25 @@ STEP = """
 )
 def test_gradients_are_unscaled_once_where_they_are_read(delta: str, rewrites: Check) -> None:
     rewrites(dedent(STEP).replace("DELTA\n", dedent(delta).removeprefix("\n")))
+
+
+@pytest.mark.parametrize("test", ["p.grad is not None", "p.requires_grad"])
+def test_a_step_without_any_gradients_stays(migrate: Check, test: str) -> None:
+    plan = migrate(
+        f"""
+        model = nn.Linear(2, 2).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for i, x in enumerate(loader):
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            if i < warm_up:
+                for name, p in model.named_parameters():
+                    if {test}:
+                        p.grad = None
+            optimizer.step()
+        """
+    )
+    assert "a scaler steps an optimizer without gradients" in plan.findings[0].message
 
 
 def test_gradients_are_unscaled_before_a_function_that_reads_them(rewrites: Check) -> None:
