@@ -164,7 +164,7 @@ class _Code:
 
     def callees(self, call: ast.Call, scope: Scope) -> list[tuple[Function, int, bool]]:
         """The functions that a call may run, if that is known well enough to follow them."""
-        found = list(self.values.called(call, scope))
+        found = [each for each in self.values.called(call, scope) if not _is_to_be_filled_in(each[0])]
         if len(found) != 1:
             return found if all(is_sure for _, _, is_sure in found) else []
         is_meant = found[0][2] or _is_rare(call) or any(is_carrier(self.values.of(each, scope)) for each in call.args)
@@ -181,6 +181,12 @@ def _name_of(call: ast.Call) -> str:
     """The last name of what is called."""
     func = call.func
     return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+
+
+def _is_to_be_filled_in(node: Function) -> bool:
+    """Whether a method only says that those who derive from its class are to write it."""
+    *said, last = node.body if isinstance(node, DEFINITIONS) else [node.body]
+    return isinstance(last, ast.Raise) and all(isinstance(each, ast.Expr) for each in said)
 
 
 def _is_rare(call: ast.Call) -> bool:
@@ -350,7 +356,11 @@ class _Order(Walk[Between]):
         names |= {name: _key(v, self._names) for name, v in given.items() if v is not None}
         is_open = any(each.arg is None for each in call.keywords)
         asked = given if is_open else defaults(function) | given
-        told = {name: v for name, v in asked.items() if v is not None and name not in scope.assigned}
+        told = {
+            name: self._told.get(v.id, v) if isinstance(v, ast.Name) else v
+            for name, v in asked.items()
+            if v is not None and name not in scope.assigned
+        }
         inner = _Order(self._code, scope, self._code.label(function), names, (*self._running, function), told)
         inner._regions = self._regions
         ended = inner.block(function.body, states) | frozenset(inner.returned)

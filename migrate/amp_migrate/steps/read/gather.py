@@ -200,7 +200,8 @@ class Gatherer:
                     backward, self.slices.unknown_call(found, backward)
                 )
             marked.append(replace(backward, inline=True) if calls else backward)
-            members.update(found)
+            if has_forward or not backward.computes:  # what computes its loss itself is given none
+                members.update(found)
         return members, marked, without_forward
 
     def optimizer_steps(self, body: Block) -> list[OptimizerStep]:

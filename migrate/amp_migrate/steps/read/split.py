@@ -21,6 +21,7 @@ from amp_migrate.steps.read.gather import Gathered
 from amp_migrate.steps.read.value_calls import CalledTogether, ValueCalls
 from amp_migrate.steps.scaler.callers import with_overriding
 from amp_migrate.steps.statements.data_flow import reads
+from amp_migrate.steps.statements.no_grad import is_quiet
 from amp_migrate.trees.nodes import Statement, find
 
 Key: TypeAlias = "tuple[File, cst.FunctionDef | None]"
@@ -36,10 +37,12 @@ class Split:
         parts: what each function has of it; a caller stands before what it calls.
         calls: for each function that is called as a part, its callers with the calls; those that only step are the
             last.
+        idle: the other calls of such a function: gradients are switched off there, so that none of them trains.
     """
 
     parts: tuple[Gathered, ...]
     calls: dict[FunctionRef, tuple[tuple[TrainingStep, CallSite], ...]]
+    idle: dict[FunctionRef, tuple[CallSite, ...]]
 
 
 class Joiner:
@@ -59,6 +62,7 @@ class Joiner:
         self._parts: dict[Key, Gathered] = {}
         self._remote: dict[Key, dict[cst.Call, Backward]] = {}
         self._sites: dict[Key, list[tuple[Key, CallSite]]] = {}
+        self._idle: dict[Key, list[CallSite]] = {}
         self._failed: dict[Key, Refusal | None] = {}
         # The functions that are given a loss, or what keeps it, by callers who are not seen, with what is said of that.
         self._given: dict[Key, str] = {}
@@ -119,7 +123,10 @@ class Joiner:
         for function, sites in together.items():
             own = function.file, function.node
             self._sites[own] = []
-            for site in sites:
+            self._idle[own] = [each for each in sites if is_quiet(each.file, each.file.tree.statement(each.call))]
+            if len(self._idle[own]) == len(sites):
+                self._failed[own] = None
+            for site in (each for each in sites if each not in self._idle[own]):
                 caller = (site.file, site.file.tree.function(site.call))
                 self._sites[own].append((caller, site))
                 statement = site.file.tree.statement(site.call)
@@ -238,7 +245,8 @@ class Joiner:
             for file, node in group
             if node is not None and (file, node) in self._sites
         }
-        return Split(tuple(self._parts[key] for key in group if key in self._parts), calls)
+        idle = {function: tuple(self._idle.get((function.file, function.node), ())) for function in calls}
+        return Split(tuple(self._parts[key] for key in group if key in self._parts), calls, idle)
 
 
 def key_of(step: TrainingStep) -> Key:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.model.route import SCALER_NAMES, Creation, NewArgument, NewParameter, Route
@@ -15,24 +16,25 @@ from amp_migrate.steps.model.route import SCALER_NAMES, Creation, NewArgument, N
 HandedTogether: TypeAlias = "Mapping[FunctionRef, Sequence[tuple[CallSite, Route]]]"
 
 
-def hand_on(function: FunctionRef, together: HandedTogether) -> Route | Refusal:
+def hand_on(function: FunctionRef, together: HandedTogether, unfilled: Sequence[FunctionRef] = ()) -> Route | Refusal:
     """The way of a scaler into a function of the project.
 
     Args:
-        together: the function, and those that its calls may run besides.
+        together: the function, and those that its calls may run besides. A call that trains nothing has None for one.
+        unfilled: methods that it fills in, which take what it takes.
 
     Returns:
         No way of its own where all of them see their callers' scaler: the same object's, or a variable around both.
     """
     calls = [(each, site, route) for each, found in together.items() for site, route in found]
-    scalers = {route.scaler for _, _, route in calls}
-    scaler = next(iter(scalers))
-    if len(scalers) == 1 and all(_is_seen(*call) for call in calls):
-        return Route(scaler)
+    training = [call for call in calls if call[2].scaler != "None"]
+    scalers = {route.scaler for _, _, route in training}
+    if len(scalers) == 1 and all(_is_seen(*call) for call in training):
+        return Route(scalers.pop())
     name = function.file.scopes.free(SCALER_NAMES)
     given = [arg for _, site, _ in calls for arg in site.call.args]
     by_name = {site.call for each, site, _ in calls if _is_told_by_name(each, site)}
-    for each in together:
+    for each in (*together, *unfilled):
         is_taken = each.file.scopes.free(SCALER_NAMES) != name or isinstance(each.node.params.star_arg, cst.Param)
         if name is None or is_taken or not _positional(each) or any(arg.star or _names(arg, name) for arg in given):
             return Refusal(
@@ -46,8 +48,8 @@ def hand_on(function: FunctionRef, together: HandedTogether) -> Route | Refusal:
         NewArgument(site, len(site.call.args) - 1, name, site.call in by_name, route.scaler)
         for site, route in together[function]
     )
-    after = _positional(function)[-1].name.value
-    return Route(name, parameters=(NewParameter(function, after, name),), arguments=arguments)
+    parameters = (NewParameter(each, _positional(each)[-1].name.value, name) for each in (function, *unfilled))
+    return Route(name, parameters=tuple(parameters), arguments=arguments)
 
 
 def _positional(function: FunctionRef) -> list[cst.Param]:
@@ -66,9 +68,11 @@ def _names(argument: cst.Arg, name: str | None) -> bool:
 
 
 def _is_seen(function: FunctionRef, site: CallSite, route: Route) -> bool:
-    """Whether the function can name the caller's scaler as the caller does."""
+    """Whether the function can name the caller's scaler as the caller does: it is a method of the same object, say."""
     if route.scaler.startswith("self."):
-        return function.owner is not None and site.file.tree.owner_class(site.call) is function.owner
+        owner, _, name = (dotted(site.call.func) or "").rpartition(".")
+        is_its = name == function.name or site.file.tree.owner_class(site.call) is function.owner
+        return owner == "self" and function.is_bound and is_its
     return (
         bool(route.creations) and not route.parameters and all(_is_around(each, function) for each in route.creations)
     )

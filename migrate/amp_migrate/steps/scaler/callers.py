@@ -72,6 +72,11 @@ def with_overriding(project: Project, function: FunctionRef) -> dict[FunctionRef
     return {each: found for each, found in taken.items() if found}
 
 
+def unfilled(project: Project, function: FunctionRef) -> tuple[FunctionRef, ...]:
+    """The methods that only say what one is to do, by the class of the object: they take what that takes."""
+    return tuple(each for each in project.overriding(function) if _is_to_be_filled_in(each.node))
+
+
 def _is_to_be_filled_in(node: cst.FunctionDef) -> bool:
     """Whether a method only says that those who derive from its class are to write it: `raise NotImplementedError`."""
     *said, last = statements(block_of(node))

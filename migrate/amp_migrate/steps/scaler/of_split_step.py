@@ -22,6 +22,7 @@ from amp_migrate.steps.model.training_step import GradientUse, OptimizerStep, Sc
 from amp_migrate.steps.read.gather import Gathered, Gatherer
 from amp_migrate.steps.read.split import Key, Split, key_of
 from amp_migrate.steps.scaler.as_last_argument import hand_on
+from amp_migrate.steps.scaler.callers import unfilled
 from amp_migrate.trees.nodes import Block, Statement, block_of, nested_statements, statements
 
 # The way of the scaler to the place where some optimizers are used together.
@@ -60,7 +61,7 @@ def scale_parts(split: Split, roles: Roles, reach: Reach) -> list[ScaledStep] | 
             else _stepper(function, sites, roles)
         )
         handed = {function: [(site, routes[key_of(caller)]) for caller, site in sites]}
-        route = step if isinstance(step, Refusal) else hand_on(function, handed)
+        route = step if isinstance(step, Refusal) else hand_on(function, handed, unfilled(roles.project, function))
         if isinstance(step, Refusal) or isinstance(route, Refusal):
             return step if isinstance(step, Refusal) else cast(Refusal, route)
         if step.updates:
@@ -89,8 +90,14 @@ def _route(
     together = _called_with(function, split)
     if any(key_of(caller) not in routes for sites in together.values() for caller, _ in sites):
         return part.without_step
-    handed = {each: [(site, routes[key_of(caller)]) for caller, site in sites] for each, sites in together.items()}
-    return hand_on(function, handed)
+    handed = {
+        each: [
+            *((site, routes[key_of(caller)]) for caller, site in sites),
+            *((site, Route("None")) for site in split.idle[each]),
+        ]
+        for each, sites in together.items()
+    }
+    return hand_on(function, handed, unfilled(roles.project, function))
 
 
 def _called_with(function: FunctionRef, split: Split) -> dict[FunctionRef, _Sites]:

@@ -576,33 +576,145 @@ DERIVED = """
           self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
 +         self.scaler = torch.amp.GradScaler("cuda")
 
--     def go(self, x):
+      def go(self, x):
 -         loss = self.net(x).sum()
 -         loss.backward()
-+     def go(self, x, scaler):
 +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
 +             loss = self.net(x).sum()
-+         scaler.scale(loss).backward()
++         self.scaler.scale(loss).backward()
 
       def train(self, x):
--         self.go(x)
+          self.go(x)
 -         self.optimizer.step()
-+         self.go(x, self.scaler)
 +         self.scaler.step(self.optimizer)
 +         self.scaler.update()
 
   class Other(Trainer):
--     def go(self, x):
+      def go(self, x):
 -         (2 * self.net(x).sum()).backward()
-+     def go(self, x, scaler):
 +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
 +             loss = 2 * self.net(x).sum()
-+         scaler.scale(loss).backward()
++         self.scaler.scale(loss).backward()
 """
 
 
 def test_helper_whose_subclass_goes_backward_otherwise(rewrites: Check) -> None:
     rewrites(DERIVED)
+
+
+def test_method_that_derived_classes_fill_in_goes_backward_where_it_trains(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer:
+              def __init__(self, net):
+                  self.net = net.cuda()
+                  self.optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        +         self.scaler = torch.amp.GradScaler("cuda")
+
+              def compute(self, x, train):
+                  raise NotImplementedError
+
+              def count_losses(self):
+                  return []
+
+              def validate(self, loader):
+                  with torch.no_grad():
+                      return [self.compute(x, False) for x in loader]
+
+              def train(self, loader):
+                  losses = self.count_losses()
+                  for x in loader:
+                      loss = self.compute(x, True)
+                      losses.append(loss)
+        +             self.scaler.unscale_(self.optimizer)
+                      nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
+        -             self.optimizer.step()
+        +             self.scaler.step(self.optimizer)
+        +             self.scaler.update()
+
+          class Depth(Trainer):
+              def compute(self, x, train):
+        ~         loss = self.net(x).sum()
+                  if train:
+                      self.optimizer.zero_grad()
+        -             loss.backward()
+        +             self.scaler.scale(loss).backward()
+                  return loss.item()
+
+          trainer = Depth(nn.Linear(2, 2))
+          trainer.train(batches)
+          trainer.validate(batches)
+        """
+    )
+
+
+def test_method_that_derived_classes_fill_in_takes_the_scaler_of_who_trains(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Task:
+              def __init__(self, net):
+                  self.net = net
+
+        -     def compute(self, x, train):
+        +     def compute(self, x, train, scaler):
+                  raise NotImplementedError
+
+          class Depth(Task):
+        -     def compute(self, x, train):
+        +     def compute(self, x, train, scaler):
+        ~         loss = self.net(x).sum()
+                  if train:
+        -             loss.backward()
+        +             scaler.scale(loss).backward()
+                  return loss.item()
+
+        - def fit(task: Task, optimizer, loader):
+        + def fit(task: Task, optimizer, scaler, loader):
+              for x in loader:
+                  optimizer.zero_grad()
+        -         task.compute(x, True)
+        -         optimizer.step()
+        +         task.compute(x, True, scaler)
+        +         scaler.step(optimizer)
+        +         scaler.update()
+              with torch.no_grad():
+                  for x in loader:
+        -             print(task.compute(x, False))
+        +             print(task.compute(x, False, None))
+
+          def main(loader):
+              net = nn.Linear(2, 2).cuda()
+        ~     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        -     fit(Depth(net), optimizer, loader)
+        +     fit(Depth(net), optimizer, scaler, loader)
+        """
+    )
+
+
+def test_method_of_another_object_of_the_same_class_takes_the_scaler_of_who_steps(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Level:
+              def __init__(self, net, below):
+                  self.net = net.cuda()
+                  self.optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        +         self.scaler = torch.amp.GradScaler("cuda")
+                  self.below = below
+
+        -     def go(self, x):
+        +     def go(self, x, scaler):
+        ~         loss = self.net(x).sum()
+        -         loss.backward()
+        +         scaler.scale(loss).backward()
+
+              def train(self, x):
+        -         self.below.go(x)
+        -         self.optimizer.step()
+        +         self.below.go(x, self.scaler)
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+        """
+    )
 
 
 def test_helper_whose_subclass_does_less_of_the_step(leaves: Check) -> None:
