@@ -9,15 +9,23 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import NEVER, Class, External, Obj, Opaque, Part, Value, tensor_of
 from amp_migrate.flow.domain.contexts import OFF
-from amp_migrate.flow.domain.tensor import F32, F64, LOW, OTHER, Tensor
-from amp_migrate.flow.events import A_LONG_SUM, A_ROUGH_INVERSE, A_ROUNDED_PROBABILITY, A_RUNNING_BUFFER, Act, Event
+from amp_migrate.flow.domain.tensor import F32, F64, LOW, OF_INVERSE, OTHER, ROUGH, Tensor
+from amp_migrate.flow.events import (
+    A_LONG_SUM,
+    A_ROUGH_INVERSE,
+    A_ROUNDED_PROBABILITY,
+    A_RUNNING_BUFFER,
+    BESIDE_AN_INVERSE,
+    Act,
+    Event,
+)
 from amp_migrate.flow.pytorch.functions import operator_name
 from amp_migrate.flow.pytorch.modules import SOME_LAYER, takes
 from amp_migrate.flow.pytorch.unread import is_known
@@ -273,6 +281,31 @@ class Casts:
         loss = event.node if event.act is Act.REFUSED else None
         return None if statement is None else self._island(statement, event.site.file, loss)
 
+    def beside_inverse(self, event: Event) -> Iterator[Event]:
+        """The products in half precision that go into a product with an inverse, each as a risk by itself."""
+        waiting, seen = [event.node], set[Site]()
+        while waiting:
+            given = (tensor_of(self._value(each)) for each in self._operands(waiting.pop()))
+            rough = (each for each in given if each is not None and each.tags & ROUGH and not each.tags & OF_INVERSE)
+            for site in sorted(frozenset().union(*(each.born for each in rough)) - seen):
+                seen.add(site)
+                node, code = self._computing.get(site, (None, event.code))
+                if node is not None and not (isinstance(node, ast.Call) and self._is_layer(node)):
+                    waiting.append(node)
+                    if self._is_low_product(node):
+                        yield replace(event, act=Act.RISK, site=site, node=node, code=code, why=BESIDE_AN_INVERSE)
+
+    def _is_layer(self, call: ast.Call) -> bool:
+        name = self._only_known_as(call)
+        return not name or name in table.WEIGHTED
+
+    @cached_property
+    def _computing(self) -> dict[Site, tuple[ast.expr, Code]]:
+        """The calls and operators at each place, each with the function that it is in."""
+        modules = (module for module in self._analysis.modules.values() if module is not None)
+        nodes = ((module.file, node, code) for module in modules for node, code in module.nodes())
+        return {site_of(f, node): (node, code) for f, node, code in nodes if isinstance(node, (ast.Call, ast.BinOp))}
+
     def _multiplying(self, statement: ast.stmt, event: Event) -> ast.stmt | None:
         """The statement with the product that one takes: itself, or what gives a name in it a value; None for none."""
         names = {each.id for each in ast.walk(statement) if isinstance(each, ast.Name)}
@@ -345,7 +378,7 @@ class Casts:
         ]
         names = [_operator(each) for each in known]
         return (is_refused or bool(names)) and all(
-            each in _OF_NUMBERS or each in table.LIKE or (each in table.RESULT and each not in table.WEIGHTED)
+            each in _OF_NUMBERS | table.NEW | table.LIKE or (each in table.RESULT and each not in table.WEIGHTED)
             for each in names
         )
 

@@ -28,6 +28,7 @@ from amp_migrate.flow.events import (
     A_ROUNDED_GRID,
     A_ROUNDED_PROBABILITY,
     A_RUNNING_BUFFER,
+    BESIDE_AN_INVERSE,
     CANCELLED,
     OF_AN_INVERSE,
     OF_DIFFERENCES,
@@ -180,7 +181,10 @@ class Trouble(Enum):
     OTHER = "any other"
 
 
-_APART = (A_GRID, A_ROUGH_INVERSE, OF_AN_INVERSE, OF_DISTANCE, OF_ITSELF, A_RUNNING_BUFFER, ROUNDED_GUARD)
+_APART = (
+    *(A_GRID, A_ROUGH_INVERSE, BESIDE_AN_INVERSE, OF_AN_INVERSE),
+    *(OF_DISTANCE, OF_ITSELF, A_RUNNING_BUFFER, ROUNDED_GUARD),
+)
 _REASONS = {
     A_LONG_SUM: Trouble.BEHIND,
     A_ROUNDED_PROBABILITY: Trouble.PROBABILITY,
@@ -188,6 +192,7 @@ _REASONS = {
     A_GRID: Trouble.ROUNDED,
     A_ROUNDED_GRID: Trouble.ROUNDED,
     A_ROUGH_INVERSE: Trouble.ROUNDED,
+    BESIDE_AN_INVERSE: Trouble.ROUNDED,
     OF_AN_INVERSE: Trouble.ROUNDED,
     OF_DISTANCE: Trouble.ROUNDED,
     OF_DIFFERENCES: Trouble.ROUNDED,
@@ -493,7 +498,16 @@ def _faults(questions: Questions) -> Sequence[Fault]:
         found = [each for each in found if each.what in _BY_ITSELF] + added
     by_region = (*questions.idle_regions(), *questions.evaluating_apart(), *questions.given_small())
     by_region += questions.unread_models
+    found += _beside_inverses(questions)
     return [*by_region, *questions.unsaved, *questions.wrongly_divided, *found]
+
+
+def _beside_inverses(questions: Questions) -> list[Fault]:
+    """What is rounded before it meets an inverse: a chain of projections is as exact as its roughest product."""
+    uses = [each for each in questions.events(Act.INVERSE_USED) if each.seen_by]
+    casts = Casts(questions.analysis)
+    found = {event.site: event for each in uses for event in casts.beside_inverse(each)}
+    return [Fault(each.site, WRONG_BY_ITSELF[each.act], why=each.why, event=each) for each in found.values()]
 
 
 def _key(fault: Fault) -> Key:

@@ -55,6 +55,7 @@ from amp_migrate.flow.domain.tensor import (
     LOW,
     NORMALIZED,
     NOTHING,
+    OF_INVERSE,
     OF_OVERFLOW,
     OTHER,
     PARTLY,
@@ -379,6 +380,8 @@ def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision
         carried |= SIGNED
     if not all(each.tags & BUFFER for each in tensors):  # what a buffer was put into, or read at, is no buffer
         carried &= ~BUFFER
+    if name in table.LINEAR:
+        carried |= functools.reduce(operator.or_, (each.tags & OF_INVERSE for each in tensors))
     if name in table.VIEWS:
         return first.tags
     if name in ("mul", "multiply") and any(each.tags & COMPLEMENT and each.tags & ROUNDED for each in tensors):
@@ -389,6 +392,7 @@ def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision
         tags = PROBABILITY | BOUNDED
     elif name in table.PRODUCTS:
         tags = carried & (BUFFER | ROUNDED) | PRODUCT | (ROUGH if precision & LOW else 0)
+        tags |= OF_INVERSE if _of_inverse(name, tensors) else 0
         if len(tensors) > 1 and is_same(first, tensors[1]) and not first.tags & BOUNDED:
             tags |= GRAM
     elif name in table.SQUARES or (name in ("mul", "multiply") and len(tensors) == 2 and is_same(*tensors)):
@@ -430,6 +434,12 @@ def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision
     if name in table.EXACT and precision & (FLOATING | OTHER) and any(map(_has_rounded, tensors)):
         tags |= PARTLY
     return tags | ROUGH if name in _PIECEWISE and any(each.tags & ROUGH for each in tensors) else tags & ~ROUGH
+
+
+def _of_inverse(name: str, tensors: list[Tensor]) -> bool:
+    """Whether a product is one of a chain with an inverse, as of projections; what layers make of it is not."""
+    is_layer = name in table.WEIGHTED or any(each.leaf for each in tensors)
+    return not is_layer and any(each.tags & (INVERSE | OF_INVERSE) for each in tensors)
 
 
 def _has_rounded(tensor: Tensor) -> bool:
@@ -605,6 +615,9 @@ def _watch(
     by = tensor_of(divisor)  # a number that is added is no guard where it is rounded to zero, which is told by itself
     if by is not None and by.tags & _BELOW_ONE and by.tags & ROUNDED and not by.tags & PATIENT:
         analysis.event(frame, Act.RISK, node, tensor=by, why=A_ROUNDED_PROBABILITY)
+    is_of_inverse = name in table.PRODUCTS and _of_inverse(name, tensors)
+    if is_of_inverse and any(each.tags & ROUGH for each in tensors):
+        analysis.event(frame, Act.INVERSE_USED, node, tensor=tensors[0])
     if treatment == table.LOW and autocast.may_be_on and name in table.PRODUCTS:
         if len(tensors) > 1 and is_same(*tensors[:2]) and not tensors[0].tags & BOUNDED:
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_ITSELF)
@@ -615,7 +628,7 @@ def _watch(
         for each in tensors:
             if each.tags & BUFFER and not each.tags & BOUNDED and not is_difference:
                 analysis.event(frame, Act.RISK, node, tensor=each, why=A_BUFFER)
-        if any(each.tags & INVERSE for each in tensors):
+        if is_of_inverse or any(each.tags & INVERSE for each in tensors):
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_AN_INVERSE)
         if name == "affine_grid":
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=A_GRID)

@@ -804,6 +804,63 @@ def test_what_is_inverted_and_the_products_of_an_inverse_are_made_in_float32(dty
     assert any("the inverse of a matrix" in each and each.startswith("kept in float32") for each in told)
 
 
+CHECKED = "def checked(matrix):\n    assert len(matrix) == 3\n    return matrix\n\n\n"
+CAMERAS = """
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def project(k, rotation, shift, k_inverse, points):
+    turned = k @ rotation
+    moved = (k @ shift).view(-1, 3, 1)
+    rays = torch.matmul(k_inverse, points)
+    return turned @ rays + moved
+
+
+class Warp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features, self.mix = nn.Conv2d(3, 8, 3, padding=1), nn.Linear(3, 3, bias=False)
+
+    def forward(self, image, scale):
+        k = torch.eye(3, device=image.device) * scale
+        rotation, shift, points = torch.rand(3, 3).cuda(), torch.rand(3, 1).cuda(), torch.rand(3, 64).cuda()
+        other = k @ points
+        found = project(k, rotation, shift, torch.inverse(k), points)
+        return self.features(image).mean() + (self.mix(found.T) @ other).mean()
+
+
+net = Warp().cuda()
+optimizer = torch.optim.Adam(net.parameters())
+for image, target in loader:
+    optimizer.zero_grad()
+    loss = F.l1_loss(net(image.cuda(), torch.tensor(361.0).cuda()), target.cuda())
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_all_products_of_a_chain_with_an_inverse_are_made_in_float32() -> None:
+    after = migrate_text(CAMERAS, Settings()).after
+    assert f"    {OFF}\n        turned = k @ rotation\n" in after
+    assert "        rays = torch.matmul(k_inverse, points)\n        return turned" in after
+    # What is only added is no factor, and what a layer has made of it is no projection any more.
+    assert "    moved = (k @ shift).view(-1, 3, 1)\n" in after.partition(OFF)[2].partition(OFF)[0]
+    assert after.count(OFF) == 2
+    (told,) = {each.partition(" (")[0] for each in said(CAMERAS, Settings()) if "multiplied with" in each}
+    assert told.endswith("a product that the inverse of a matrix is multiplied with")
+
+
+def test_a_product_that_cannot_be_float32_is_told_beside_an_inverse_that_is() -> None:
+    text = CAMERAS.replace("turned = k @ rotation", "turned = checked(k) @ rotation").replace(
+        "def project", f"{CHECKED}def project"
+    )
+    told = [each for each in said(text, Settings()) if "multiplied with" in each]
+    assert len(told) == 1
+    assert not told[0].startswith("kept in float32")
+
+
 def test_an_inverse_that_nothing_multiplies_needs_nothing() -> None:
     text = grams("s = torch.linalg.inv(x.float().flatten(2)[:, :8, :8])\nreturn s * 2 + s.mean()")
     assert OFF not in migrate_text(text, Settings()).after
