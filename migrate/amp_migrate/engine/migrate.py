@@ -190,7 +190,7 @@ def _withdrawn(
             why = wrong[source.path]
             if source in apex:
                 own.append(_reason(APEX_STEP.code, source, why))
-            elif why.code == STEP_LEFT.code and has_others:
+            elif why.code == STEP_LEFT.code:
                 own.append(_reason(FP32_STEP.code, source, why))
         found += own
         if causes and {each.of for each in own} <= old:

@@ -96,7 +96,7 @@ def _after_group(tree: Tree, group: list[Statement], iterations: Collection[cst.
     holders = [tree.lift(statement, block) for statement in group]
     if len(set(holders)) == 1 and isinstance(holders[0], (cst.If, cst.Try)) and holders[0] not in group:
         return _after_branches(tree, holders[0], group, iterations)
-    if not any(_always_steps(holder, group) for holder in holders):
+    if not any(always_runs(holder, group) for holder in holders):
         return None
     return [max(holders, key=lambda each: tree.order[each])]
 
@@ -138,21 +138,21 @@ def _is_whole(tree: Tree, branch: Block, group: list[Statement], backwards: list
     last = max((tree.order[tree.lift(each, branch)] for each in backwards if each in inside), default=None)
     if last is None:
         return inside.isdisjoint(group)
-    return any(_always_steps(each, group) for each in statements(branch) if tree.order[each] >= last)
+    return any(always_runs(each, group) for each in statements(branch) if tree.order[each] >= last)
 
 
-def _always_steps(statement: Statement, group: list[Statement]) -> bool:
-    """Whether some optimizer has stepped for certain once a statement is done."""
+def always_runs(statement: Statement, group: Collection[Statement]) -> bool:
+    """Whether some of a group, as the steps of optimizers, has run for certain once a statement is done."""
     if statement in group:
         return True
     if isinstance(statement, (cst.With, cst.For, cst.While)):  # `for optimizer in optimizers: optimizer.step()`
-        return any(_always_steps(each, group) for each in _top(statement.body))
+        return any(always_runs(each, group) for each in _top(statement.body))
     if isinstance(statement, cst.If):
         branches = blocks(statement)
         node: cst.If | cst.Else | None = statement
         while isinstance(node, cst.If):
             node = node.orelse
-        return node is not None and all(any(_always_steps(s, group) for s in statements(b)) for b in branches)
+        return node is not None and all(any(always_runs(s, group) for s in statements(b)) for b in branches)
     return False
 
 

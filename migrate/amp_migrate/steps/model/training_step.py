@@ -191,6 +191,7 @@ class TrainingStep:
         gradient_uses: where gradients must be true, or are clipped as they are, in source order.
         optimizer_steps: the calls of `step()`, in source order.
         updates: the statements after which one iteration's last optimizer has stepped.
+        early_ends: the statements that leave an iteration when only some optimizer has.
         penalties: the gradients that penalties are built on.
         penalty_calls: the calls of functions that take them.
         enabled: what switches mixed precision on in the script; None where it is always on.
@@ -205,6 +206,7 @@ class TrainingStep:
     gradient_uses: tuple[GradientUse | ScaledUse, ...] = ()
     optimizer_steps: tuple[OptimizerStep, ...] = ()
     updates: tuple[Statement, ...] = ()
+    early_ends: tuple[Statement, ...] = ()
     penalties: tuple[Penalty, ...] = ()
     penalty_calls: tuple[PenaltyCall, ...] = ()
     enabled: Code | None = None

@@ -11,6 +11,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.move import Refusal
+from amp_migrate.steps.gradients.early_ends import early_ends
 from amp_migrate.steps.gradients.gradient_uses import gradient_uses
 from amp_migrate.steps.gradients.penalties import Penalties, read_penalties
 from amp_migrate.steps.gradients.steppers import optimizer_steps
@@ -148,6 +149,7 @@ class Gatherer:
             gradient_uses=() if isinstance(uses, Refusal) else uses,
             optimizer_steps=tuple(steps),
             updates=() if isinstance(updates, Refusal) else updates,
+            early_ends=() if isinstance(updates, Refusal) else tuple(early_ends(self.tree, body, tested, updates)),
             penalties=own.taken,
             penalty_calls=own.calls,
         )

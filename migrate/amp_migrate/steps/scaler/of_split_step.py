@@ -66,7 +66,12 @@ def scale_parts(split: Split, roles: Roles, reach: Reach) -> list[ScaledStep] | 
             return step if isinstance(step, Refusal) else cast(Refusal, route)
         if step.updates:
             callers = {key_of(caller) for caller, _ in sites}
-            found = [replace(e, step=replace(e.step, updates=())) if key_of(e.step) in callers else e for e in found]
+            found = [
+                replace(each, step=replace(each.step, updates=(), early_ends=()))
+                if key_of(each.step) in callers
+                else each
+                for each in found
+            ]
         found.append(ScaledStep(step, route))
     return found
 

@@ -73,6 +73,8 @@ def _write_scaled_steps(editor: Editor, step: TrainingStep, scaler: str) -> Iter
         yield editor.replace(each.call, code("{}.step({})", scaler, each.optimizer))
     for statement in step.updates:
         yield editor.after(statement, f"{scaler}.update()")
+    for statement in step.early_ends:
+        yield editor.before(statement, f"{scaler}.update()")
 
 
 def _write_penalty(editor: Editor, penalty: Penalty, scaler: str) -> Iterator[Edit]:

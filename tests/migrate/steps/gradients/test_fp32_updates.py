@@ -362,3 +362,86 @@ def test_a_step_behind_a_loop_over_cleared_gradients_is_one_of_the_training(rewr
         ~     optimizer.step()
         """
     )
+
+
+def test_scale_is_updated_where_an_iteration_ends_before_its_last_step(rewrites: Check) -> None:
+    rewrites(
+        """
+          a, b = nn.Linear(2, 2).cuda(), nn.Linear(2, 2).cuda()
+          a_optimizer = torch.optim.SGD(a.parameters(), lr=0.1)
+          b_optimizer = torch.optim.SGD(b.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for i, x in enumerate(batches):
+        ~     loss = a(x).mean()
+              a_optimizer.zero_grad()
+        -     loss.backward()
+        -     a_optimizer.step()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(a_optimizer)
+              if i % 2:
+                  print(i)
+        +         scaler.update()
+                  continue
+              for p in b.parameters():
+                  if p.dim() < 2:
+                      continue
+                  print(p.shape)
+        ~     other = b(x).mean()
+              b_optimizer.zero_grad()
+        -     other.backward()
+        -     b_optimizer.step()
+        +     scaler.scale(other).backward()
+        +     scaler.step(b_optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_gradients_that_an_early_end_leaves_for_later_iterations_are_of_another_scale(leaves: Check) -> None:
+    leaves(
+        """
+        a, b = nn.Linear(2, 2).cuda(), nn.Linear(2, 2).cuda()
+        a_optimizer = torch.optim.SGD(a.parameters(), lr=0.1)
+        b_optimizer = torch.optim.SGD(b.parameters(), lr=0.1)
+        for i, x in enumerate(batches):
+            loss = a(b(x)).mean()
+            a_optimizer.zero_grad()
+            loss.backward()
+            a_optimizer.step()
+            if i % 2:
+                continue
+            other = b(x).mean()
+            other.backward()
+            b_optimizer.step()
+            b_optimizer.zero_grad()
+        """,
+        "true gradients are added to scaled ones",
+    )
+
+
+def test_an_early_end_behind_a_step_that_may_not_be_made_has_nothing_to_go_by(leaves: Check) -> None:
+    leaves(
+        """
+        def learn(a, b, a_optimizer, b_optimizer, x, i):
+            a_optimizer.zero_grad()
+            loss = a(x).mean()
+            loss.backward()
+            if i % 3:
+                a_optimizer.step()
+            if i % 2:
+                return
+            b_optimizer.zero_grad()
+            other = b(x).mean()
+            other.backward()
+            b_optimizer.step()
+
+
+        def main(batches):
+            a, b = nn.Linear(2, 2).cuda(), nn.Linear(2, 2).cuda()
+            a_optimizer = torch.optim.SGD(a.parameters(), lr=0.1)
+            b_optimizer = torch.optim.SGD(b.parameters(), lr=0.1)
+            for i, x in enumerate(batches):
+                learn(a, b, a_optimizer, b_optimizer, x, i)
+        """,
+        "a scaler steps twice without an update",
+    )

@@ -66,7 +66,7 @@ def write_uses(script: NativeScript, roles: Roles, settings: Settings) -> Iterat
             enabled = None if each.step.enabled is None else asked
             yield from write_clips(own, each.step, each.scaler, each.norm_limit, enabled)
         if each.scaler is not None:
-            yield from _write_limits(own, script, each.step.updates, each.scaler)
+            yield from _write_limits(own, script, each.step, each.scaler)
         for fold in each.folds:
             yield own.splice(fold.statement, fold.live)
         if is_off(starts):
@@ -171,9 +171,10 @@ def _scaler_lines(editor: Editor, start: NativeStart) -> list[Code]:
     return lines
 
 
-def _write_limits(editor: Editor, script: NativeScript, updates: Iterable[Statement], scaler: str) -> Iterator[Edit]:
+def _write_limits(editor: Editor, script: NativeScript, step: TrainingStep, scaler: str) -> Iterator[Edit]:
     """The edits that keep the scale within the limits that Apex was given: GradScaler knows none."""
     for sign, limit in zip("<>", script.limits, strict=True):
-        for statement in updates if limit is not None else ():
-            test = f"if {scaler}.get_scale() {sign} {limit}:"
-            yield editor.after(statement, guarded(test, f"{scaler}.update({limit})"))
+        if limit is not None:
+            kept = guarded(f"if {scaler}.get_scale() {sign} {limit}:", f"{scaler}.update({limit})")
+            yield from (editor.after(statement, kept) for statement in step.updates)
+            yield from (editor.before(statement, kept) for statement in step.early_ends)
