@@ -699,6 +699,9 @@ def method(frame: Frame, owner: Atom, name: str, args: Arguments, node: ast.AST)
         return call_object(frame, owner, args, node)
     if name in ("get_submodule", "get_parameter"):
         return join_all(one(each) for each in inside(frame, owner)[:20])
+    if isinstance(owner, Obj) and owner.external and _is_foreign(owner) and any(args.all()):
+        # A part of it, as `model.backbone(x)`, or a method that runs some.
+        return depending_on(frame, unknown_result(frame, one(owner), args, node, is_module=True), owner)
     return UNKNOWN
 
 

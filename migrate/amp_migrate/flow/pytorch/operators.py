@@ -41,6 +41,7 @@ from amp_migrate.flow.domain.tensor import (
     CUT,
     DEVICE,
     EXPONENTIAL,
+    EXTENT,
     F16,
     F32,
     F64,
@@ -97,6 +98,7 @@ from amp_migrate.flow.events import (
     A_ROUNDED_PROBABILITY,
     OF_AN_INVERSE,
     OF_DIFFERENCES,
+    OF_EXTENTS,
     OF_ITSELF,
     Act,
 )
@@ -110,6 +112,8 @@ from amp_migrate.tables import operators as table
 _NO_ARGUMENTS = Arguments()
 _LARGEST_EPSILON = 1e-3
 _OF_TERMS = frozenset("add sub subtract rsub".split())
+_DIFFERENCES = frozenset("sub subtract rsub".split())
+_LIMITING = frozenset("clamp clip clamp_min clamp_max relu abs".split())
 _SUMS = _OF_TERMS | {"clamp_min"}
 
 
@@ -382,6 +386,8 @@ def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision
         carried &= ~BUFFER
     if name in table.LINEAR:
         carried |= functools.reduce(operator.or_, (each.tags & OF_INVERSE for each in tensors))
+    if name in _LIMITING or (name in table.LINEAR and len(tensors) == 1):
+        carried |= first.tags & EXTENT
     if name in table.VIEWS:
         return first.tags
     if name in ("mul", "multiply") and any(each.tags & COMPLEMENT and each.tags & ROUNDED for each in tensors):
@@ -403,7 +409,7 @@ def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision
         tags = carried | SUMMED
     elif name in table.BOUNDED:
         tags = BOUNDED
-    elif name in ("sub", "subtract", "rsub"):
+    elif name in _DIFFERENCES:
         number = operands[1 if name == "rsub" else 0] if len(operands) > 1 else NEVER
         is_one = constant(number) == 1 and len(tensors) == 1
         tags = carried | (
@@ -427,6 +433,8 @@ def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision
         tags = carried
     if name in table.INVERSES:
         tags |= INVERSE
+    if name in _DIFFERENCES and len(tensors) == 2 and not all(each.tags & BOUNDED for each in tensors):
+        tags |= EXTENT
     if tags & (PROBABILITY | COMPLEMENT) and precision & LOW:
         tags |= ROUNDED
     if name in table.PRODUCTS:
@@ -632,6 +640,9 @@ def _watch(
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_AN_INVERSE)
         if name == "affine_grid":
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=A_GRID)
+    is_product = name in ("mul", "multiply") and len(tensors) == 2
+    if is_product and low and autocast.may_be_on and autocast.dtype & F16 and all(t.tags & EXTENT for t in tensors):
+        analysis.event(frame, Act.RISK, node, tensor=low[0], why=OF_EXTENTS)
     if name in table.INVERSES and tensors[0].tags & ROUGH:
         analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=A_ROUGH_INVERSE)
     if name in table.SAMPLING and len(tensors) > 1 and tensors[1].is_low:

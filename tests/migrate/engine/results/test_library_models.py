@@ -54,6 +54,7 @@ EACH = "found = []\nfor {target} in {over}:\n    x = layer(x)\n    found.append(
     [
         (WHOLE, "return [self.layers(x)]"),
         (WHOLE.replace(".vgg16", ".vgg.vgg11_bn") + "[:20].eval()", "return [self.layers(x)]"),
+        (WHOLE.replace("vgg16", "efficientnet_b0"), "return [self.layers(x)]"),  # what a part gives is floating
         (WHOLE, EACH.format(target="i, layer", over="enumerate(self.layers)")),
         (WHOLE, EACH.format(target="layer", over="self.layers[:23]")),
         (WHOLE, EACH.format(target="layer", over="self.layers.children()")),
@@ -73,15 +74,15 @@ EACH = "found = []\nfor {target} in {over}:\n    x = layer(x)\n    found.append(
         ),
     ],
 )
-def test_gram_matrices_of_parts_of_vgg_are_float32(init: str, forward: str) -> None:
+def test_gram_matrices_of_parts_of_models_are_float32(init: str, forward: str) -> None:
     text = TEXT.format(init=indent(init, " " * 8), forward=indent(forward, " " * 8))
     plan = migrate_text(text, Settings())
     assert KEPT in [each.message for each in plan.findings]
     assert "return f.float().bmm(f.float().transpose(1, 2)) / (c * h * w)" in plan.after
 
 
-def test_of_a_model_that_is_not_known_they_are_told() -> None:
-    init = WHOLE.replace("vgg16", "efficientnet_b0")
+def test_of_layers_that_are_not_known_they_are_told() -> None:
+    init = WHOLE.replace("vgg16", "efficientnet_b0") + "[:5]"
     text = TEXT.format(init=indent(init, " " * 8), forward=indent("return [self.layers(x)]", " " * 8))
     plan = migrate_text(text, Settings())
     assert KEPT.removeprefix("kept in float32: ") in [each.message for each in plan.findings]
