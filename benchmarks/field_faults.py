@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -104,6 +105,12 @@ def section(cases: Sequence[Case]) -> Iterator[str]:
     steps = _shares(faults, "steps", (0, 24, 40))
     sizes = _shares(faults, "parameters", (0, 10**4, 10**6))
     yield from (f"| {a} | {b} |" for a, b in zip(steps, sizes, strict=True))
+    if by_size := sorted({size for case in faults if (size := _size(case)) is not None}):
+        yield ""
+        yield "| a number that is off by | made | no effect | found | declared | missed |"
+        yield "|---|---|---|---|---|---|"
+        for size in by_size:
+            yield _row(f"{size:g} %", Counter(case["outcome"] for case in faults if _size(case) == size))
     yield ""
     yield "Right variants by hand, and false alarms:"
     yield ""
@@ -124,6 +131,12 @@ def section(cases: Sequence[Case]) -> Iterator[str]:
             yield ""
         for case in found:
             yield f"- {_named(case)}: {case.get('words', 'not looked into')}"
+
+
+def _size(case: Case) -> float | None:
+    """By how many hundredths a mutant has a number wrong; None for any other."""
+    found = re.match(r"float off by ([\d.]+)%|learning rate ([\d.]+) % higher|learning rate (halved)", case["operator"])
+    return None if found is None else 50.0 if found[3] else float(found[1] or found[2])
 
 
 def _row(kind: str, counts: Mapping[str, int]) -> str:

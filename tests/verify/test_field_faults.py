@@ -123,7 +123,12 @@ def test_declared_is_only_what_the_very_verdict_says() -> None:
 
 def test_no_effect_is_no_part_of_what_was_to_be_found() -> None:
     cases = [case("found"), case("missed", line=2), case("no effect", line=3), case("right", kind="")]
-    lines = list(section(cases))
+    cases += [case("found", kind="late", line=4, operator="learning rate 10 % higher after 40%")]
+    cases += [case("missed", kind="number changed", line=5, operator="float off by 10.0%")]
+    sized = list(section(cases))
+    assert "| 10 % | 2 | 0 | 1 | 0 | 1 |" in sized
+    lines = list(section(cases[:4]))
+    assert not any("off by" in line for line in lines)
     assert lines[0] == "- 3 mutants of 1 scripts; 1 of them change nothing in any run"
     assert lines[1] == "- of the other 2, 1 found (50.0%), 0 declared as not looked at, 1 missed"
     assert "| precision | 3 | 1 | 1 | 0 | 1 |" in lines
