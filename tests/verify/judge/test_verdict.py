@@ -73,8 +73,12 @@ def test_a_crash_is_charged_to_the_script_that_crashed(make_evidence: MakeEviden
     assert migrated.sentence.startswith("train.py:9: ValueError: step() has already")
     assert "stderr.log" in migrated.sentence
     assert "update() is missing" in migrated.suspicion
+    assert migrated.advice == ""
+    unknown = make_trace(stopped=False, failure=Failure("KeyError", "'half'", "train.py:9"))
+    assert ".float()" in assess(make_evidence(migrated=unknown), NONE).advice
     both = assess(make_evidence(original=crashed, migrated=crashed), NONE)
     assert both.verdict is Verdict.ORIGINAL_FAILED
+    assert both.advice.startswith("make the original run")
 
 
 def test_a_doubtful_window_without_further_seeds_is_inconclusive(make_evidence: MakeEvidence, make_trace: Make) -> None:

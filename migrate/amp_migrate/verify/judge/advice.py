@@ -43,6 +43,18 @@ _BY_CAUSE = {
 }
 
 
+_ORIGINAL_FAILED = "make the original run as it is here, by what its log says last: nothing is compared before"
+_MIGRATED_FAILED = (
+    "the log ends with the line that failed: give what it computes there .float() values, or keep that part in float32 "
+    "with `amp-migrate --keep-float32`"
+)
+
+
+def after_failure(suspicion: str, *, is_original: bool) -> str:
+    """One line for a script that did not end well; empty where it is known what that points at."""
+    return _ORIGINAL_FAILED if is_original else "" if suspicion else _MIGRATED_FAILED
+
+
 def advice(checks: Sequence[Check], cause: str) -> str:
     """One line for a verdict that is no PASS; empty where nothing is known to help."""
     if any(check.id == "G0" and check.status is Status.INCONCLUSIVE for check in checks):

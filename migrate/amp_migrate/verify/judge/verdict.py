@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from amp_migrate.verify.judge import gates, suspicion
-from amp_migrate.verify.judge.advice import advice
+from amp_migrate.verify.judge.advice import advice, after_failure
 from amp_migrate.verify.judge.evidence import Evidence
 from amp_migrate.verify.judge.gates import Check, Status
 from amp_migrate.verify.judge.low_precision import coverage, underflow
@@ -110,18 +110,21 @@ def assess(evidence: Evidence, limits: Limits, tolerance: Tolerance = DEFAULT) -
     verdict, sentence = _verdict(evidence, checks)
     if verdict is Verdict.PASS and (missed := _missed(limits, measured, memory)):
         verdict, sentence = Verdict.TOO_SLOW, missed
-    cause = _cause(evidence, verdict, checks)
+    cause, suspected = _cause(evidence, verdict, checks), _suspicion(evidence, verdict)
+    advised = advice(checks, cause) if verdict is not Verdict.PASS else ""
+    if verdict in (Verdict.ORIGINAL_FAILED, Verdict.MIGRATED_FAILED):
+        advised = after_failure(suspected, is_original=verdict is Verdict.ORIGINAL_FAILED)
     return Assessment(
         verdict=verdict,
         sentence=sentence,
-        suspicion=_suspicion(evidence, verdict),
+        suspicion=suspected,
         cause=cause,
         checks=checks,
         convergence=found,
         speed=measured,
         memory=memory,
         not_checked=_not_checked(evidence, found, measured),
-        advice=advice(checks, cause) if verdict is not Verdict.PASS else "",
+        advice=advised,
         power=tuple(power.told(evidence)),
         tf32=tuple(speed.speed(_ended(other)) for other in evidence.tf32),
     )
