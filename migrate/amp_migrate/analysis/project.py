@@ -310,6 +310,10 @@ class Project:
             FunctionRef(file, method, owner) for file, owner, method in methods if method not in (None, function.node)
         )
 
+    def methods(self, file: File, node: cst.BaseExpression, name: str) -> tuple[FunctionRef, ...]:
+        """The methods of a name that an object has, by all classes it is made from; none where one cannot be seen."""
+        return tuple(self.reference(*each) for each in self._objects.methods(file, node, name) or ())
+
     def lineage(self, file: File, owner: cst.ClassDef) -> Iterator[Class]:
         """A class, and those that it derives from, the first that Python asks first."""
         return self._objects.lineage(file, owner)

@@ -111,7 +111,20 @@ class Roles:
         packages = {each.partition(".")[0] for each in makers}
         if packages and len(makers) == len(bindings) and packages <= table.WITHOUT_MODULES:
             return True
-        return self.losses.is_object(file, node) or is_optimizer(file, node)
+        return (self.losses.is_object(file, node) and not self._is_trained(file, node)) or is_optimizer(file, node)
+
+    def _is_trained(self, file: File, node: cst.BaseExpression) -> bool:
+        """Whether what computes a loss runs the network for that which it is seen to hold, and is what is trained.
+
+        An optimizer has its parameters. One that holds a network to judge by (a perceptual loss) is no forward.
+        """
+        bound = [each.node for each in self.bindings(file, node)]
+        given = (passed_values(self.project, file, each) for each in bound if isinstance(each, cst.Param))
+        objects = [(file, node), *itertools.chain.from_iterable(given)]
+        if not any("parameters" in where.called_on(each) for where, each in objects):
+            return False
+        forwards = (each for place in objects for each in self.project.methods(*place, "forward"))
+        return any(map(self.has_forward, forwards))
 
     def _holds_module(self, file: File, node: cst.BaseExpression, bindings: Sequence[Binding], depth: int) -> bool:
         """Whether a name is given a module: by an assignment, or by a caller."""

@@ -204,3 +204,60 @@ def test_scale_whose_result_goes_backward_is_a_loss_scale(migrate: Check, step: 
     )
     plan = migrate(text)
     assert plan.after == plan.source.text
+
+
+NAMED_AS_LOSS = """
+          class Loss(nn.Module):
+              def __init__(self, net):
+                  super().__init__()
+                  self.net = net
+
+              def forward(self, x):
+                  return {"loss": (self.net(x) - x).square().mean()}
+
+          def make_loss():
+              return Loss(nn.Linear(2, 2).cuda())
+
+"""
+
+
+def test_what_holds_the_trained_network_is_the_forward_whatever_its_name(rewrites: Check) -> None:
+    rewrites(
+        NAMED_AS_LOSS
+        + """
+        - def train(criterion, optimizer):
+        + def train(criterion, optimizer, scaler):
+              for x in loader:
+        ~         result = criterion(x)
+                  optimizer.zero_grad()
+        -         result["loss"].backward()
+        -         optimizer.step()
+        +         scaler.scale(result["loss"]).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+
+          def main():
+              criterion = make_loss()
+        ~     optimizer = torch.optim.SGD(criterion.parameters(), lr=0.1)
+        -     train(criterion, optimizer)
+        +     train(criterion, optimizer, scaler)
+        """
+    )
+
+
+def test_a_criterion_that_judges_by_a_network_of_its_own_is_no_forward(leaves: Check) -> None:
+    leaves(
+        dedent(NAMED_AS_LOSS)
+        + dedent(
+            """
+            def train(outputs, optimizer):
+                criterion = make_loss()
+                for x in outputs:
+                    result = criterion(x)
+                    optimizer.zero_grad()
+                    result["loss"].backward()
+                    optimizer.step()
+            """
+        ),
+        "the forward pass behind",
+    )
