@@ -337,7 +337,7 @@ class Casts:
         # A sum that may be low is no larger for what is float32 in it; a refused loss need only be computed.
         if isinstance(statement, ast.AugAssign) and loss is None and self._may_be_low(statement.target):
             return None
-        given = [] if loss is None else list(self._operands(loss))
+        given = [] if loss is None else [one for each in self._operands(loss) for one in _viewed(each)]
         before = [] if loss is None else [*self._computed_before(statement.value, loss)]
         inside = [*_walk(statement.value, before)]
         if loss is not None and loss not in inside:
@@ -347,7 +347,8 @@ class Casts:
         if not all(self._only_computes(each, is_refused=each is loss) for each in inside):
             return None
         named = [*self._named_in(statement.value, before)]
-        # What a refused loss gets is a tensor, be it known or not, and what is not low needs no cast.
+        # What a refused loss gets is a tensor, be it known or not, as is what that is a view of; no cast for what is
+        # not low.
         if not all(each in given or self._is_known(each) or (given and not self._may_be_low(each)) for each in named):
             return None
         low = dict.fromkeys(FloatCast(site_of(file, each)) for each in named if self._may_be_low(each))
@@ -596,6 +597,13 @@ def _follows(node: ast.expr, others: Sequence[ast.expr]) -> bool:
     given = [*node.args, *(each.value for each in node.keywords)]
     texts = {ast.unparse(each) for each in others if each is not node}
     return any(ast.unparse(each).removesuffix(".dtype") in texts for each in given)
+
+
+def _viewed(node: ast.expr) -> Iterator[ast.expr]:
+    """A tensor, and what it is a view of: `p.reshape(n, -1)`, `p`."""
+    yield node
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in table.VIEWS:
+        yield from _viewed(node.func.value)
 
 
 def _walk(node: ast.AST, without: Collection[ast.AST]) -> Iterator[ast.AST]:

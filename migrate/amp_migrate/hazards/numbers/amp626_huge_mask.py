@@ -18,6 +18,7 @@ from amp_migrate.hazards.seen.autocast_regions import is_switched_off
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.plan.code import code
+from amp_migrate.trees.nodes import last_word
 
 RULE = Rule(
     code="AMP626",
@@ -81,6 +82,11 @@ def detect(script: Script) -> Iterator[Hazard]:
             if parts is not None and _overflows(script, file, call, *parts):
                 told.add(call)
                 yield _hazard(script, file, call, *parts)
+    for file in filter(None, map(library.named, sorted(known))):
+        for store in file.tree.every(cst.Assign):
+            parts = _stored(store)
+            if parts is not None and _overflows(script, file, store, *parts):
+                yield _hazard(script, file, store, *parts)
     yield from (hazard for hazard in _in_flow(script) if hazard.node not in told) if script.has_amp else ()
 
 
@@ -114,19 +120,29 @@ def _parts(file: File, call: cst.Call) -> tuple[cst.BaseExpression, cst.BaseExpr
     return (call.func.value, given[1]) if call.func.attr.value in _METHODS and len(given) == 2 else None
 
 
+def _stored(store: cst.Assign) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
+    """What has a number put into its items, and which, as in `scores[banned] = -1e9`; None for any other assignment."""
+    target = store.targets[0].target
+    return (target.value, store.value) if len(store.targets) == 1 and isinstance(target, cst.Subscript) else None
+
+
 def _hazard(
-    script: Script, file: File, call: cst.Call, scores: cst.BaseExpression, least: cst.BaseExpression
+    script: Script,
+    file: File,
+    fill: cst.Call | cst.Assign,
+    scores: cst.BaseExpression,
+    least: cst.BaseExpression,
 ) -> Hazard:
     is_named = dotted(scores) is not None
     dtype = f"{file.tree.code(scores)}.dtype" if is_named else "its dtype"
     editor = script.editor(RULE.code, file)
-    masked = code("max({}, {}.finfo({}).min)", least, editor.torch(call), dtype)
-    in_place = isinstance(call.func, cst.Attribute) and call.func.attr.value.endswith("_")
+    masked = code("max({}, {}.finfo({}).min)", least, editor.torch(fill), dtype)
+    in_place = not isinstance(fill, cst.Call) or last_word(fill.func).endswith("_")
     # What has no name is asked for no dtype: float32 has the number.
     edits = (editor.replace(least, masked),) if is_named else () if in_place else (editor.as_float(scores),)
     return Hazard(
-        call,
-        f"{file.tree.quote(call)} raises where the scores are float16",
+        fill,
+        f"{file.tree.quote(fill)} raises where the scores are float16",
         f"mask with torch.finfo({dtype}).min",
         () if "torch.jit" in file.tree.text else edits,
         file,
@@ -134,14 +150,18 @@ def _hazard(
 
 
 def _overflows(
-    script: Script, file: File, call: cst.Call, scores: cst.BaseExpression, least: cst.BaseExpression
+    script: Script,
+    file: File,
+    fill: cst.Call | cst.Assign,
+    scores: cst.BaseExpression,
+    least: cst.BaseExpression,
 ) -> bool:
     """Whether float16 does not have a number, and what is filled with it is float16, be it for what a plan showed."""
     value = number(file, least)
     if value is None or not float("-inf") < value < _LEAST:
         return False
-    if (file.name, file.tree.position(call)[0]) in script.settings.masked:
+    if (file.name, file.tree.position(fill)[0]) in script.settings.masked:
         return True
-    tensor = None if is_switched_off(file, call) else script.flowing.tensor_in_region(file, scores)
+    tensor = None if is_switched_off(file, fill) else script.flowing.tensor_in_region(file, scores)
     # To fill with another number costs nothing where it turns out to be float32; integers have no `torch.finfo`.
     return tensor is not None and tensor.may_be_low and not tensor.precision & (INT | BOOL)

@@ -940,3 +940,37 @@ def test_a_refused_loss_that_is_added_to_what_may_be_low() -> None:
     after = migrate_text(text, Settings()).after
     assert f"            {OFF}\n                loss += self.loss(each.float(), real)\n        return loss\n" in after
     assert after.count("scaler.step(optimizer)") == 2
+
+
+UNREAD_OUTPUT = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+from encoders import encode
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Conv2d(3, 4, 3, padding=1)
+
+    def forward(self, x):
+        out = encode(self.body(x))
+        p = torch.sigmoid(out.loc)
+        return F.binary_cross_entropy(p.flatten(1), out.target.flatten(1)) / 2
+
+
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in loader:
+    optimizer.zero_grad()
+    loss = model(x.cuda())
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_refused_loss_of_views_of_what_is_not_known_is_kept_in_float32() -> None:
+    after = migrate_text(UNREAD_OUTPUT, Settings()).after
+    kept = "F.binary_cross_entropy(p.flatten(1), out.target.float().flatten(1)) / 2"
+    assert f"        {OFF}\n            return {kept}\n" in after

@@ -134,6 +134,27 @@ def test_scores_that_cannot_be_masked_otherwise_leave_the_step(tmp_path: Path) -
     assert "scores.float().masked_fill(mask, -1e9)" in after
 
 
+STORED = """\
+    def banned(self, scores, mask):
+        scores = scores.clone()
+        scores[mask] = -1e9
+        return scores
+"""
+
+
+def test_items_of_scores_that_a_moved_step_makes_float16_are_set_to_what_there_is() -> None:
+    model = IN_A_HELPER.format(masked="self.banned(scores, mask)")
+    plan = migrate_text(f"{model}\n{STORED}{STEP}", Settings())
+    assert {(each.code, each.kind) for each in plan.findings} == {
+        ("AMP626", Kind.MIGRATED),
+        ("AMP501", Kind.MIGRATED),
+    }
+    assert "scores[mask] = max(-1e9, torch.finfo(scores.dtype).min)" in plan.after
+    assert migrate_text(plan.after, Settings()).after == plan.after
+    of_an_item = STORED.replace("scores[mask] =", "scores[0][mask] =")
+    assert migrate_text(f"{model}\n{of_an_item}{STEP}", Settings()).findings[0].kind is Kind.LEFT
+
+
 @pytest.mark.parametrize("given", ["-1e9", "LEAST", "number=-1e9"])
 def test_scores_are_float32_for_a_number_that_a_parameter_brings(given: str) -> None:
     model = IN_A_HELPER.format(masked=f"self.fill(scores, mask, {given})")
