@@ -31,7 +31,7 @@ from amp_migrate.steps.model.training_step import Backward, Region, TrainingStep
 from amp_migrate.steps.read import fp32
 from amp_migrate.steps.read.gather import Gathered
 from amp_migrate.steps.read.split import Joiner, Split
-from amp_migrate.steps.read.unfit import unfit
+from amp_migrate.steps.read.unfit import of_a_test, unfit
 from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.regions.evaluation import EvaluationRegions, evaluated_elsewhere
 from amp_migrate.steps.regions.find_regions import Placement
@@ -226,9 +226,16 @@ class StepMigration:
     def _reach(self, file: File, optimizers: list[cst.BaseExpression]) -> Route | Refusal:
         """The way of a scaler to the optimizers of a step, where nothing speaks against one."""
         route = self._traveller.reach(file, optimizers)
-        homes = [] if isinstance(route, Refusal) else dict.fromkeys(creation.file for creation in route.creations)
-        refused = self._cast_by_apex(route, file, optimizers) or next(filter(None, map(self._obstacle, homes)), None)
-        return route if refused is None else refused
+        homes = [] if isinstance(route, Refusal) else [*dict.fromkeys(each.file for each in route.creations)]
+        tests = {each for each in homes if of_a_test(each) is not None}
+        training = [each for each in homes if each not in tests]
+        obstacles = map(self._obstacle, training or homes)
+        refused = self._cast_by_apex(route, file, optimizers) or next(filter(None, obstacles), None)
+        if refused is not None or isinstance(route, Refusal):
+            return refused or route
+        # A test that calls what a script trains by goes on as it did, on the CPU if it is there: nothing is scaled.
+        creations = (replace(e, arguments=("enabled=False",)) if e.file in tests else e for e in route.creations)
+        return replace(route, creations=tuple(creations))
 
     def _cast_by_apex(
         self, route: Route | Refusal, file: File, optimizers: Sequence[cst.BaseExpression]

@@ -13,6 +13,7 @@ from amp_migrate.engine.workspace import Workspace
 
 _SCALER = re.compile(r"scaler\w*\.(load_)?state_dict\(")
 _OPTIMIZER = re.compile(r"opt\w*(\[.*\])?\.state_dict\(", re.IGNORECASE)
+_TEST = re.compile(r"(^|/)test_[^/]*$|_test\.py$")
 # Each costs an analysis of its own; what one of them does not show, another hardly does.
 _MOST = 2
 
@@ -34,12 +35,15 @@ def saving_scripts(workspace: Workspace, stepping: Iterable[str], changed: Itera
 
 
 def handing_scripts(workspace: Workspace, step: str) -> Iterator[str]:
-    """The names of files that import one with a step, and may make what it is given: the model, the criterion."""
+    """The names of files that import one with a step, and may make what it is given: the model, the criterion.
+
+    Unit tests are the last: what they make is small, and on the CPU as often as not.
+    """
     path = Path(step)
     for project in workspace.focused({path}).by_project():
         graph = ImportGraph(project)
         importing = (source.name for source in may_import(project, {path}) if path in graph.reachable(source))
-        yield from islice(importing, _MOST)
+        yield from sorted(importing, key=lambda each: _TEST.search(each) is not None)[:_MOST]
 
 
 def _in_project(workspace: Workspace, known: set[Path]) -> Iterator[str]:

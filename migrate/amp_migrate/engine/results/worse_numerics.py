@@ -62,6 +62,9 @@ _IN_ANY_CASE = {
     Trouble.THREADS: "use DistributedDataParallel, or run with --dtype fp16",
     Trouble.UNCLEARED: _CLEARED,
 }
+# What is no trouble where it is not so for all callers: a region may do nothing for the model of one of them, as for
+# that of a unit test on the CPU, and something for another.
+_OF_SOME = (Trouble.IDLE, Trouble.DOUBLE, Trouble.ON_CPU)
 # What is not for autocast's doing, with what to do.
 _FOR_LEFT = _IN_ANY_CASE | {
     Trouble.DOUBLE: BY_PRECISION,
@@ -183,7 +186,8 @@ def worse_numerics(
     known = {each.of for each in settings.withdrawn}
     for name, step in stepping.items():
         # Apex itself refuses models on the CPU: its scripts have come to a GPU in a way that nobody sees.
-        is_for_gpu = step.code == FP32_STEP.code and settings.device_type != "cpu"
+        # And what only calls a step of another file may be one of several: a unit test of it is on the CPU.
+        is_for_gpu = step.code == FP32_STEP.code and step.kind is Kind.MIGRATED and settings.device_type != "cpu"
         try:
             found = look(name)
             if any(each.trouble is Trouble.GIVEN for each in found):
@@ -193,8 +197,7 @@ def worse_numerics(
                     for one in handing_scripts(workspace, name)
                 ]
                 for harm in (each for of_one in callers for each in of_one if each not in found):
-                    # A region that does nothing for one model may do something for another.
-                    if harm.trouble not in (Trouble.IDLE, Trouble.DOUBLE) or all(harm in each for each in callers):
+                    if harm.trouble not in _OF_SOME or all(harm in each for each in callers):
                         found = [*found, harm]
         except Exception as error:  # an analysis that fails has shown nothing
             left[changed[name].source.path] = failure(name, error)

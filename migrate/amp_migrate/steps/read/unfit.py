@@ -36,10 +36,15 @@ _TEST_FOLDER = re.compile(r"(^|/)tests?/")
 
 def unfit(file: File, roles: Roles, dtype: Dtype) -> Refusal | None:
     """Why no step of a file is to be moved; None where nothing speaks against it."""
-    refusal = _test(file) or _test_case(file) or next(_reasons(file, roles), None)
+    refusal = of_a_test(file) or next(_reasons(file, roles), None)
     if refusal is None and dtype is not Dtype.BF16:
         refusal = _reduced_in_step(file)
     return refusal or (_late_choice(file) if dtype is Dtype.AUTO else None)
+
+
+def of_a_test(file: File) -> Refusal | None:
+    """Why what a file of unit tests trains is left; None for any other file."""
+    return _test(file) or _test_case(file)
 
 
 def _test(file: File) -> Refusal | None:

@@ -512,3 +512,57 @@ def test_scaler_takes_no_name_of_a_class_in_another_file(tmp_path: Path, is_base
     (tmp_path / "other.py").write_text(other)
     (changed,) = migrate_paths([tmp_path], Settings()).changed
     assert f'{name} = torch.amp.GradScaler("cuda")' in changed.after
+
+
+def test_a_unit_test_hands_a_scaler_that_is_off_to_what_a_script_trains_by(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "engine.py": """
+              import torch
+
+            - def train(model, loader, optimizer, criterion, device):
+            + def train(model, loader, optimizer, scaler, criterion, device):
+                  for x, y in loader:
+                      x, y = x.to(device), y.to(device)
+            -         loss = criterion(model(x), y)
+            +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+            +             loss = criterion(model(x), y)
+                      optimizer.zero_grad()
+            -         loss.backward()
+            -         optimizer.step()
+            +         scaler.scale(loss).backward()
+            +         scaler.step(optimizer)
+            +         scaler.update()
+                  return loss.item()
+            """,
+            "main.py": """
+              import torch
+              from torch import nn
+              import engine
+
+              def main(loader):
+                  device = torch.device("cuda")
+                  model = nn.Linear(8, 2).to(device)
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            +     scaler = torch.amp.GradScaler("cuda")
+            -     engine.train(model, loader, optimizer, nn.CrossEntropyLoss(), device)
+            +     engine.train(model, loader, optimizer, scaler, nn.CrossEntropyLoss(), device)
+            """,
+            "tests/test_engine.py": """
+              import torch
+              from torch import nn
+              import engine
+
+              def test_loss_goes_down():
+                  model = nn.Linear(8, 2)
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            +     scaler = torch.amp.GradScaler("cuda", enabled=False)
+                  data = [(torch.randn(4, 8), torch.randint(0, 2, (4,)))] * 20
+            -     first = engine.train(model, data[:1], optimizer, nn.CrossEntropyLoss(), torch.device("cpu"))
+            -     last = engine.train(model, data, optimizer, nn.CrossEntropyLoss(), torch.device("cpu"))
+            +     first = engine.train(model, data[:1], optimizer, scaler, nn.CrossEntropyLoss(), torch.device("cpu"))
+            +     last = engine.train(model, data, optimizer, scaler, nn.CrossEntropyLoss(), torch.device("cpu"))
+                  assert last < first
+            """,
+        }
+    )
