@@ -12,6 +12,7 @@ from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow import events as flow
 from amp_migrate.flow.events import Act
+from amp_migrate.hazards.seen.accelerate import accumulating
 from amp_migrate.hazards.seen.course import Course, Event
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.rounds import Round, Way, branches, rounds
@@ -75,7 +76,10 @@ FLOAT16_ONLY = True
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every `unscale_`, `step` or `update` that is not under the test of the others, in one loop with them."""
+    """Every `unscale_`, `step` or `update` that is not under the test of the others, in one loop with them.
+
+    What Accelerate has prepared asks by itself whether it steps, and a scaler divides before it asks.
+    """
     quote = script.file.tree.quote
     for course in script.courses:
         told: list[cst.CSTNode] = []
@@ -86,6 +90,16 @@ def detect(script: Script) -> Iterator[Hazard]:
                     event.node,
                     f"{quote(event.node)} runs in every micro-batch, {other} only in some",
                     f"move it to where {other} is",
+                )
+                continue
+            around = accumulating(script.flowing, course.file, event) if event.act is not Act.UPDATE else None
+            if around is not None:
+                assert isinstance(around.func, cst.Attribute)
+                test = f"if {script.file.tree.code(around.func.value)}.sync_gradients:"
+                yield Hazard(
+                    event.node,
+                    f"{quote(event.node)} divides what earlier micro-batches of {quote(around)} gave once more",
+                    f"move it under `{test}`, with {course.scaler}.update()",
                 )
                 continue
             skip = _skip_behind(script, course, event)

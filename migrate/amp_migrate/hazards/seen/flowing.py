@@ -23,7 +23,7 @@ from amp_migrate.flow.domain.tensor import F16, Tensor
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.questions import Questions
-from amp_migrate.flow.source import Code, Site
+from amp_migrate.flow.source import Code, Site, site_of
 from amp_migrate.steps.read.interpreted import Interpreted
 from amp_migrate.trees.nodes import find
 
@@ -187,6 +187,11 @@ class Flowing:
         """Whether a call runs functions of the program that have been looked at."""
         own = self._node(file, call)
         return own is not None and bool(self.questions.analysis.callees.get(own))
+
+    def callee_of(self, file: File, call: cst.Call) -> str:
+        """The full name of what a call runs that is of another package; empty where it is not."""
+        own = self._node(file, call)
+        return "" if own is None else self.questions.analysis.pytorch.called.get(site_of(file.name, own), "")
 
     def is_gauged(self, event: Event) -> bool:
         """Whether something is made of the gradients that are read at a place which depends on their size."""
