@@ -471,7 +471,8 @@ class Questions:
     def _without_scaler(self, act: Act, *others: Act) -> Iterator[tuple[Event, frozenset[object]]]:
         """What happens to optimizers' states, and neither it nor some other things to those of their scalers."""
         about_state = self.events(act, *others)
-        kept = {atom for each in about_state for atom in (*each.scaler, *each.subject)}
+        kept = {each: (*each.scaler, *each.subject) for each in about_state}
+        waiting = {each for each in kept if self._waits(each)}
         stepping: defaultdict[object, set[object]] = defaultdict(set)
         for event in self.events(Act.SCALER_STEP):
             for optimizer in event.optimizer:
@@ -481,8 +482,37 @@ class Questions:
             told_apart = (each for each in owners if isinstance(each, Atom) and is_one(each))
             scalers = frozenset().union(*(stepping[each] for each in told_apart))
             is_known = bool(scalers) and all(each in stepping for each in owners)
-            if event.act is act and is_known and scalers.isdisjoint(kept):
+            # What is run asks for no state by a method of a wrapper's that nobody calls.
+            others_run = kept.keys() - waiting if event not in waiting else kept.keys()
+            if event.act is act and is_known and scalers.isdisjoint(atom for each in others_run for atom in kept[each]):
                 yield event, scalers
+
+    def _waits(self, event: Event) -> bool:
+        """Whether something happens in a method that nobody calls, of objects that stay in sight and do more."""
+        code = event.code
+        beside = {each for each in self._called if each.parent is code.parent}
+        is_method = code.parent is not None and isinstance(code.parent.node, ast.ClassDef)
+        return is_method and bool(beside) and code not in beside and not self._go_out_of_sight(code.parent)
+
+    def _go_out_of_sight(self, kind: Code | None) -> bool:
+        """Whether objects of a class are put into something, or given to what is not followed: who has them may ask."""
+        for module in filter(None, self.analysis.modules.values()):
+            for node, _ in module.nodes():
+                held = self.analysis.values.get(node, NEVER) if isinstance(node, (ast.Name, ast.Attribute)) else NEVER
+                if any(isinstance(each, Obj) and getattr(each.made_of, "code", None) is kind for each in held):
+                    around = next(each for each in self._around(module.file, node) if not isinstance(each, ast.keyword))
+                    is_used = isinstance(around, (ast.Attribute, ast.Assign)) or (
+                        isinstance(around, ast.Call) and bool(self.analysis.callees.get(around))
+                    )
+                    if not is_used:
+                        return True
+        return False
+
+    @cached_property
+    def _called(self) -> frozenset[Code]:
+        """The functions that calls are seen to run."""
+        callees = self.analysis.callees.items()
+        return frozenset(code for node, codes in callees for code in codes if code.node is not node)
 
     @cached_property
     def wrongly_divided(self) -> list[Fault]:

@@ -276,3 +276,49 @@ def test_a_scaler_that_is_saved_and_never_loaded(load: str, is_told: bool) -> No
     assert not plan.changed
     told = [(each.code, each.kind, each.line) for each in plan.findings]
     assert told == [("AMP611", Kind.HAZARD, 8)] * is_told
+
+
+WRAPPED = """\
+import torch
+
+
+class NativeScaler:
+    def __init__(self):
+        self._scaler = torch.amp.GradScaler("cuda")
+
+    def __call__(self, loss, optimizer):
+        self._scaler.scale(loss).backward()
+        self._scaler.step(optimizer)
+        self._scaler.update()
+
+    def state_dict(self):
+        return self._scaler.state_dict()
+
+
+def main(loader, path):
+    net = torch.nn.Linear(8, 1).cuda()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    loss_scaler = NativeScaler()
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss = (net(x) - y).square().mean()
+        loss_scaler(loss, optimizer)
+    torch.save({"optimizer": optimizer.state_dict(), "model": net.state_dict()}, path)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_told"),
+    [
+        ("", "", True),  # a method that nobody calls asks for no state
+        ('"model":', '"scaler": loss_scaler.state_dict(), "model":', False),
+        ("    loss_scaler = NativeScaler()\n", "    loss_scaler = NativeScaler()\n    keep(loss_scaler)\n", False),
+        ("    torch.save(", "    state = {'scaler': loss_scaler}\n    torch.save(", False),
+    ],
+)
+def test_a_scaler_behind_a_wrapper_that_is_called_is_saved_with_the_optimizer(
+    old: str, new: str, is_told: bool
+) -> None:
+    plan = migrate_text(WRAPPED.replace(old, new, 1), Settings(select=("AMP611",)))
+    assert [each.message for each in plan.findings] == ["the checkpoint holds optimizer and not self._scaler"] * is_told
