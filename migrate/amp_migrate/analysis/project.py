@@ -9,13 +9,13 @@ from itertools import islice, tee
 import libcst as cst
 
 from amp_migrate.analysis.arguments.argument_binding import fits, passed, single_parameters
-from amp_migrate.analysis.bindings import BindingKind, dotted, module_and_name
+from amp_migrate.analysis.bindings import Binding, BindingKind, dotted, module_and_name
 from amp_migrate.analysis.definitions import Definitions
-from amp_migrate.analysis.files import File
+from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.library import Library
 from amp_migrate.analysis.objects import Class, Method, Objects
-from amp_migrate.trees.nodes import find, method_of, walk
+from amp_migrate.trees.nodes import find, is_constant, method_of, walk
 
 _COMMON_METHODS = frozenset("forward __call__ step update backward train eval run fit get to".split())
 
@@ -424,10 +424,10 @@ class Project:
         return fits(function.node, call, bound=function.is_bound)
 
     def _is_foreign(self, file: File, node: cst.BaseExpression) -> bool:
-        """Whether an object is imported from outside of the project: `tf` in `tf.train`."""
+        """Whether an object is from outside of the project: imported, `tf` in `tf.train`, or one of `torch.optim`."""
         full = file.names.full(node)
         if not full or full.startswith("."):
-            return False
+            return is_of_torch_optim(file, object_bindings(file, node))
         modules = filter(None, (full, module_and_name(full)[0]))
         return not any(self.library.module(each, file) or self.library.text_not_given(each, file) for each in modules)
 
@@ -475,6 +475,13 @@ def _is_inherited_init(call: cst.Call) -> bool:
     if not isinstance(func, cst.Attribute) or func.attr.value != "__init__" or not isinstance(func.value, cst.Call):
         return False
     return isinstance(func.value.func, cst.Name) and func.value.func.value == "super"
+
+
+def is_of_torch_optim(file: File, bindings: Iterable[Binding]) -> bool:
+    """Whether what is bound is an optimizer or a schedule that a class of PyTorch makes, if anything."""
+    values = [each.value for each in bindings]
+    made = [each for each in values if each is None or not is_constant(each, "None")]
+    return bool(made) and all(each is not None and file.names.callee(each).startswith("torch.optim.") for each in made)
 
 
 def is_asked(file: File, node: cst.CSTNode) -> bool:

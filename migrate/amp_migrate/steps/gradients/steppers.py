@@ -12,7 +12,7 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.project import CallSite, FunctionRef
+from amp_migrate.analysis.project import CallSite, FunctionRef, is_of_torch_optim
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.looped import collection, in_each
 from amp_migrate.analysis.values.optimizers import OPTIMIZER_SIGN, is_optimizer
@@ -56,8 +56,7 @@ class Steppers:
 
     def _wrapper(self, file: File, call: cst.Call, receiver: cst.BaseExpression) -> FunctionRef | None:
         """The `step()` of a class of the project that wraps an optimizer, and shows a scaler nothing of it."""
-        made = [file.names.callee(each.value) for each in self._roles.bindings(file, receiver)]
-        is_torchs = bool(made) and all(each.startswith("torch.optim.") for each in made)
+        is_torchs = is_of_torch_optim(file, self._roles.bindings(file, receiver))
         functions = self._values.may_run(file, call) if self._has_wrappers and not is_torchs else ()
         return next(filter(_is_of_wrapper, functions), None)
 

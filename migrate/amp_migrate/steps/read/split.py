@@ -299,6 +299,6 @@ def _apart(step: TrainingStep) -> Refusal:
     return Refusal(
         step.file,
         call,
-        f"{function.name}() has a part in the step, and is not only called in steps that can be moved",
+        f"{function.name}() has a part in the step, and is not seen to be called only in steps that can be moved",
         "pass it the scaler by hand, or run with --dtype bf16, which needs no scaler",
     )

@@ -55,18 +55,22 @@ class ValueCalls:
             calls = self._calls(focus, only_whole=True) if focus else None
             found = None if calls is None else calls.together(function)
             if found is None:
-                return None if calls is None or calls.is_complete else self._by_parameters(function)
+                return None if calls is None or calls.is_complete else self._by_names(function)
             # Whoever gets at one of the calls may bring a function of its own.
             wider = self._using([*around, *(site.file for sites in found.values() for site in sites)], words)
         return found
 
-    def _by_parameters(self, function: FunctionRef) -> CalledTogether | None:
-        """A method with its calls, where each call that may be of it is on a parameter which is passed what has it.
+    def _by_names(self, function: FunctionRef) -> CalledTogether | None:
+        """A method with its calls, where names tell the class of each object that may have it.
 
-        That is seen in a program, too, which is too large for the analysis of values.
+        Or where each call that may be of it is on a parameter which is passed what has it. That is seen in a program,
+        too, which is too large for the analysis of values.
         """
-        family = (function, *self._project.overriding(function))
-        if function.owner is None or any(self._project.call_sites(each) != () for each in family):
+        overriding = self._project.overriding(function)
+        named = self._project.call_sites(function)
+        if named and not overriding and self._project.is_seen_everywhere(function):
+            return None if function.node.decorators else {function: named}
+        if function.owner is None or any(self._project.call_sites(each) != () for each in (function, *overriding)):
             return None
         sites = [*self._project.possible_calls(function)]
         meant = [self._project.method_of_given(each.file, each.call) for each in sites]

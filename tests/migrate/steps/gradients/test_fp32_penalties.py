@@ -239,7 +239,7 @@ def test_penalty_that_is_also_computed_where_nothing_trains(leaves: Check) -> No
                 loss = r1(out, x)
                 STEP
         """,
-        "r1() has a part in the step, and is not only called in steps that can be moved",
+        "r1() has a part in the step, and is not seen to be called only in steps that can be moved",
     )
 
 

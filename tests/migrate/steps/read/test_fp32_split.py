@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from amp_migrate.engine.migrate import migrate as migrate_paths
 from amp_migrate.settings import Settings
+from amp_migrate.steps.read import value_calls
 
 Check = Callable[..., Any]
 
@@ -894,7 +895,7 @@ def test_wrapper_that_is_also_called_beside_another_training(leaves: Check) -> N
                 loss.backward()
                 optimizer.step_and_update_lr()
         """,
-        "step_and_update_lr() has a part in the step, and is not only called in steps that can be moved",
+        "step_and_update_lr() has a part in the step, and is not seen to be called only in steps that can be moved",
     )
 
 
@@ -1029,7 +1030,7 @@ def test_wrapper_of_which_some_stand_in_a_container_keeps_its_step_as_it_is(leav
             model(x).mean().backward()
             solver.step()
         """,
-        "step() has a part in the step, and is not only called in steps that can be moved",
+        "step() has a part in the step, and is not seen to be called only in steps that can be moved",
     )
 
 
@@ -1052,7 +1053,50 @@ def test_wrapper_that_may_be_something_else_is_no_optimizer(leaves: Check) -> No
             model(x).mean().backward()
             optimizer.step()
         """,
-        "step() has a part in the step, and is not only called in steps that can be moved",
+        "step() has a part in the step, and is not seen to be called only in steps that can be moved",
+    )
+
+
+WRAPPER_OF_TORCHS = """
+  class Solver:
+      def __init__(self, params):
+          self.opt = None
+          self.opt = torch.optim.SGD(params, lr=0.1)
+
+      def step(self):
+-         self.opt.step()
++         scaler.step(self.opt)
+
+  model = nn.Linear(2, 2).cuda()
+  solver = Solver(model.parameters())
++ scaler = torch.amp.GradScaler("cuda")
+  for x in loader:
+      model.zero_grad()
+-     loss = model(x).mean()
+-     loss.backward()
++     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
++         loss = model(x).mean()
++     scaler.scale(loss).backward()
+      solver.step()
++     scaler.update()
+"""
+
+
+def test_wrapper_of_a_program_that_is_too_large_is_known_by_the_objects_that_are_made_of_it(
+    rewrites: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(value_calls._Calls, "is_complete", False)
+    rewrites(WRAPPER_OF_TORCHS)
+
+
+def test_wrapper_of_a_program_that_is_too_large_stays_where_an_object_is_not_known(
+    leaves: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(value_calls._Calls, "is_complete", False)
+    lines = [each[2:] for each in WRAPPER_OF_TORCHS.splitlines() if not each.startswith("+")]
+    leaves(
+        "\n".join([*lines, "def end(other):", "    other.step()"]),
+        "step() has a part in the step, and is not seen to be called only in steps that can be moved",
     )
 
 
