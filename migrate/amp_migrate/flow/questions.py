@@ -43,7 +43,18 @@ from amp_migrate.flow.domain.machine import (
     Grad,
     Machine,
 )
-from amp_migrate.flow.domain.tensor import ANY_UNIT, BF16, CPU, F16, HALVED, OF_OVERFLOW, PERHAPS_HALVED, PURE, Tensor
+from amp_migrate.flow.domain.tensor import (
+    A_GRADIENT,
+    ANY_UNIT,
+    BF16,
+    CPU,
+    F16,
+    HALVED,
+    OF_OVERFLOW,
+    PERHAPS_HALVED,
+    PURE,
+    Tensor,
+)
 from amp_migrate.flow.elements import Elements
 from amp_migrate.flow.events import WHERE_NOT_FINITE, Act, Event, Reached
 from amp_migrate.flow.kept_states import KeptStates
@@ -109,7 +120,7 @@ STUCK = "the scale is updated only where a test of gradients lets it be: where t
 MENDED = (
     "gradients that are not finite are mended behind unscale_(), which has seen them: the step is skipped all the same"
 )
-NOT_DIVIDED = "what is divided by the loss scale is not one number with that scale in it"
+NOT_DIVIDED = "what is made of gradients here is not seen to grow as they do, so it cannot be divided by the loss scale"
 UNLOADED = "an optimizer goes on from its state, and the scaler which steps it begins anew"
 UNSAVED = "a checkpoint holds the state of an optimizer, and not that of the scaler which steps it"
 _ZEROS = const(0) | const(0.0)
@@ -530,13 +541,16 @@ class Questions:
         ]
 
     def _is_proportional(self, node: ast.expr) -> bool:
-        """Whether the scale of a scaler is in a number once, or nothing is: it is zero, or of true gradients."""
+        """Whether the scale of a scaler is in a number once, or nothing is: it is zero, or of true gradients.
+
+        A gradient itself, or a view of it, is none: who gets it may write into it, and would write into a quotient.
+        """
         value = self.analysis.values.get(node, NEVER)
         called = self.analysis.values.get(node.func, NEVER) if isinstance(node, ast.Call) else NEVER
         if any(isinstance(each, External) and each.name in CLIPPING for each in called):
             return True
         units = frozenset().union(*(each.units for each in value if isinstance(each, (Tensor, Some))))
-        is_number = all(isinstance(each, (Tensor, Some)) or each in _ZEROS for each in value)
+        is_number = all(isinstance(each, Some) or each in _ZEROS or _is_new(each) for each in value)
         # Where nobody knows what is in the gradients, what is made of them has any scale.
         return is_number and {each[1] for each in units if each is not None and each != ANY_UNIT} == {1}
 
@@ -692,6 +706,11 @@ def _defines(node: ast.AST, name: str) -> TypeGuard[ast.Assign]:
 def _is_scale(node: ast.expr) -> bool:
     """Whether an expression asks a scaler for its scale."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get_scale"
+
+
+def _is_new(atom: Atom) -> bool:
+    """Whether something is a tensor that an operation has made of others, and no gradient."""
+    return isinstance(atom, Tensor) and not atom.tags & A_GRADIENT
 
 
 def _are_on_cpu(tensors: Sequence[Tensor]) -> bool:

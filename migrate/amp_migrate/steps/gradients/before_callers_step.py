@@ -7,6 +7,7 @@ be added to them, or nothing may step: then a limit is scaled, and a norm is div
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import libcst as cst
 
@@ -60,8 +61,7 @@ def read_before_return(
     if optimizer is not None:
         return (GradientUse(anchor, optimizer),)
     scaled = [on_scaled(file, roles, each) for each in using]
-    found = tuple(each for each in scaled if each is not None)
-    return found if len(found) == len(using) else read_apart(function, using[scaled.index(None)])
+    return tuple(chain(*scaled)) if all(scaled) else read_apart(function, using[scaled.index(())])
 
 
 def read_apart(function: FunctionRef, statement: cst.CSTNode) -> Refusal:

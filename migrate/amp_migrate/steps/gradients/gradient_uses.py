@@ -133,12 +133,12 @@ def gradient_uses(
     for statements, problem in kept:
         # Where one optimizer's are unscaled, a scaled limit is wrong for these; whether it is for others is seen later.
         for statement in (each for each in statements if each not in unscaled):
-            clip = _scaled_clip(file, statement) if problem is None else on_scaled(file, roles, statement)
-            if clip is not None and clip not in found:
-                found.append(clip)
-            elif clip is None and problem is not None:
+            clip = _scaled_clip(file, statement)
+            scaled = on_scaled(file, roles, statement) if problem is not None else () if clip is None else (clip,)
+            found += [each for each in scaled if each not in found]
+            if not scaled and problem is not None:
                 return Refusal(file, statements[0], *problem)
-            elif clip is None and any(_clips(file, roles, part) for part in header(statement)):
+            if not scaled and any(_clips(file, roles, part) for part in header(statement)):
                 return Refusal(file, statement, *_NOT_YET)
     return tuple(sorted(found, key=lambda use: order[use.before]))
 
@@ -317,9 +317,10 @@ def unscaled_before(
     return GradientUse(anchor, step.held or step.optimizer, _loop_over(tree, step, anchor))
 
 
-def on_scaled(file: File, roles: Roles, statement: Statement) -> ScaledUse | None:
-    """The statement as clipping or measuring gradients that stay scaled; None for any other."""
-    return _scaled_clip(file, statement) or _scaled_norm(file, roles, statement)
+def on_scaled(file: File, roles: Roles, statement: Statement) -> tuple[ScaledUse, ...]:
+    """The statement as clipping, or measuring, gradients that stay scaled; nothing for any other."""
+    clip = _scaled_clip(file, statement)
+    return tuple(_scaled_measures(file, roles, statement)) if clip is None else (clip,)
 
 
 def _scaled_clip(file: File, statement: Statement) -> ScaledUse | None:
@@ -333,14 +334,28 @@ def _scaled_clip(file: File, statement: Statement) -> ScaledUse | None:
     return ScaledUse(statement, given[names[1]], norm if isinstance(norm, cst.Call) else None)
 
 
-def _scaled_norm(file: File, roles: Roles, statement: Statement) -> ScaledUse | None:
-    """The statement as measuring gradients and keeping what comes out; None for any other.
+def _scaled_measures(file: File, roles: Roles, statement: Statement) -> Iterator[ScaledUse]:
+    """The statement as measuring gradients, where what comes out is kept, or given to a log.
 
     Whether that is proportional to them, and one number, shows in the result.
     """
-    if not isinstance(statement, cst.Assign) or _clips(file, roles, statement.value, of=_CLIPS):
-        return None
-    return ScaledUse(statement, None, statement.value)
+    value = statement.value if isinstance(statement, (cst.Assign, cst.Expr)) else None
+    if value is None or _clips(file, roles, value, of=_CLIPS):
+        return
+    if isinstance(statement, cst.Assign):
+        yield ScaledUse(statement, None, value)
+    elif isinstance(value, cst.Call) and not _reads_gradients(file, roles, value.func):
+        given = (each for arg in value.args for each in _written_out(arg.value))
+        yield from (ScaledUse(statement, None, each) for each in given if _reads_gradients(file, roles, each))
+
+
+def _written_out(value: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """A value, or those of a dictionary, list or tuple that is written out."""
+    if isinstance(value, (cst.Dict, cst.List, cst.Tuple)):
+        for element in value.elements:
+            yield from _written_out(element.value)
+    else:
+        yield value
 
 
 def _loop_over(tree: Tree, step: OptimizerStep, statement: Statement) -> cst.For | cst.CompFor | None:

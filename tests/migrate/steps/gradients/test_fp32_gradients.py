@@ -570,7 +570,7 @@ def test_whether_there_is_a_gradient_may_be_asked_of_every_micro_batch(asked: st
 
 @pytest.mark.parametrize("asked", ["p.grad is not None and p.grad.norm() > 1", "p.grad is zeros"])
 def test_what_a_gradient_is_may_not_be_asked_of_every_micro_batch(asked: str, leaves: Check) -> None:
-    leaves(ASKED.replace("ASKED", asked), "not one number")
+    leaves(ASKED.replace("ASKED", asked), "is not seen to grow")
 
 
 ASKED = """
@@ -650,7 +650,8 @@ MICRO_BATCHES = """
         "nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)",
         "nn.utils.clip_grad_norm_(*args)",
         "clip_gradients(model)",
-        "print(model.weight.grad)",
+        "model.weight.grad.mul_(0.5)",
+        "assert model.weight.grad.norm() < 9",
     ],
 )
 def test_gradients_used_otherwise_on_every_micro_batch(use: str, leaves: Check) -> None:
@@ -725,6 +726,41 @@ def test_what_is_proportional_to_gradients_of_a_micro_batch_is_divided_by_the_sc
 
 
 @pytest.mark.parametrize(
+    ("use", "after"),
+    [
+        ("print(model.weight.grad.abs().max(), step)", "print(model.weight.grad.abs().max() / SCALE, step)"),
+        ("kept.append(norm(model.parameters()))", "kept.append(norm(model.parameters()) / SCALE)"),
+        ("log.add('g', model.weight.grad.clone())", "log.add('g', model.weight.grad.clone() / SCALE)"),
+        (
+            "log({'mean': model.weight.grad.mean(), 'of': [float(model.weight.grad.std()), loss]})",
+            "log({'mean': model.weight.grad.mean() / SCALE, 'of': [float(model.weight.grad.std()) / SCALE, loss]})",
+        ),
+    ],
+)
+def test_what_is_logged_of_gradients_of_a_micro_batch_is_divided_by_the_scale(
+    use: str, after: str, migrate: Check
+) -> None:
+    moved = migrate(MEASURED + MICRO_BATCHES.format(use=use)).after
+    assert f"    {after.replace('SCALE', 'scaler.get_scale()')}\n" in moved
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "print(model.weight.grad)",  # which may be None
+        "halve(model.weight.grad.view(-1))",  # which may be written into
+        "log.add('g', (model.weight.grad ** 2).sum())",
+        "log.add('g', torch.log(model.weight.grad.norm()))",
+        "log.add('g', model.weight.grad.max() > 3)",
+        "log.add('g', f'{model.weight.grad.norm()}')",
+    ],
+)
+def test_what_is_logged_of_gradients_of_a_micro_batch_and_does_not_grow_with_them(use: str, leaves: Check) -> None:
+    text = MEASURED + MICRO_BATCHES.format(use=use)
+    leaves(text, "what is made of gradients here is not seen to grow as they do")
+
+
+@pytest.mark.parametrize(
     "value",
     [
         "squares(model.parameters())",
@@ -736,7 +772,7 @@ def test_what_is_proportional_to_gradients_of_a_micro_batch_is_divided_by_the_sc
 )
 def test_what_is_not_proportional_to_gradients_of_a_micro_batch(value: str, leaves: Check) -> None:
     text = MEASURED + MICRO_BATCHES.format(use=f"size = {value}")
-    leaves(text, "what is divided by the loss scale is not one number with that scale in it")
+    leaves(text, "what is made of gradients here is not seen to grow as they do, so it cannot be divided by the loss scale")
 
 
 BY_HAND = """
