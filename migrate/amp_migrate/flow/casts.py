@@ -285,15 +285,17 @@ class Casts:
         """The products in half precision that go into a product with an inverse, each as a risk by itself."""
         waiting, seen = [event.node], set[Site]()
         while waiting:
-            given = (tensor_of(self._value(each)) for each in self._operands(waiting.pop()))
+            node = waiting.pop()
+            operands = [node.operand] if isinstance(node, ast.UnaryOp) else self._operands(node)
+            given = (tensor_of(self._value(each)) for each in operands)
             rough = (each for each in given if each is not None and each.tags & ROUGH and not each.tags & OF_INVERSE)
             for site in sorted(frozenset().union(*(each.born for each in rough)) - seen):
                 seen.add(site)
-                node, code = self._computing.get(site, (None, event.code))
-                if node is not None and not (isinstance(node, ast.Call) and self._is_layer(node)):
-                    waiting.append(node)
-                    if self._is_low_product(node):
-                        yield replace(event, act=Act.RISK, site=site, node=node, code=code, why=BESIDE_AN_INVERSE)
+                made, code = self._computing.get(site, (None, event.code))
+                if made is not None and not (isinstance(made, ast.Call) and self._is_layer(made)):
+                    waiting.append(made)
+                    if self._is_low_product(made):
+                        yield replace(event, act=Act.RISK, site=site, node=made, code=code, why=BESIDE_AN_INVERSE)
 
     def _is_layer(self, call: ast.Call) -> bool:
         name = self._only_known_as(call)
@@ -304,7 +306,8 @@ class Casts:
         """The calls and operators at each place, each with the function that it is in."""
         modules = (module for module in self._analysis.modules.values() if module is not None)
         nodes = ((module.file, node, code) for module in modules for node, code in module.nodes())
-        return {site_of(f, node): (node, code) for f, node, code in nodes if isinstance(node, (ast.Call, ast.BinOp))}
+        kinds = (ast.Call, ast.BinOp, ast.UnaryOp)
+        return {site_of(file, node): (node, code) for file, node, code in nodes if isinstance(node, kinds)}
 
     def _multiplying(self, statement: ast.stmt, event: Event) -> ast.stmt | None:
         """The statement with the product that one takes: itself, or what gives a name in it a value; None for none."""

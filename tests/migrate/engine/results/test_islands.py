@@ -812,7 +812,7 @@ from torch import nn
 
 
 def project(k, rotation, shift, k_inverse, points):
-    turned = k @ rotation
+    turned = -(-k @ rotation)
     moved = (k @ shift).view(-1, 3, 1)
     rays = torch.matmul(k_inverse, points)
     return turned @ rays + moved
@@ -843,7 +843,7 @@ for image, target in loader:
 
 def test_all_products_of_a_chain_with_an_inverse_are_made_in_float32() -> None:
     after = migrate_text(CAMERAS, Settings()).after
-    assert f"    {OFF}\n        turned = k @ rotation\n" in after
+    assert f"    {OFF}\n        turned = -(-k @ rotation)\n" in after
     assert "        rays = torch.matmul(k_inverse, points)\n        return turned" in after
     # What is only added is no factor, and what a layer has made of it is no projection any more.
     assert "    moved = (k @ shift).view(-1, 3, 1)\n" in after.partition(OFF)[2].partition(OFF)[0]
@@ -853,7 +853,7 @@ def test_all_products_of_a_chain_with_an_inverse_are_made_in_float32() -> None:
 
 
 def test_a_product_that_cannot_be_float32_is_told_beside_an_inverse_that_is() -> None:
-    text = CAMERAS.replace("turned = k @ rotation", "turned = checked(k) @ rotation").replace(
+    text = CAMERAS.replace("turned = -(-k @ rotation)", "turned = checked(k) @ rotation").replace(
         "def project", f"{CHECKED}def project"
     )
     told = [each for each in said(text, Settings()) if "multiplied with" in each]
