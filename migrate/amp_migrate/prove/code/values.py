@@ -66,6 +66,7 @@ from amp_migrate.prove.code.scopes import (
 Place: TypeAlias = "tuple[Any, str]"
 
 _KNOWN = ("torch.", "apex.")  # packages that are not of the project
+_STARS = frozenset({"apex", "amp_shim"})  # what a star import of these brings is known by its name
 _RETURN = "return"
 # Decorators under which a function is still called with the same arguments.
 _KEEPING = frozenset(
@@ -481,7 +482,7 @@ class Values:
             # Python finds nothing here: it can only be what another function of the file imports.
             scopes = {each for _, each in self.files[scope.file].scopes.statements}
             meant = {public(full) for each in scopes for full in each.imports.get(name, ())}
-            if meant or not scope.module.stars:
+            if meant or all(each.partition(".")[0] in _STARS for each in scope.module.stars):
                 return frozenset({("name", full) for full in meant}) if len(meant) == 1 else OTHERS
         return frozenset({("name", name)})
 

@@ -72,6 +72,9 @@ class Chooser:
         count = Counter((scope, name) for scope, name, _ in given)
         # Names for what an object has: `params = self.params`.
         self._own = {(s, n): v for s, n, v in given if count[s, n] == 1 and ast.unparse(v).startswith("self.")}
+        self._asked: dict[_Key, ast.expr] = {
+            (n, s): v for s, n, v in given if s is not None and count[s, n] == 1 and isinstance(v, ast.BoolOp)
+        }
         self._kept: dict[tuple[str, Scope], _Key] = {}
         self.keeping = frozenset(self._keeping())
 
@@ -134,7 +137,12 @@ class Chooser:
                     for other in natives:
                         if other is _ELSE and len(atoms) == 1:
                             yield own, None
-                        yield from ((own, each) for each in _beside(own, atoms, other))
+                        yield from ((own, each) for each in _beside(own, atoms, other) if not self._asks(each, own))
+
+    def _asks(self, flag: Question, own: Question) -> bool:
+        """Whether a flag is only set where something else is asked for, too: that does not choose between the two."""
+        value, scope = self._asked.get(flag.key), flag.key[-1]
+        return value is not None and isinstance(scope, Scope) and own in self._atoms(value, scope)
 
     def given(self, key: _Key) -> Iterator[tuple[ast.stmt, object]]:
         """The statements that give something a value, each with that; None where it is no constant."""

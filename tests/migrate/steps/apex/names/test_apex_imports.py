@@ -441,3 +441,24 @@ def test_a_copy_of_apex_is_not_migrated_and_who_has_it_installed_is(tmp_path: Pa
     said = [each for each in outcome.findings if each.code == "AMP393"]
     assert [each.path for each in said] == [str(tmp_path / "theirs/setup.py")]
     assert not any("theirs/" in each.path for each in outcome.findings if each.code != "AMP393")
+
+
+def test_star_import_of_apex_brings_no_name_that_is_bound_nowhere(migrate: Check) -> None:
+    plan = migrate(
+        """
+        from apex import amp
+        from apex.fp16_utils import *
+
+        def train(model, loader):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            model, optimizer = amp.initialize(model, optimizer)
+            for x in loader:
+                optimizer.zero_grad()
+                loss = model(x).mean() * options.weight
+                with amp.scale_loss(loss, optimizer) as scaled:
+                    scaled.backward()
+                optimizer.step()
+        """
+    )
+    assert "apex" not in plan.after
+    assert "* options.weight" in plan.after

@@ -263,6 +263,38 @@ def test_what_is_not_come_to_with_native_amp_is_not_come_to_with_apex(migrate: C
     assert "Apex step folded onto the native AMP that the script has beside it" in {e.message for e in plan.findings}
 
 
+def test_nothing_trains_where_neither_is_chosen(migrate: Check) -> None:
+    plan = migrate(
+        """
+        from apex import amp
+        def train(model, loader, args):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            scaler = None
+            if args.fp16:
+                if args.kind == "native":
+                    scaler = torch.amp.GradScaler("cuda")
+                elif args.kind == "apex":
+                    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+            is_native = args.fp16 and args.kind == "native"
+            for x in loader:
+                optimizer.zero_grad()
+                with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=is_native):
+                    loss = model(x).mean()
+                if is_native:
+                    scaler.scale(loss).backward()
+                    scaler.step(optimizer)
+                    scaler.update()
+                elif args.fp16 and args.kind == "apex":
+                    with amp.scale_loss(loss, optimizer) as scaled:
+                        scaled.backward()
+                    optimizer.step()
+        """
+    )
+    assert "apex.amp" not in plan.after
+    assert 'is_native = args.fp16 and args.kind in ("native", "apex")' in plan.after
+    assert plan.after.endswith("scaler.step(optimizer)\n            scaler.update()\n")
+
+
 _ASKS = "import torch\ndef cast(args):\n    return torch.autocast('cuda', enabled=not args.use_apex)\n"
 _PARSES = "import argparse\nargs = argparse.ArgumentParser().parse_args()\nif args.use_apex: print('with Apex')\n"
 
