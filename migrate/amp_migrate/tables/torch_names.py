@@ -104,7 +104,10 @@ HANDS_BACK = frozenset("to cuda cpu float train eval requires_grad_ apply".split
 
 # How the names of bookkeeping methods begin in user code: `parse_batch`, `init_hidden`, `get_parameters`.
 BOOKKEEPING_PREFIXES = tuple(
-    "build configure create freeze get init load log make parse prepare register reset restore save set update".split()
+    (
+        "build configure create freeze get init load log make parse prepare register reset resize restore save set "
+        "update"
+    ).split()
 )
 
 # ... or end: `arch_parameters`.

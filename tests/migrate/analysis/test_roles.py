@@ -74,6 +74,7 @@ def test_call_runs_a_forward(project: Make, text: str) -> None:
         "m = nn.Linear(2, 2)\nm.zero_grad()",
         "m = nn.Linear(2, 2)\nm.state_dict()",
         "m = nn.Linear(2, 2)\nm.load_weights(x)",
+        "m = nn.Linear(2, 2)\nm.resize_token_embeddings(len(x))",
         "m = nn.Linear(2, 2)\nm.parameters()",
         "f = open(x)\ng = f\ng(x)",
         "def move(each):\n    return each.cuda()\nm = move(nn.Linear(2, 2))\nf = move(x)\nf.encode(y)",

@@ -306,7 +306,7 @@ class ApexMigration:
         """The native AMP that a script has beside Apex, where it may serve what asked for Apex."""
         if self.settings.apex is Apex.SHIM or self.settings.apex_o2 is Apex.SHIM:
             return None
-        return read_beside(self.project, files)
+        return read_beside(self.roles, files)
 
     def _withdrawn(self, files: Files) -> Iterator[Refusal]:
         """What was found of a native script when its plan was looked at."""

@@ -41,6 +41,7 @@ from amp_migrate.trees.tree import Tree
 _DEPTH = 2  # calls that are followed to where gradients are read
 _CLIP_NAME = re.compile(r"clip_?(master_)?grad", re.IGNORECASE)
 _CLIPS = GRADIENT_FUNCTIONS - MEASURING  # what changes gradients
+_PARAMETERS = "apex.amp.master_params"
 _KNOWN_PACKAGES = sys.stdlib_module_names | {"torch", "apex"}  # Apex's functions have rules of their own
 _NOT_ALWAYS = (
     "gradients are read where the optimizer does not always step, so they cannot be unscaled there",
@@ -346,7 +347,9 @@ def _scaled_measures(file: File, roles: Roles, statement: Statement) -> Iterator
         yield ScaledUse(statement, None, value)
     elif isinstance(value, cst.Call) and not _reads_gradients(file, roles, value.func):
         given = (each for arg in value.args for each in _written_out(arg.value))
-        yield from (ScaledUse(statement, None, each) for each in given if _reads_gradients(file, roles, each))
+        measured = [each for each in given if _reads_gradients(file, roles, each)]
+        if not any(file.names.callee(each) == _PARAMETERS for each in measured):  # whoever gets these may clip
+            yield from (ScaledUse(statement, None, each) for each in measured)
 
 
 def _written_out(value: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.code import Code
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.beside.asked import Asked
@@ -21,6 +21,7 @@ from amp_migrate.steps.apex.beside.idle_holder import Definition, idle_holder
 from amp_migrate.steps.apex.beside.native_handler import does_more, native_handler
 from amp_migrate.steps.apex.beside.never_set import find_flag
 from amp_migrate.steps.apex.beside.other_loss import fewer_steps, other_loss
+from amp_migrate.steps.apex.step.master_parameters import parameters_of
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_uses
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
 from amp_migrate.steps.apex.uses.cast_functions import is_needless
@@ -40,6 +41,7 @@ class Beside:
         widened: what asks for native AMP, each with the question that counts what chose Apex.
         always: each `if` of which only what sets native AMP up stays.
         told: the flag of the script that chooses nothing any more; empty where there is none.
+        parameters: the calls of `amp.master_params` that stay to be made, each with what it gives natively, as code.
         idle: in files that go on using `apex.amp`, a definition that does, each of which nothing uses any more.
     """
 
@@ -48,12 +50,14 @@ class Beside:
     answers: tuple[tuple[File, cst.BaseExpression, bool], ...]
     widened: tuple[tuple[File, cst.BaseExpression, Code], ...]
     always: tuple[tuple[File, cst.If], ...]
+    parameters: tuple[tuple[File, cst.Call, str], ...] = ()
     told: str = ""
     idle: tuple[tuple[File, Definition], ...] = ()
 
 
-def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | None:
+def read_beside(roles: Roles, files: Sequence[File]) -> Beside | Refusal | None:
     """What it takes to choose native AMP where Apex was chosen; None for a script that has Apex alone."""
+    project = roles.project
     scaling = [(file, file.tree.statement(call)) for file in files for call in amp_calls(file, "scale_loss")]
     starting = [(file, file.tree.statement(call)) for file in files for call in amp_calls(file, "initialize")]
     steps = (*scaling, *starting)
@@ -85,6 +89,9 @@ def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | N
                 reason = "native AMP is imported only where this fails, which does more than import Apex"
                 return Refusal(file, guard, reason, USE_SHIM)
     changing = dict.fromkeys(file for file, _ in (*starting, *asked, *choice.always))
+    masters = [(file, call) for file in files for call in amp_calls(file, "master_params") if call not in dead]
+    masters = [(file, call) for file, call in masters if len(call.args) == 1]
+    answered.update(node for _, call in masters for node in walk(call.func))
     idle: list[tuple[File, Definition]] = []
     for file in files:
         for use in amp_uses(file):
@@ -127,6 +134,7 @@ def read_beside(project: Project, files: Sequence[File]) -> Beside | Refusal | N
         tuple(each for each in known if each[1] not in dead),
         tuple((file, *each) for file, each in widened if each is not None),
         choice.always,
+        tuple((file, call, parameters_of(project, roles, file, call.args[0].value)) for file, call in masters),
         choice.asked if choice.apex is None and choice.native is None and not choice.always else "",
         tuple(dict.fromkeys(idle)),
     )

@@ -31,6 +31,7 @@ def write_beside(editor: Editor, beside: Beside) -> Iterator[Edit]:
             yield from (editor.remove(each) for each in statements(instead) if isinstance(each, cst.Expr))  # complaints
     yield from (_write_answer(editor, node, answer) for where, node, answer in beside.answers if where is file)
     yield from (editor.replace(node, new) for where, node, new in beside.widened if where is file)
+    yield from (editor.replace(call, given) for where, call, given in beside.parameters if where is file)
     yield from (editor.splice(node, block_of(node)) for where, node in beside.always if where is file)
 
 

@@ -295,6 +295,53 @@ def test_nothing_trains_where_neither_is_chosen(migrate: Check) -> None:
     assert plan.after.endswith("scaler.step(optimizer)\n            scaler.update()\n")
 
 
+def test_helper_that_gives_the_parameters_of_either(migrate: Check) -> None:
+    plan = migrate(
+        """
+        try:
+            from apex import amp
+            has_apex = True
+        except ImportError:
+            has_apex = False
+
+        def parameters(optimizer):
+            if has_apex:
+                yield from amp.master_params(optimizer)
+            else:
+                for group in optimizer.param_groups:
+                    yield from group["params"]
+
+        def train(model, loader, args):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            if args.kind == "native":
+                scaler = torch.amp.GradScaler("cuda")
+            elif args.kind == "apex":
+                model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+            for x in loader:
+                optimizer.zero_grad()
+                with torch.amp.autocast("cuda", dtype=torch.float16, enabled=args.kind == "native"):
+                    loss = model(x).mean()
+                if args.kind == "native":
+                    scaler.scale(loss).backward()
+                    scaler.unscale_(optimizer)
+                elif args.kind == "apex":
+                    with amp.scale_loss(loss, optimizer) as scaled:
+                        scaled.backward()
+                else:
+                    loss.backward()
+                nn.utils.clip_grad_norm_(parameters(optimizer), 1.0)
+                if args.kind == "native":
+                    scaler.step(optimizer)
+                    scaler.update()
+                else:
+                    optimizer.step()
+        """
+    )
+    assert "apex.amp" not in plan.after
+    assert 'yield from (p for group in optimizer.param_groups for p in group["params"])' in plan.after
+    assert [each.code for each in plan.findings if each.code == "AMP290"] == []
+
+
 _ASKS = "import torch\ndef cast(args):\n    return torch.autocast('cuda', enabled=not args.use_apex)\n"
 _PARSES = "import argparse\nargs = argparse.ArgumentParser().parse_args()\nif args.use_apex: print('with Apex')\n"
 
