@@ -86,9 +86,31 @@ def steady(facts: Facts, code: Code, node: ast.AST | None = None) -> Facts:
 
 def exclude(one: Facts, other: Facts) -> bool:
     """Whether what tests have come to on two ways cannot be on one."""
-    told = ({(text, outcome) for text, outcome, _ in facts} for facts in (one, other))
+    told = [{(text, outcome) for text, outcome, _ in facts} for facts in (one, other)]
     known, others = told
-    return any(_denied(fact, others) for fact in known) or any(_denied(fact, known) for fact in others)
+    if any(_denied(fact, others) for fact in known) or any(_denied(fact, known) for fact in others):
+        return True
+    mine, theirs = ([each for each in map(_equality, facts) if each is not None] for facts in told)
+    return any(left == other and _differ(a, b) for left, a in mine for other, b in theirs)
+
+
+def _equality(fact: tuple[str, bool]) -> tuple[str, ast.expr] | None:
+    """What a test has found to be equal to what; None for any other test, or outcome."""
+    test = ast.parse(fact[0], mode="eval").body if fact[1] else None
+    if not isinstance(test, ast.Compare) or len(test.ops) > 1 or not isinstance(test.ops[0], (ast.Eq, ast.Is)):
+        return None
+    return ast.unparse(test.left), test.comparators[0]
+
+
+def _differ(one: ast.expr, other: ast.expr) -> bool:
+    """Whether two things are never equal: constants, or members of one class."""
+    if isinstance(one, ast.Constant) and isinstance(other, ast.Constant):
+        return bool(one.value != other.value)
+    if not (isinstance(one, ast.Attribute) and isinstance(other, ast.Attribute)):
+        return False
+    owners = {ast.unparse(each.value) for each in (one, other)}
+    is_of_class = owners.pop().rpartition(".")[2][:1].isupper() and not owners
+    return is_of_class and one.attr[:1].isupper() and other.attr[:1].isupper() and one.attr != other.attr
 
 
 def _denied(fact: tuple[str, bool], known: set[tuple[str, bool]]) -> bool:

@@ -334,6 +334,22 @@ def test_a_plain_way_beside_a_switch_may_be_right(clean: Check, test: str, runs:
     clean(trainer(STEPS.format(test=test), runs, scales))
 
 
+KINDS = """
+        if self.kind == {plain}:
+            loss.backward()
+        elif self.kind == {mixed}:
+            self.scaler.scale(loss).backward()
+        else:
+            loss.backward()
+"""
+
+
+@pytest.mark.parametrize(("plain", "mixed"), [("'plain'", "'mixed'"), ("Kind.PLAIN", "Kind.MIXED")])
+def test_a_plain_way_that_another_value_chooses_is_right(clean: Check, plain: str, mixed: str) -> None:
+    scales = KINDS.format(plain=plain, mixed=mixed)
+    clean(trainer(STEPS.format(test=f"if self.kind == {mixed}"), "self.mixed(x, y)", scales))
+
+
 def test_a_plain_training_before_the_mixed_one_is_right(clean: Check) -> None:
     clean(
         """
