@@ -708,7 +708,7 @@ def _is_scale(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get_scale"
 
 
-def _is_new(atom: Atom) -> bool:
+def _is_new(atom: Atom | Tensor) -> bool:
     """Whether something is a tensor that an operation has made of others, and no gradient."""
     return isinstance(atom, Tensor) and not atom.tags & A_GRADIENT
 
