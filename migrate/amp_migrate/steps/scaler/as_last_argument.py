@@ -44,9 +44,11 @@ def hand_on(function: FunctionRef, together: HandedTogether, unfilled: Sequence[
                 "hand the GradScaler on to it by hand, or run with --dtype bf16, which needs no scaler",
             )
     assert name is not None
+    is_optional = _positional(function)[-1].default is not None  # so that the scaler is None where none is given
     arguments = tuple(
         NewArgument(site, len(site.call.args) - 1, name, site.call in by_name, route.scaler)
         for site, route in together[function]
+        if not (is_optional and route.scaler == "None")
     )
     parameters = (NewParameter(each, _positional(each)[-1].name.value, name) for each in (function, *unfilled))
     return Route(name, parameters=tuple(parameters), arguments=arguments)

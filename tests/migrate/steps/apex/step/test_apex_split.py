@@ -588,8 +588,7 @@ def test_function_that_goes_backward_as_it_is_told(rewrites: Check) -> None:
         ~         optimizer.step()
                   optimizer.zero_grad()
               with torch.no_grad():
-        -         run(model, optimizer, x, training=False)
-        +         run(model, optimizer, x, training=False, scaler=scaler)
+                  run(model, optimizer, x, training=False)
         """
     )
 
