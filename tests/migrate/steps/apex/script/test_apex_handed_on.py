@@ -171,11 +171,10 @@ def test_backward_that_a_trainer_inherits(rewrites_files: Check) -> None:
             -         self.model, self.optimizer = amp.initialize(self.model, self.optimizer, opt_level="O1")
             +         self.scaler = torch.amp.GradScaler("cuda")
 
-            -     def backward(self, loss):
+                  def backward(self, loss):
             -         with amp.scale_loss(loss, self.optimizer) as scaled_loss:
             -             scaled_loss.backward()
-            +     def backward(self, loss, scaler):
-            +         scaler.scale(loss).backward()
+            +         self.scaler.scale(loss).backward()
             """,
             "train.py": """
               import torch
@@ -186,9 +185,8 @@ def test_backward_that_a_trainer_inherits(rewrites_files: Check) -> None:
                       for x, y in loader:
                           self.optimizer.zero_grad()
             ~             loss = torch.nn.functional.mse_loss(self.model(x), y)
-            -             self.backward(loss)
+                          self.backward(loss)
             -             self.optimizer.step()
-            +             self.backward(loss, self.scaler)
             +             self.scaler.step(self.optimizer)
             +             self.scaler.update()
             """,
