@@ -272,9 +272,17 @@ class Project:
             if isinstance(call, cst.Call) and call.func is node:
                 yield CallSite(file, call)
 
-    def is_seen_everywhere(self, function: FunctionRef) -> bool:
-        """Whether the class of each object is seen on which a method may be called, or which may hand it on."""
-        return function.owner is not None and not any(True for _ in self._doubtful_uses(function))
+    def is_called_by_its_name(self, function: FunctionRef) -> bool:
+        """Whether the class of each object is seen on which a method may be called, and each such call runs it alone.
+
+        What nobody calls so is called otherwise, as `__call__` is.
+        """
+        sites = () if function.owner is None else self.call_sites(function) or ()
+        if not sites or any(True for _ in self._doubtful_uses(function)):
+            return False
+        named = [(each.file, each.call.func) for each in sites if isinstance(each.call.func, cst.Attribute)]
+        own = ([node for _, node in self._methods_of(*each) or ()] for each in named)
+        return len(named) == len(sites) and all(each == [function.node] for each in own)
 
     def _doubtful_uses(self, function: FunctionRef) -> Iterator[tuple[File, cst.Attribute]]:
         """Where a method may be called, or handed on, of an object whose class cannot be seen."""

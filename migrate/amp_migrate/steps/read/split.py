@@ -175,8 +175,7 @@ class Joiner:
             is_known = len(function.file.scopes.of(function.node).lookup(function.name)) == 1
         else:
             is_known = self._project.is_only_method(function)
-            if not is_known and self._project.is_seen_everywhere(function):
-                is_known = bool(self._project.call_sites(function))  # else it is called otherwise: as `__call__` is
+            is_known = is_known or self._project.is_called_by_its_name(function)
             is_known = is_known and not self._project.overriding(function)
         return self._project.call_sites(function) if is_known and not function.node.decorators else None
 

@@ -68,7 +68,7 @@ class ValueCalls:
         """
         overriding = self._project.overriding(function)
         named = self._project.call_sites(function)
-        if named and not overriding and self._project.is_seen_everywhere(function):
+        if named and not overriding and self._project.is_called_by_its_name(function):
             return None if function.node.decorators else {function: named}
         if function.owner is None or any(self._project.call_sites(each) != () for each in (function, *overriding)):
             return None

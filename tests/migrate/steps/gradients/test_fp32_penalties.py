@@ -88,7 +88,7 @@ def test_penalty_of_a_function_that_is_given_the_output(rewrites: Check) -> None
               for x in loader:
         ~         out = D(x)
         -         loss = r1(out, x)
-        +         loss = r1(out, x, scaler)
+        +         loss = r1(out.float(), x, scaler)
         ~         STEP
         """
     )

@@ -267,7 +267,7 @@ def test_gradients_that_a_wrapper_steps_by_several_optimizers_are_not_read(leave
             for x, y in loader:
                 loss = nn.functional.mse_loss(model(x), y)
                 loss.backward()
-                print(model.weight.grad.norm())
+                model.weight.grad.clamp_(-1, 1)
                 several.step_all()
         """,
         "gradients are read that several.step_all() steps by optimizers of its own",

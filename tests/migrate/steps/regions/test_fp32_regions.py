@@ -359,7 +359,8 @@ def test_plot_of_an_output_is_no_forward_of_it(rewrites: Check) -> None:
         ~     out = net(x)
         ~     loss = nn.functional.mse_loss(out, y)
         ~     STEP
-              show(plot(out.detach().cpu().numpy()))
+        -     show(plot(out.detach().cpu().numpy()))
+        +     show(plot(out.float().detach().cpu().numpy()))
         """
     )
 
