@@ -160,7 +160,7 @@ class NativeDecider:
             for read in (*given, *(read for read, _ in scale_reads(file))):
                 if self._may_be_none(file, read):
                     return Refusal(file, read, "the loss scale is asked for where some callers have none")
-        return None
+        return next(apex_state.read_alone(self._project, files), None)
 
     def _is_never_prepared(self, files: Sequence[File], creation: Creation) -> bool:
         """Whether Apex knows nothing of an optimizer that is made here: where mixed precision is on, it raises."""

@@ -43,6 +43,22 @@ def without_key(files: Sequence[File], *, has_scaler: bool) -> Iterator[Refusal]
     yield from (_saved(file, call) for file, call in saved if saved_entry(file, call) is None)
 
 
+def read_alone(project: Project, files: Sequence[File]) -> Iterator[Refusal]:
+    """Where Apex's state is saved by a key that a script without a step reads, which stays with Apex or the shim."""
+    saved = [(file, call, saved_entry(file, call)) for file in files for call in _saved_calls(file)]
+    keys = {entry: key_of(entry) for _, _, entry in saved if entry is not None}
+    for other in project.library.mentioning("load_state_dict") if keys else ():
+        if other in files or next(amp_calls(other, "scale_loss"), None) is not None:
+            continue
+        restored = (restored_entry(other, call) for call in amp_calls(other, "load_state_dict"))
+        read = {each[1].evaluated_value for each in restored if each is not None}
+        for file, call, entry in saved:
+            key = None if entry is None else keys[entry]
+            if key is not None and key.evaluated_value in read:
+                reason = f"{other.name} reads Apex's state by this key, and has no step to become native with"
+                yield Refusal(file, call, reason)
+
+
 def _saved_calls(file: File) -> Iterator[cst.Call]:
     about_scale = {call for _, call in scale_reads(file)}
     return (call for call in amp_calls(file, "state_dict") if call not in about_scale)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from amp_migrate.engine.migrate import migrate as migrate_paths
+from amp_migrate.settings import Settings
 
 Check = Callable[..., Any]
 
@@ -556,3 +559,41 @@ def test_the_scaler_goes_where_the_optimizer_may_be_left_out(given: str, migrate
         """).after
     assert f"resume(model, {given}, scaler, args.path)" in after
     assert 'scaler.load_state_dict(state["scaler"])' in after
+
+
+TRAINS = """
+import torch
+from apex import amp
+
+def train(model, loader, path):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    for x in loader:
+        optimizer.zero_grad()
+        loss = model(x).mean()
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        optimizer.step()
+    torch.save({"model": model.state_dict(), "amp_state": amp.state_dict()}, path)
+"""
+READS = """
+import torch
+from apex import amp
+
+def evaluate(model, path, x):
+    model = amp.initialize(model, opt_level="O1")
+    checkpoint = torch.load(path)
+    model.load_state_dict(checkpoint["model"])
+    amp.load_state_dict(checkpoint["KEY"])
+    return model(x)
+"""
+
+
+@pytest.mark.parametrize(("key", "is_native"), [("amp_state", False), ("amp", True)])
+def test_a_key_that_a_script_without_a_step_reads_is_kept(key: str, is_native: bool, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAINS)
+    (tmp_path / "evaluate.py").write_text(READS.replace("KEY", key))
+    found = migrate_paths([tmp_path], Settings())
+    trains = next(each for each in found.plans if each.source.path.name == "train.py")
+    assert ('"scaler": scaler.state_dict()' in trains.after) is is_native
+    assert any("evaluate.py reads Apex's state by this key" in each.message for each in found.findings) != is_native
