@@ -785,3 +785,26 @@ def test_a_backward_that_handles_an_exception_is_said_to(leaves: Check) -> None:
         """,
         "stands where an exception is handled",
     )
+
+
+def test_a_step_that_stays_is_named_at_each_of_its_losses_and_has_no_scaler(migrate: Check) -> None:
+    plan = migrate(
+        """
+        a, b = nn.Linear(2, 2).cuda(), nn.Linear(2, 2).cuda()
+        a_optimizer = torch.optim.SGD(a.parameters(), lr=0.1)
+        b_optimizer = torch.optim.SGD(b.parameters(), lr=0.1)
+        def learn(x, i):
+            with torch.autograd.set_detect_anomaly(True):
+                a_optimizer.zero_grad()
+                a(x).mean().backward()
+                if i % 3:
+                    a_optimizer.step()
+            if i % 2:
+                return
+            b_optimizer.zero_grad()
+            b(x).mean().backward()
+            b_optimizer.step()
+        """
+    )
+    assert not plan.changed
+    assert [(each.code, each.line) for each in plan.findings] == [("AMP590", 10), ("AMP590", 16)]
