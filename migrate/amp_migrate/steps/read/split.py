@@ -174,8 +174,7 @@ class Joiner:
         if function.owner is None or not function.is_bound:
             is_known = len(function.file.scopes.of(function.node).lookup(function.name)) == 1
         else:
-            is_known = self._project.is_only_method(function)
-            is_known = is_known or self._project.is_called_by_its_name(function)
+            is_known = self._project.is_only_method(function) or self._project.is_called_by_its_name(function)
             is_known = is_known and not self._project.overriding(function)
         return self._project.call_sites(function) if is_known and not function.node.decorators else None
 

@@ -147,7 +147,7 @@ def insists(file: File, statement: Statement) -> bool:
     if not isinstance(statement, cst.If) or statement.orelse is not None:
         return False
     raises = [isinstance(each, cst.Raise) for each in statements(block_of(statement))]
-    return _tests_for(file, statement.test, present=False) and raises == [True]
+    return raises == [True] and _tests_for(file, statement.test, present=False)
 
 
 def _tests_for(file: File, test: cst.BaseExpression, *, present: bool) -> bool:

@@ -45,18 +45,20 @@ def without_key(files: Sequence[File], *, has_scaler: bool) -> Iterator[Refusal]
 
 def read_alone(project: Project, files: Sequence[File]) -> Iterator[Refusal]:
     """Where Apex's state is saved by a key that a script without a step reads, which stays with Apex or the shim."""
-    saved = [(file, call, saved_entry(file, call)) for file in files for call in _saved_calls(file)]
-    keys = {entry: key_of(entry) for _, _, entry in saved if entry is not None}
-    for other in project.library.mentioning("load_state_dict") if keys else ():
-        if other in files or next(amp_calls(other, "scale_loss"), None) is not None:
+    saved: dict[object, tuple[File, cst.Call]] = {}
+    for file in files:
+        for call in _saved_calls(file):
+            entry = saved_entry(file, call)
+            key = None if entry is None else key_of(entry)
+            if key is not None:
+                saved.setdefault(key.evaluated_value, (file, call))
+    for other in project.library.mentioning("load_state_dict") if saved else ():
+        if other in files or any(True for _ in amp_calls(other, "scale_loss")):
             continue
-        restored = (restored_entry(other, call) for call in amp_calls(other, "load_state_dict"))
-        read = {each[1].evaluated_value for each in restored if each is not None}
-        for file, call, entry in saved:
-            key = None if entry is None else keys[entry]
-            if key is not None and key.evaluated_value in read:
+        for read in (restored_entry(other, call) for call in amp_calls(other, "load_state_dict")):
+            if read is not None and read[1].evaluated_value in saved:
                 reason = f"{other.name} reads Apex's state by this key, and has no step to become native with"
-                yield Refusal(file, call, reason)
+                yield Refusal(*saved[read[1].evaluated_value], reason)
 
 
 def _saved_calls(file: File) -> Iterator[cst.Call]:
