@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -32,10 +31,6 @@ def amp_verify(
         output = Path(name) / "told.json"
         scripts = [str(path) for path in (script, migrated) if path is not None]
         words = [command, *scripts, *options, "--json", str(output), "--", *arguments]
-        # Extensions are compiled anew: where a run that compiles is ended, its lock would keep those of others waiting.
-        environment = {**os.environ, "TORCH_EXTENSIONS_DIR": str(Path(name) / "extensions")}
-        done = subprocess.run(
-            [*_COMMAND, *words], cwd=name, env=environment, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([*_COMMAND, *words], cwd=name, capture_output=True, text=True, check=False)
         document = json.loads(output.read_text(encoding="utf-8")) if output.exists() else None
     return Told(done.returncode, (done.stderr.strip().splitlines() or [""])[-1], document)

@@ -101,6 +101,8 @@ class RecorderSpec(Orders):
         port: at which the processes of a script meet, whichever it names; 0 leaves it to the script.
         root: folder that modules are looked for in before all others, for a script that is run as a module.
         instead: files of modules, and which are loaded in their places.
+        extensions: folder in which extensions are built that the script compiles; empty leaves that to PyTorch.
+        copies: folders of this run, and the user's that they are copies of, or made of links to.
     """
 
     trace: str
@@ -114,6 +116,8 @@ class RecorderSpec(Orders):
     port: int = 0
     root: str = ""
     instead: dict[str, str] = field(default_factory=dict)
+    extensions: str = ""
+    copies: dict[str, str] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
         """Write the orders to `path` as JSON."""

@@ -77,7 +77,8 @@ class Cache:
 
     def _key(self, run: Run, orders: RecorderSpec) -> str:
         # `skips` is a part of the run; where the records go and who asks for them is not.
-        told = {**asdict(orders), "trace": "", "parent": 0, "shim": "", "reference": "", "port": 0}
+        places = {"trace": "", "shim": "", "reference": "", "extensions": "", "copies": {}}
+        told = {**asdict(orders), **places, "parent": 0, "port": 0}
         text = json.dumps([self.base, asdict(run), told], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 

@@ -70,7 +70,7 @@ def copy_beside(folder: Path, parent: Path, without: Path, changed: Mapping[Path
     It stands among links to its neighbours and to those of all folders above it in its repository, so that a script may
     do `sys.path.append("../..")`. `changed` maps files to others that are put in their places.
     """
-    top = repository(folder.parent) or folder.parent
+    top = top_of(folder)
     inside = folder.relative_to(top)
     if os.access(top, os.R_OK):
         beside = [path for path in changed if path.is_relative_to(top) and not path.is_relative_to(folder)]
@@ -81,6 +81,11 @@ def copy_beside(folder: Path, parent: Path, without: Path, changed: Mapping[Path
         if path.is_relative_to(folder):
             (destination / path.relative_to(folder)).write_bytes(other.read_bytes())
     return destination
+
+
+def top_of(folder: Path) -> Path:
+    """The folder above a working folder that `copy_beside` rebuilds."""
+    return repository(folder.parent) or folder.parent
 
 
 def _copy(folder: Path, destination: Path, without: Path) -> None:

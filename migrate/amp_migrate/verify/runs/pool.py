@@ -119,7 +119,10 @@ class Pool:
         folder = folders.new(setup.scratch / "runs", re.sub(r"[^\w.=-]+", "-", run.name).lower())
         cwd, script = setup.cwd, setup.scripts[run.arm]
         if setup.copy_cwd:
-            cwd = folders.copy_beside(setup.cwd.resolve(), folder / "cwd", setup.scratch, script.changed)
+            users = setup.cwd.resolve()
+            cwd = folders.copy_beside(users, folder / "cwd", setup.scratch, script.changed)
+            copies = {**orders.copies, str(folder / "cwd"): str(folders.top_of(users))}
+            orders = replace(orders, copies=copies)
         before = outputs.listing(cwd) if setup.copy_cwd and run.program else {}
         command = (*(setup.launch or (setup.python,)), *script.words, *setup.arguments)
         launch = Launch((*command, *run.arguments), cwd, folder, timeout=setup.timeout, threads=self.threads)
@@ -168,6 +171,8 @@ def _orders(run: Run, setup: Setup, reference: str) -> RecorderSpec:
         reference=reference,
         root=str(setup.scripts[run.arm].root or ""),
         instead={str(path): str(other) for path, other in setup.scripts[run.arm].changed.items()},
+        extensions=str(setup.scratch / "extensions"),
+        copies={str(own): str(theirs) for own, theirs in setup.scripts[run.arm].copies.items()},
         **run.orders(),
     )
 

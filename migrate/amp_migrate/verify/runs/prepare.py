@@ -181,7 +181,7 @@ def laid_out(original: Target, outcome: Outcome, destination: Path) -> Target:
     folders.overlay(top, {path.relative_to(top): data for path, data in changed.items()}, destination)
     there = destination / root.relative_to(top) if original.root is not None else None
     now = {path: destination / path.relative_to(top) for path in changed}
-    return Target(now[script], original.module, there, now)
+    return Target(now[script], original.module, there, now, {destination: top})
 
 
 def _top(parents: Sequence[Path]) -> Path:

@@ -24,12 +24,14 @@ class Target:
         module: the name that it is run by; empty for a script, which is run by its file.
         root: the folder that holds the module, or the outermost of its packages; None for a script.
         changed: files of the other script, and which of this one's are loaded in their places, wherever they are found.
+        copies: folders made of links that this one is in, and those whose places they take.
     """
 
     file: Path
     module: str = ""
     root: Path | None = None
     changed: Mapping[Path, Path] = field(default_factory=dict, compare=False, repr=False)
+    copies: Mapping[Path, Path] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def words(self) -> tuple[str, ...]:

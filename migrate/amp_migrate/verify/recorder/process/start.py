@@ -10,6 +10,7 @@ from ..apex import apex_amp
 from ..force import seeds
 from ..spec import RecorderSpec
 from ..writer import Writer
+from .extensions import build_apart
 from .imports import after_import, load_instead, search_first
 from .place import UsersCode
 from .server import end_with_parent
@@ -28,6 +29,8 @@ def start(bootstrap: str) -> None:
     seeds.seed_python(spec)
     after_import("numpy.random", lambda module: seeds.wrap_numpy(module, spec))
     apex_amp.answer_imports(spec)
+    if spec.extensions:
+        after_import("torch.utils.cpp_extension", lambda module: build_apart(module, spec.extensions, spec.copies))
     after_import("torch", lambda module: _on_torch(spec))
 
 
