@@ -20,8 +20,8 @@ from typing import Any
 from gpu_suite.record import CUT_SHORT, DONE, NO_TIME, Record
 
 RESULTS = Path(__file__).parents[1] / "results/gpu"
-# Seconds that a part may take at most. Those of the first line share the GPU and the processors, because no time is
-# measured in them; the others follow one by one, what tells most first.
+# Seconds that a part may take at most, where others wait for it. Those of the first line share the GPU and the
+# processors, because no time is measured in them; the others follow one by one, what tells most first.
 TOGETHER = {"operators": 60, "table": 60, "tests": 150, "accuracy": 200, "programs": 200, "examples": 220}
 ALONE = {"training": 260, "doctor": 90, "shim": 50, "recording": 35, "tune": 150}
 # What a part needs to be worth starting.
@@ -76,12 +76,17 @@ class Suite:
     def run(self, names: Sequence[str]) -> bool:
         """Run the parts and say how each ended; returns whether none failed."""
         together = [name for name in names if name in TOGETHER]
+        alone = [name for name in names if name in ALONE]
         with ThreadPoolExecutor(max(1, len(together))) as pool:
-            fine = list(pool.map(self.run_one, together))
-        return all([*fine, *(self.run_one(name) for name in names if name in ALONE)])
+            fine = list(pool.map(lambda name: self.run_one(name, last=not alone), together))
+        return all([*fine, *(self.run_one(name, last=name == alone[-1]) for name in alone)])
 
-    def run_one(self, name: str) -> bool:
-        """Run a part, or say that there is no time; returns whether it did not fail."""
+    def run_one(self, name: str, *, last: bool) -> bool:
+        """Run a part, or say that there is no time; returns whether it did not fail.
+
+        Args:
+            last: none waits for it, so that it may take all the time that is left.
+        """
         record = Record(self.folder / f"{name}.json")
         left = self.end - time.monotonic()
         if left < LEAST[name] and not self.rehearsal:
@@ -92,11 +97,13 @@ class Suite:
             return True
         known = record.read().get("result") if self.go_on and name in RESUMED else None
         record.clear()
+        if known is not None:
+            record.write(result=known)
         began = time.monotonic()
         asked = json.dumps({"rehearsal": self.rehearsal, "changes": {**self.changes, "known": known}})
         command = [sys.executable, "-m", "gpu_suite.part", name, str(record.path), asked]
         # A rehearsal is for seeing that all of it works, on a machine that may be slow.
-        status = run_part(command, left if self.rehearsal else min(left, LIMITS[name]))
+        status = run_part(command, left if self.rehearsal or last else min(left, LIMITS[name]))
         record.write(part=name, status=status, seconds=round(time.monotonic() - began, 1))
         print(f"{name}: {status}, {time.monotonic() - began:.0f} s", flush=True)
         return not status.startswith("failed")

@@ -162,6 +162,41 @@ def test_a_part_that_is_cut_off_keeps_what_it_has(tmp_path: Path, monkeypatch: p
     assert record.read() == {"result": [1]}
 
 
+def test_a_part_that_goes_on_and_is_cut_off_at_once_keeps_what_was_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suite, "run_part", lambda command, seconds: CUT_SHORT)
+    for name in ("programs", "training"):
+        Record(tmp_path / f"{name}.json").write(part=name, status=DONE, result={"bce": {"verdict": "PASS"}})
+    assert suite.Suite(tmp_path, time.monotonic() + 600, go_on=True).run(["programs", "training"])
+    told = Record(tmp_path / "programs.json").read()
+    assert (told["status"], told["result"]) == (CUT_SHORT, {"bce": {"verdict": "PASS"}})
+    # What is measured as a whole is measured anew.
+    assert "result" not in Record(tmp_path / "training.json").read()
+
+
+@pytest.mark.parametrize(
+    ("names", "with_all_the_time"),
+    [
+        (["programs", "examples"], {"programs", "examples"}),
+        (["programs", "training", "tune"], {"tune"}),
+        (list(suite.LIMITS), {"tune"}),
+    ],
+)
+def test_a_part_that_none_waits_for_may_take_all_the_time(
+    names: list[str], with_all_the_time: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times: dict[str, float] = {}
+
+    def run(command: list[str], seconds: float) -> str:
+        times[command[3]] = seconds
+        return DONE
+
+    monkeypatch.setattr(suite, "run_part", run)
+    assert suite.Suite(tmp_path, time.monotonic() + 600).run(names)
+    assert {name for name, seconds in times.items() if seconds > suite.LIMITS[name]} == with_all_the_time
+
+
 def test_a_part_that_fails_says_why() -> None:
     assert suite.run_part([sys.executable, "-c", "raise OSError('gone')"], seconds=60) == "failed: OSError: gone"
 
