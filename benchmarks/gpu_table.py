@@ -223,7 +223,7 @@ def _programs(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield "The fixtures, programs whose faults only a GPU shows, and these as one writes them who does not know that."
     yield ""
     yield from _rows(
-        ("program", "verdict", ""), ((name, told["verdict"], _shortened(told)) for name, told in found.items())
+        ("program", "verdict", ""), ((name, told["verdict"], _shortened(told)) for name, told in sorted(found.items()))
     )
 
 
