@@ -24,6 +24,7 @@ from amp_migrate.flow.domain.atoms import (
     Value,
     const,
     constant,
+    one,
     tensors_in,
 )
 from amp_migrate.flow.domain.contexts import ON
@@ -217,9 +218,60 @@ class Questions:
 
     @property
     def handing_on_gradients(self) -> list[Event]:
-        """Where it gets them."""
-        scalers = self.analysis.pytorch.registry.scalers
-        return [each for each in self.events(Act.HANDED_ON) if not scalers.keys() >= each.subject]
+        """Where it gets them, but for functions of the project that are given no optimizer and name no gradients."""
+        registry = self.analysis.pytorch.registry
+        handed = (each for each in self.events(Act.HANDED_ON) if not registry.scalers.keys() >= each.subject)
+        return [
+            each
+            for each in handed
+            if not registry.optimizers.keys().isdisjoint(each.subject) or not self._leaves_gradients(each.node)
+        ]
+
+    def _leaves_gradients(self, call: ast.AST) -> bool:
+        """Whether a call runs functions of the project, in files that name no gradients, nor does what these import."""
+        called = self.analysis.values.get(call.func, NEVER) if isinstance(call, ast.Call) else NEVER
+        stack = list({each.file for each in self.analysis.callees.get(call, ())})
+        if not stack or any(isinstance(each, (External, Opaque)) for each in called):
+            return False
+        seen: set[str] = set()
+        while stack:
+            file = stack.pop()
+            module = self.analysis.module(file)
+            if module is None or module.names_gradients:
+                return False
+            seen.add(file)
+            imported = {self.analysis.files.locate(each, file) for each in module.imports}
+            stack += (each for each in imported if each is not None and each not in seen)
+        return True
+
+    @cached_property
+    def uncleared(self) -> list[Event]:
+        """The steps of scalers whose gradients stay for the next scaled loss, as nothing clears what they may be of."""
+        clearing = self.events(Act.ZERO)
+        return [each for each in self.events(Act.SCALER_STEP) if self.adds_up(each, clearing)]
+
+    def adds_up(self, step: Event, clearing: Sequence[Event]) -> bool:
+        """Whether behind a scaler's step a scaled loss adds to the gradients, unless something clears them before.
+
+        Whether a loss is computed from the optimizer's parameters does not matter: it steps for those that are.
+        """
+        losses = [each for each in self.events(Act.BACKWARD) if each.scaler & step.scaler]
+        return any(
+            any(_grad(machine, optimizer).spent is not False for machine, _ in loss.states)
+            and not any(self._may_clear(each, optimizer, loss) for each in clearing)
+            for loss in losses
+            for optimizer in loss.optimizer & step.optimizer
+            if isinstance(optimizer, Atom)
+        )
+
+    def _may_clear(self, clearing: Event, optimizer: Atom, loss: Event) -> bool:
+        """Whether something clears gradients that a loss gives to an optimizer, or to another that may be meant."""
+        known = self.analysis.pytorch.registry.optimizers
+        meant = one(optimizer) if overlap(known.get(optimizer), loss.leaves) else loss.optimizer
+        given, cleared = ([known.get(e) for e in of if isinstance(e, Atom)] for of in (meant, clearing.optimizer))
+        return not meant.isdisjoint(clearing.optimizer) or any(
+            own is None or other is None or overlap(own, other) is not False for own in given for other in cleared
+        )
 
     def events(self, *acts: Act) -> list[Event]:
         """What happens of some kinds, in the order of files and places."""

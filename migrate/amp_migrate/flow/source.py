@@ -284,6 +284,12 @@ class Module:
         return frozenset(each.id for each in taken if isinstance(each, ast.Name))
 
     @cached_property
+    def names_gradients(self) -> bool:
+        """Whether the gradient of something is named anywhere in it, or what clears gradients."""
+        named = (each.attr for each in ast.walk(self.tree) if isinstance(each, ast.Attribute))
+        return any(each in ("grad", "zero_grad") for each in named)
+
+    @cached_property
     def imports(self) -> tuple[str, ...]:
         """What it imports, as it is written: of `a.b`, `a` as well, and of `from a import b` both `a` and `a.b`."""
         found: dict[str, None] = {}

@@ -494,9 +494,10 @@ def _faults(questions: Questions) -> Sequence[Fault]:
     found = [each for each in questions.faults() if each.always or each.what != SEVERAL_SCALES]
     if not questions.events(Act.ZERO):
         # Of a part of a program nobody knows what its callers clear: only what is seen in it counts.
-        what = _NEVER_CLEARED if not questions.hands_on_gradients else _NOT_CLEARED_IN_SIGHT
-        added = [replace(each, what=what, why="") for each in found if each.what == ADDED and each.is_seen]
-        found = [each for each in found if each.what in _BY_ITSELF] + added
+        found = [each for each in found if each.what in _BY_ITSELF]
+    what = _NEVER_CLEARED if not questions.hands_on_gradients else _NOT_CLEARED_IN_SIGHT
+    added = {each.site: Fault(each.site, what) for each in questions.uncleared}
+    found = [each for each in found if each.what != ADDED or each.site not in added] + [*added.values()]
     by_region = (*questions.idle_regions(), *questions.evaluating_apart(), *questions.given_small())
     by_region += questions.unread_models
     found += _beside_inverses(questions)

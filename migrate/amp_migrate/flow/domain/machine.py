@@ -44,7 +44,7 @@ class Grad(Numbered):
     Attributes:
         kind: nothing, those of a true loss, of a scaled one, scaled ones that were divided again, a sum of both.
         scaler: the scaler whose scale is in them, or was.
-        spent: whether an optimizer has stepped on them.
+        spent: whether an optimizer has stepped on them; None where that, too, was lost.
         outdated: whether the scale has been updated since.
         guessed: whether it is one of several answers to what nobody can tell, as which optimizer a loss trains.
     """
@@ -52,7 +52,7 @@ class Grad(Numbered):
     __slots__ = ("guessed", "kind", "outdated", "scaler", "spent")
 
     def __init__(
-        self, kind: str, scaler: Any = None, spent: bool = False, outdated: bool = False, guessed: bool = False
+        self, kind: str, scaler: Any = None, spent: bool | None = False, outdated: bool = False, guessed: bool = False
     ) -> None:
         self.kind, self.scaler, self.spent, self.outdated, self.guessed = kind, scaler, spent, outdated, guessed
 
@@ -237,7 +237,7 @@ def _alike(ways: Iterable[T], state: Callable[[T], Machine], start: int = 0) -> 
 
 
 def common(states: Iterable[Machine]) -> Machine:
-    """What is known in all of some states; what differs is lost."""
+    """What is known in all of some states; what differs is lost, but for whether gradients may be spent."""
     first, *others = distinct = frozenset(states)
     return _common(distinct) if others else first
 
@@ -245,7 +245,10 @@ def common(states: Iterable[Machine]) -> Machine:
 @remembered(10_000)
 def _common(states: frozenset[Machine]) -> Machine:
     found = Machine(frozenset.intersection(*(each.items for each in states)))
-    return found.losing(set().union(*(each._known for each in states)).difference(found._known))
+    differing = set().union(*(each._known for each in states)).difference(found._known)
+    lost = found.losing(differing)
+    spent = {key: {each.get(key, UNKNOWN_GRAD).spent for each in states} for key in differing if key[0] == "grad"}
+    return lost.but({key: Grad(LOST, None, *(each if len(each) == 1 else (None,))) for key, each in spent.items()})
 
 
 class Ways:

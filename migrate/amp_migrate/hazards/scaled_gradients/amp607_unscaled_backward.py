@@ -164,7 +164,7 @@ def _always(event: flow.Event, optimizer: object, kind: str) -> bool:
     for again in (None, True):
         ways = (machine for machine, _, about, _ in event.reached if optimizer in about)
         known = [machine.grad(optimizer) for machine in ways if machine.get(AGAIN) == again]
-        if known and all(each is not None and each.kind == kind and not each.spent | each.guessed for each in known):
+        if known and all(each is not None and each.kind == kind and not (each.spent or each.guessed) for each in known):
             return True
     return False
 
@@ -195,33 +195,24 @@ def _decides(switch: Facts, way: Facts) -> bool:
 def _not_cleared(script: Script) -> Iterator[Hazard]:
     """Every step by a scaler whose gradients are there when the next scaled ones are added, as nothing clears them.
 
-    What clears only where tests forbid the step clears none of its gradients. Of a text that clears nothing at all
-    nobody knows who does, unless it makes the optimizer, is read to its end, and hands gradients on to nobody.
+    What clears only where tests forbid the step clears none of its gradients. Where nothing clears any, nobody knows
+    who does, unless the optimizer is made in sight, and gradients are handed on to nobody.
     """
     questions = script.flowing.questions
     handing_on = questions.handing_on_gradients
     clearing = questions.events(flow.Act.ZERO)
     made = {atom for each in questions.events(flow.Act.OPTIMIZER_MADE) for atom in each.optimizer}
-    is_read = not clearing and not handing_on and questions.analysis.is_complete and "zero_grad" not in script.file.uses
     for step in questions.events(flow.Act.SCALER_STEP):
         tests = steady(tests_of(step), step.code, step.node)
         own = [each for each in clearing if each.optimizer & step.optimizer]
-        is_spared = all(each.code is step.code and exclude(tests, tests_of(each)) for each in own)
-        is_spared &= bool(own) or (is_read and step.optimizer <= made)
+        is_spared = bool(own) and all(each.code is step.code and exclude(tests, tests_of(each)) for each in own)
+        is_spared |= step in questions.uncleared and not handing_on and step.optimizer <= made
         node = script.flowing.interpreted.node_at(script.file, step.site)
-        scaled = (each for each in questions.events(flow.Act.BACKWARD) if each.scaler & step.scaler)
         is_spared &= not any(True for each in handing_on for _ in script.flowing.chains.to(each, step.code))
-        if node is not None and is_spared and any(_adds_to_spent(each, step) for each in scaled):
+        if node is not None and is_spared and questions.adds_up(step, ()):
             what = script.file.tree.quote(node)
             message = f"nothing clears the gradients of {what}, and those of the next scaled loss are added to them"
             yield Hazard(node, message, "call zero_grad() behind it")
-
-
-def _adds_to_spent(backward: flow.Event, step: flow.Event) -> bool:
-    """Whether a backward pass finds gradients that an optimizer has stepped on in an earlier round."""
-    shared = backward.optimizer & step.optimizer
-    found = (machine.grad(each) for machine, _ in backward.states if machine.get(AGAIN) for each in shared)
-    return any(grad is not None and grad.spent and not grad.guessed for grad in found)
 
 
 def _divisions(script: Script) -> Iterator[flow.Event]:

@@ -657,3 +657,53 @@ def test_another_scaler_than_the_one_that_scales_is_told_where_nobody_calls_the_
                 self.scaler_g.update()
         """
     )
+
+
+UNREAD = """
+from measures import Distance
+
+def fit(batches, parts):
+    body, head = nn.Linear(6, 4).cuda(), nn.Linear(4, 2).cuda()
+    {made}
+    measure = Distance()
+    scaler = torch.amp.GradScaler("cuda")
+    for x, target in batches:
+        with torch.amp.autocast("cuda"):
+            loss = measure(head(body(x.cuda())), target.cuda())
+        scaler.scale(loss).backward()
+        {steps}
+        scaler.update()
+"""
+
+
+def test_a_loss_that_nobody_has_read_clears_no_gradients(marked: Check, clean: Check) -> None:
+    made = "optimizer = torch.optim.Adam([*body.parameters(), *head.parameters()])"
+    marked(UNREAD.format(made=made, steps="scaler.step(optimizer)  # AMP607"))
+    clean(UNREAD.format(made=made, steps="scaler.step(optimizer)").replace("Distance()", "Distance(optimizer)"))
+
+
+def test_which_of_many_ways_has_stepped_does_not_matter(marked: Check) -> None:
+    names = [f"part_{each}" for each in range(8)]
+    made = "\n    ".join(f"{each} = torch.optim.SGD(parts.{each}.parameters(), 0.1)" for each in names)
+    steps = "\n        ".join(f"if parts.{each}.on:\n            scaler.step({each})  # AMP607" for each in names)
+    text = UNREAD.format(made=made, steps=steps).replace(
+        "measure(head(body(x.cuda())), target.cuda())",
+        " + ".join(f"parts.{each}(x.cuda()).mean()" for each in names),
+    )
+    marked(text)
+
+
+def test_a_function_that_is_too_much_to_look_at_clears_no_gradients_by_its_text(
+    monkeypatch: pytest.MonkeyPatch, marked_files: Check
+) -> None:
+    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 20)
+    library = "".join(f"def named_{n}(model):\n    return [named_{n + 1}(model)]\n\n\n" for n in range(300))
+    library += "def named_300(model):\n    return []\n"
+    head = "import torch\nfrom torch import nn\nfrom library import named_0\n"
+    text = head + UNREAD.format(
+        made="optimizer = torch.optim.Adam([*body.parameters(), *head.parameters()])\n    named_0(body)",
+        steps="scaler.step(optimizer)  # AMP607",
+    )
+    marked_files(train=text, library=library)
+    clearing = f"{library}\n\ndef clear(model):\n    model.zero_grad()\n"
+    marked_files(train=text.replace("  # AMP607", ""), library=clearing)
