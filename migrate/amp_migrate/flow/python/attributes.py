@@ -206,6 +206,8 @@ def store(frame: Frame, owners: Value, name: str, value: Value, node: ast.AST) -
     for each in owners:
         if isinstance(each, Tensor):
             frame.analysis.pytorch.tensor_stored(frame, each, name, value, node)
+        elif isinstance(each, (External, Obj, Opaque)):
+            frame.analysis.pytorch.kept_elsewhere(frame, each, value, node)
 
 
 def _set_by_property(frame: Frame, owner: Obj, name: str, value: Value) -> bool:

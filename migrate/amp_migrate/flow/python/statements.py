@@ -26,6 +26,7 @@ from amp_migrate.flow.domain.atoms import (
     one,
     only,
     some,
+    tensors_in,
 )
 from amp_migrate.flow.domain.contexts import Context
 from amp_migrate.flow.domain.kept_casts import Turn
@@ -518,8 +519,11 @@ def _delete(frame: Frame, node: ast.Delete) -> None:
         if isinstance(target, ast.Name):
             frame.now.names.pop(target.id, None)
             frame.now.names[target.id] = one(UNBOUND)
-        elif isinstance(target, (ast.Attribute, ast.Subscript)):
+        elif isinstance(target, ast.Subscript):
             evaluate(frame, target.value)
+        elif isinstance(target, ast.Attribute):
+            for each in tensors_in(evaluate(frame, target.value)):
+                frame.analysis.pytorch.tensor_stored(frame, each, target.attr, NONE_VALUE, target)
 
 
 def _assert(frame: Frame, node: ast.Assert) -> None:

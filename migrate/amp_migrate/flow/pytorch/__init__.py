@@ -404,6 +404,13 @@ class PyTorch:
             for path in made:
                 self._ask(path, _KEPT)
 
+    def kept_elsewhere(self, frame: Frame, owner: Atom, value: Value, node: ast.AST) -> None:
+        """Something is stored as an attribute of what nobody has read, or looks into: its code can get at it."""
+        is_own = isinstance(owner, Obj) and isinstance(owner.made_of, Class)
+        name = owner.name if isinstance(owner, External) else "" if is_own else unread.name_of(frame, one(owner))
+        if isinstance(owner, Opaque) or (name and not unread.is_known(name)):
+            gradients.put_out_of_sight(frame, value, node)
+
     def tensor_stored(self, frame: Frame, tensor: Tensor, name: str, value: Value, node: ast.AST) -> None:
         """An attribute of a tensor is stored: `p.grad = None` clears a gradient, `p.data = x` changes a precision."""
         if name in ("grad", "data"):

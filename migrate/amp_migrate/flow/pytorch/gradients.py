@@ -17,6 +17,7 @@ from amp_migrate.flow.domain.atoms import (
     Class,
     Const,
     External,
+    Native,
     Obj,
     Opaque,
     Part,
@@ -750,7 +751,7 @@ def stored(frame: Frame, tensor: Tensor, name: str, value: Value, node: ast.AST)
 def changed_in_place(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.AST) -> None:
     """A tensor is changed: a gradient by a number, or a parameter by a gradient."""
     replaced(frame, tensor, args.positional, node, name)
-    if name == "zero" and tensor.reads:
+    if tensor.reads and (name == "zero" or (name == "fill" and constant(args.get(0, "value") or NEVER) == 0)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             cleared(frame, _leaves_read(frame, tensor), node.func.value, node)
         return
@@ -1357,15 +1358,27 @@ def _update(frame: Frame, scaler: Atom, node: ast.AST) -> None:
     _change(frame, keys, change)
 
 
-def handed_on(frame: Frame, value: Value, node: ast.AST) -> None:
-    """Something goes where nobody follows it: of a scaler or an optimizer, nothing is known any more."""
+def put_out_of_sight(frame: Frame, value: Value, node: ast.AST) -> list[Atom]:
+    """Note what goes where nobody follows it, and gradients can be got at by; the optimizers and scalers in it.
+
+    That is what a container has, too, what a method is of, and a parameter or gradient itself.
+    """
     registry = frame.analysis.pytorch.registry
+    inside = all_in(frame, value)
+    reached = inside | {each.owner for each in inside if isinstance(each, Native)}
     gone = [
-        each for each in value if isinstance(each, Atom) and (each in registry.optimizers or each in registry.scalers)
+        each for each in reached if isinstance(each, Atom) and (each in registry.optimizers or each in registry.scalers)
     ]
-    held = [each for each in value if _may_hold_parameters(frame, each)]
+    held = [each for each in reached if _may_hold_parameters(frame, each)]
+    held += [each for each in reached if isinstance(each, Tensor) and (each.leaf or each.tags & A_GRADIENT)]
     if gone or held:
         frame.analysis.event(frame, Act.HANDED_ON, node, subject=frozenset((*gone, *held)))
+    return gone
+
+
+def handed_on(frame: Frame, value: Value, node: ast.AST) -> None:
+    """Something goes where nobody follows it: of a scaler or an optimizer, nothing is known any more."""
+    gone = put_out_of_sight(frame, value, node)
     if not gone:
         return
 
@@ -1402,7 +1415,11 @@ def has_what_steps(frame: Frame, value: Value) -> bool:
 def _may_hold_parameters(frame: Frame, atom: Atom | Tensor) -> bool:
     """Whether something is a module, or an object of the project, which may have one."""
     if isinstance(atom, Opaque):
-        return atom.tensor is None and frame.analysis.pytorch.is_like_module(frame, atom)
+        *_, root = (None, *atom.path[:1])
+        is_own = isinstance(root, Obj) and isinstance(
+            root.made_of, Class
+        )  # whose class has a base that nobody has read
+        return is_own or (atom.tensor is None and frame.analysis.pytorch.is_like_module(frame, atom))
     return isinstance(atom, Obj) and (isinstance(atom.made_of, Class) or attributes.is_module(frame, atom))
 
 

@@ -103,6 +103,7 @@ class Flowing:
         for event in self.questions.events(*_OF_GRADIENTS) if file in self._files else ():
             act = Act.CLIP if event.act is Act.READ else event.act
             is_meant = event.site in self._gauged if event.act is Act.READ else act is not Act.CLIP or not event.scaler
+            is_meant &= act is not Act.HANDED_ON or any(isinstance(each, Atom) for each in event.subject)
             node = self.interpreted.node_at(file, event.site) if is_meant else None
             if node is not None:
                 yield act, node, event

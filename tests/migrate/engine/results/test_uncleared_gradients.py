@@ -99,3 +99,34 @@ def test_another_optimizer_whose_gradients_are_cleared_clears_none_of_these() ->
     before = "other = torch.optim.SGD(nn.Linear(2, 2).cuda().parameters(), 0.1)"
     assert _is_left(_in_function("distance(guess, target.cuda())", before, "other.zero_grad()"))
     assert not _is_left(_in_function("distance(guess, target.cuda())", before, "head.zero_grad()"))
+
+
+EVERY = "for p in body.parameters():\n            "
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        ("pass", "tidy({'trained': [optimizer]})"),
+        ("tidy(optimizer.zero_grad)", "tidy(x)"),
+        ("host = Host()\n    host.trained = optimizer", "host.tick()"),
+        ("pass", "tidy(*body.parameters())"),
+        ("weights = list(body.parameters())", "tidy(weights)"),
+        ("pass", "tidy(optimizer.param_groups)"),
+        ("pass", "tidy(body.weight)"),
+        ("pass", "tidy([p.grad for p in body.parameters()])"),
+        ("pass", f"{EVERY}p.grad.fill_(0)"),
+        ("pass", f"{EVERY}del p.grad"),
+    ],
+)
+def test_whoever_can_get_at_gradients_may_clear_them(before: str, behind: str) -> None:
+    assert not _is_left(_in_function(before=before, behind=behind))
+
+
+def test_a_base_that_nobody_has_read_may_clear_the_gradients_of_its_objects() -> None:
+    text = HEAD + IN_CLASS.format(made="pass", restored="pass").replace("class Fit:", "class Fit(Host):")
+    assert _is_left(text)
+    for call in ("self.begin()", "super().begin(x)"):
+        assert not _is_left(
+            text.replace("            loss.backward()\n", f"            {call}\n            loss.backward()\n")
+        )
