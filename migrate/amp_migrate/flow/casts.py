@@ -271,15 +271,24 @@ class Casts:
     def island(self, event: Event) -> Island | None:
         """The statement in float32 that something happens in; None where that would take other code with it.
 
-        That is a statement which only computes: it calls no module with weights, no function of the project and nothing
+        That is a statement which only computes: it calls nothing with weights, no function of the project and nothing
         unknown, and changes nothing low in place, which a cast would make a copy of. Beside a refused loss, such calls
         can go before the statement.
         """
         statement = self._statements.get(event.node)
         if statement is not None and event.why in (A_RUNNING_BUFFER, A_ROUGH_INVERSE):
             statement = self._multiplying(statement, event)
+        if statement is None:
+            return None
         loss = event.node if event.act is Act.REFUSED else None
-        return None if statement is None else self._island(statement, event.site.file, loss)
+        return self._island(statement, event.site.file, loss, self._agreeing(event.node))
+
+    def _agreeing(self, product: ast.AST) -> list[ast.expr]:
+        """The operands of a product with something that was float32: so were they, or PyTorch refused them."""
+        operands = [*self._operands(product)]
+        tensors = (tensor_of(self._value(each)) for each in operands)
+        is_float32 = any(each is not None and each.precision == F32 for each in tensors)
+        return operands if is_float32 and self._is_low_product(product) else []
 
     def beside_inverse(self, event: Event) -> Iterator[Event]:
         """The products in half precision that go into a product with an inverse, each as a risk by itself."""
@@ -332,15 +341,19 @@ class Casts:
             return None
         return site_of(file, statement), self._island(statement, file)
 
-    def _island(self, statement: ast.stmt, file: str, loss: ast.AST | None = None) -> Island | None:
+    def _island(
+        self, statement: ast.stmt, file: str, loss: ast.AST | None = None, agreeing: Collection[ast.expr] = ()
+    ) -> Island | None:
         if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.Return, ast.Expr)) or statement.value is None:
             return None
-        if isinstance(statement, ast.Assign) and any(isinstance(each, ast.Subscript) for each in statement.targets):
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if any(isinstance(each, ast.Subscript) and not self._is_entry(each) for each in targets):
             return None
         # A sum that may be low is no larger for what is float32 in it; a refused loss need only be computed.
         if isinstance(statement, ast.AugAssign) and loss is None and self._may_be_low(statement.target):
             return None
-        given = [] if loss is None else [one for each in self._operands(loss) for one in _viewed(each)]
+        operands = agreeing if loss is None else [*self._operands(loss)]
+        given = [one for each in operands for one in _viewed(each)]
         before = [] if loss is None else [*self._computed_before(statement.value, loss)]
         inside = [*_walk(statement.value, before)]
         if loss is not None and loss not in inside:
@@ -352,10 +365,15 @@ class Casts:
         named = [*self._named_in(statement.value, before)]
         # What a refused loss gets is a tensor, be it known or not, as is what that is a view of; no cast for what is
         # not low.
-        if not all(each in given or self._is_known(each) or (given and not self._may_be_low(each)) for each in named):
+        if not all(each in given or self._is_known(each) or (loss and not self._may_be_low(each)) for each in named):
             return None
         low = dict.fromkeys(FloatCast(site_of(file, each)) for each in named if self._may_be_low(each))
         return Island(site_of(file, statement.value), tuple(low), tuple(site_of(file, each) for each in before))
+
+    def _is_entry(self, target: ast.Subscript) -> bool:
+        """Whether something is an entry of a container, which has no precision of its own."""
+        held = self._value(target.value)
+        return bool(held) and all(isinstance(each, Obj) and each.external.startswith("builtins.") for each in held)
 
     def _computed_before(self, node: ast.expr, loss: ast.AST) -> Iterator[ast.Call]:
         """The calls beside a loss that do more than compute, and run once whenever it does."""
@@ -381,10 +399,16 @@ class Casts:
             each for each in (made if _are_modules(made) else fitting) if not (is_refused and _is_of_project(each))
         ]
         names = [_operator(each) for each in known]
+        weighted = frozenset() if self._is_without_weights(node, known) else table.WEIGHTED
         return (is_refused or bool(names)) and all(
-            each in _OF_NUMBERS | table.NEW | table.LIKE or (each in table.RESULT and each not in table.WEIGHTED)
+            each in _OF_NUMBERS | table.NEW | table.LIKE or (each in table.RESULT and each not in weighted)
             for each in names
         )
+
+    def _is_without_weights(self, call: ast.Call, called: Iterable[object]) -> bool:
+        """Whether a function is called as a layer is, and gets no parameter: `F.conv2d(image, window)`."""
+        given = (tensor_of(self._value(each)) for each in self._operands(call))
+        return all(isinstance(each, External) for each in called) and not any(each and each.leaf for each in given)
 
     def _named_in(self, node: ast.AST, before: Collection[ast.AST] = ()) -> Iterator[ast.expr]:
         """What an expression computes with that has a name, or gets one as it is computed before."""

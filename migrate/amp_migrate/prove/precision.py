@@ -31,6 +31,7 @@ from amp_migrate.flow.events import (
     BESIDE_AN_INVERSE,
     CANCELLED,
     OF_AN_INVERSE,
+    OF_DATA,
     OF_DIFFERENCES,
     OF_DISTANCE,
     OF_EXTENTS,
@@ -183,8 +184,8 @@ class Trouble(Enum):
 
 
 _APART = (
-    *(A_GRID, A_ROUGH_INVERSE, BESIDE_AN_INVERSE, OF_AN_INVERSE, OF_EXTENTS),
-    *(OF_DISTANCE, OF_ITSELF, A_RUNNING_BUFFER, ROUNDED_GUARD),
+    *(A_GRID, A_ROUGH_INVERSE, BESIDE_AN_INVERSE, OF_AN_INVERSE, OF_DATA, OF_EXTENTS),
+    *(OF_DIFFERENCES, OF_DISTANCE, OF_ITSELF, A_RUNNING_BUFFER, ROUNDED_GUARD),
 )
 _REASONS = {
     A_LONG_SUM: Trouble.BEHIND,
@@ -195,6 +196,7 @@ _REASONS = {
     A_ROUGH_INVERSE: Trouble.ROUNDED,
     BESIDE_AN_INVERSE: Trouble.ROUNDED,
     OF_AN_INVERSE: Trouble.ROUNDED,
+    OF_DATA: Trouble.ROUNDED,
     OF_DISTANCE: Trouble.ROUNDED,
     OF_DIFFERENCES: Trouble.ROUNDED,
 }
@@ -399,7 +401,9 @@ def _is_left_by_unread(analysis: Analysis, fault: Fault) -> bool:
         return False
     values = (analysis.values.get(node, NEVER) for node in ast.walk(event.node))
     unread = (each.tensor for value in values for each in value if isinstance(each, Opaque))
-    return any(each is not None and not each.regions.isdisjoint(event.tensor.regions) for each in unread)
+    return bool(event.tensor.unread) or any(
+        each is not None and not each.regions.isdisjoint(event.tensor.regions) for each in unread
+    )
 
 
 def _message(fault: Fault) -> str:

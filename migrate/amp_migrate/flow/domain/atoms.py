@@ -513,6 +513,8 @@ def _choice(atom: Atom | Tensor) -> Atom | Tensor | _Choice:
         return _Choice((type(atom),))
     if isinstance(atom, Obj) and isinstance(atom.made_of, Class):
         return _Choice((Obj, atom.site, atom.context))
+    if isinstance(atom, Obj) and atom.context and not atom.context[-1].line:  # a layer of a library's model
+        return _Choice((Obj, atom.site, atom.context[:-1]))
     if isinstance(atom, (Method, Native)):
         owner = _choice(atom.owner)
         return _Choice((type(atom), owner)) if isinstance(owner, _Choice) else atom

@@ -54,6 +54,7 @@ PARTLY = 4194304  # some of its elements are probabilities that have been in hal
 SIGNED = 8388608  # constants of both signs, or computed from such alone
 OF_INVERSE = 16777216  # a product with the inverse of a matrix, or with such a product, and not with weights
 EXTENT = 33554432  # a difference of what may have any size, as the side of a box is
+LEARNED = 67108864  # computed from what may be a parameter, to which no gradient may come any more
 WAY_OF_GRADIENT = HALVED | PERHAPS_HALVED | NORMALIZED
 
 # A power of a scaler's scale: None is none at all; ("?", 0) is one that nobody knows.

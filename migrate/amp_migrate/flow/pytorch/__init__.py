@@ -565,7 +565,7 @@ class PyTorch:
         if isinstance(func, ast.Attribute) and gradients.takes_gradients(func.attr):
             owner = Opaque(callee.path[:-1])
             return gradients.register(frame, owner, func.attr, args, node, frozenset({Part(owner, "*")}))
-        if len(callee.path) > 1 and str(callee.path[-1]).startswith("."):
+        if len(callee.path) > 1 and str(callee.path[-1]).startswith(".") and callee.hint != MODULE:
             found = self._method_of_unknown(
                 frame, Opaque(callee.path[:-1]), str(callee.path[-1])[1:], callee, args, node
             )

@@ -46,6 +46,7 @@ from amp_migrate.flow.domain.tensor import (
     F16,
     F32,
     FLOWS,
+    LEARNED,
     LOW,
     NOTHING,
     OTHER,
@@ -60,10 +61,10 @@ from amp_migrate.flow.domain.tensor import (
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
-from amp_migrate.flow.python.classes import external_bases, has_unread_base
+from amp_migrate.flow.python.classes import MODULE, external_bases, has_unread_base
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import gradients, unread, weight_casts
-from amp_migrate.flow.pytorch.operators import halved, operate
+from amp_migrate.flow.pytorch.operators import halved, may_be_weights, operate
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import library_models
 from amp_migrate.tables import operators as table
@@ -417,10 +418,10 @@ def _one_after_another(frame: Frame, owner: Obj, args: Arguments, node: ast.AST)
     names = frame.analysis.heap.names(owner, frame.task)
     numbered = [name for name in names if name.startswith("[") and name != containers.REST]
     for name in numbered:
-        value = frame.analysis.call(frame, frame.read(owner, name), Arguments([value]), node)
+        value = frame.analysis.call(frame, _as_layers(frame.read(owner, name)), Arguments([value]), node)
         if frame.is_dead:
             return NEVER
-    rest = join(frame.read(owner, containers.REST), _added(frame, owner, names))
+    rest = _as_layers(join(frame.read(owner, containers.REST), _added(frame, owner, names)))
     if rest:
         given, value = _in_any_order(frame, rest, value, node)
         # Each of them has run at some time: behind those that leave the least open, only the others may come.
@@ -431,6 +432,16 @@ def _one_after_another(frame: Frame, owner: Obj, args: Arguments, node: ast.AST)
             _, given = _in_any_order(frame, rest, behind, node)
         return frozenset(_through_all(frame, each, rest) if isinstance(each, Tensor) else each for each in given)
     return value
+
+
+def _as_layers(held: Value) -> Value:
+    """What a chain holds: what nobody knows of it is a module, too."""
+    return frozenset(
+        Opaque(each.path, each.tensor, MODULE, each.is_chosen, each.shares)
+        if isinstance(each, Opaque) and not each.hint
+        else each
+        for each in held
+    )
 
 
 def _in_any_order(frame: Frame, modules: Value, value: Value, node: ast.AST) -> tuple[Value, Value]:
@@ -560,11 +571,14 @@ def unknown_result(
         why = unread.name_of(frame, held)
         frame.analysis.event(frame, Act.UNREAD_MODEL, node, subject=held, why=why, is_sure=bool(models))
     reach = own | (NOTHING.union(*(each.reach | each.leaf for each in given)) if flows & FLOWS else NOTHING)
+    # What code that nobody has read makes of tensors may be computed with weights.
+    is_learned = is_module or gets_data or any(may_be_weights(frame, each) for each in callee if isinstance(each, Atom))
+    tags = LEARNED if is_learned else 0
     tensor = made(
         precision,
         SHAPED | 1,
         ANYWHERE if whole is None else whole.place | ANYWHERE,
-        tags=halved(frame, given, reach, autocast) if flows & FLOWS else 0,
+        tags=tags | (halved(frame, given, reach, autocast) if flows & FLOWS else 0),
         flows=flows,
         regions=regions,
         reach=few_leaves(reach),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from amp_migrate.flow.domain.atoms import (
     NEVER,
@@ -13,7 +13,9 @@ from amp_migrate.flow.domain.atoms import (
     TRUTHS,
     Atom,
     Const,
+    Obj,
     Opaque,
+    Part,
     Some,
     Tup,
     Value,
@@ -53,6 +55,7 @@ from amp_migrate.flow.domain.tensor import (
     IN_A_TERM,
     INT,
     INVERSE,
+    LEARNED,
     LOW,
     NORMALIZED,
     NOTHING,
@@ -97,12 +100,14 @@ from amp_migrate.flow.events import (
     A_ROUNDED_GRID,
     A_ROUNDED_PROBABILITY,
     OF_AN_INVERSE,
+    OF_DATA,
     OF_DIFFERENCES,
     OF_EXTENTS,
     OF_ITSELF,
     Act,
 )
 from amp_migrate.flow.python.arguments import Arguments
+from amp_migrate.flow.python.attributes import is_module
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import guards, ranges, ranks
 from amp_migrate.flow.pytorch.cancellation import distances, variances
@@ -296,7 +301,10 @@ def _facts(
     tags = _tags(name, tensors, operands, precision) & ~WAY_OF_GRADIENT | _of_overflow(name, args)
     if not is_view or name == "clone":
         tags &= ~A_GRADIENT
-    if flows & FLOWS:
+    if not flows & FLOWS:
+        tags |= learned(frame, tensors)
+    else:
+        tags |= functools.reduce(operator.or_, (each.tags for each in tensors)) & LEARNED
         tags |= halved(frame, tensors, reach, autocast if treatment == table.LOW else None)
         if name in ("batch_norm", "instance_norm") and tensors[0].precision == F16:
             tags |= NORMALIZED
@@ -321,6 +329,36 @@ def _facts(
         spared_of(tensors) if reach else NOTHING,
         tensors[0].piece if is_view else NOTHING,
         NOTHING.union(*(each.unread for each in tensors)) if is_view or name in table.LINEAR else NOTHING,
+    )
+
+
+def learned(frame: Frame, tensors: Iterable[Tensor]) -> int:
+    """`LEARNED`, if something is computed from what may be a parameter."""
+    is_learned = any(each.tags & LEARNED or _has_weights(frame, each.reach | each.leaf) for each in tensors)
+    return LEARNED if is_learned else 0
+
+
+def _has_weights(frame: Frame, leaves: Leaves) -> bool:
+    """Whether a leaf of some is more than data that nobody knows, of which a gradient might be asked."""
+    return any(not isinstance(each, Part) or may_be_weights(frame, each.owner) for each in leaves)
+
+
+def may_be_weights(frame: Frame, owner: Atom) -> bool:
+    """Whether something is a module, or may be kept by one; of what nobody knows, whether it is used as one."""
+    if not isinstance(owner, Opaque):
+        return True
+    if owner.path and isinstance(root := owner.path[0], Obj):
+        return not root.external or is_module(frame, root)
+    like = frame.analysis.pytorch.is_like_module
+    return any(like(frame, Opaque(owner.path[:end])) for end in range(2, len(owner.path) + 1))
+
+
+def _is_data(frame: Frame, value: Value) -> bool:
+    """Whether something is tensors of which none comes from weights."""
+    tensors = [*tensors_in(value)]
+    unknown = [each for each in value if isinstance(each, Opaque)]
+    return not learned(frame, tensors) and all(
+        (each.path or tensors) and not each.shares and not may_be_weights(frame, each) for each in unknown
     )
 
 
@@ -627,13 +665,18 @@ def _watch(
     if is_of_inverse and any(each.tags & ROUGH for each in tensors):
         analysis.event(frame, Act.INVERSE_USED, node, tensor=tensors[0])
     if treatment == table.LOW and autocast.may_be_on and name in table.PRODUCTS:
-        if len(tensors) > 1 and is_same(*tensors[:2]) and not tensors[0].tags & BOUNDED:
+        is_of_itself = len(tensors) > 1 and is_same(*tensors[:2]) and not tensors[0].tags & BOUNDED
+        if is_of_itself:
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_ITSELF)
         is_difference = name.startswith("conv") and len(tensors) > 1 and bool(tensors[1].tags & SIGNED)
         # What is left of neighbours that are much alike is of the size of their rounding: a Sobel filter of an image.
         if is_difference and not tensors[0].is_low:
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_DIFFERENCES)
-        for each in tensors:
+        is_told = is_of_itself or is_difference or all(each.is_low and not each.regions for each in tensors)
+        is_of_data = len(tensors) > 1 and not is_told and all(_is_data(frame, each) for each in operands)
+        if is_of_data:
+            analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_DATA)
+        for each in () if is_of_data else tensors:
             if each.tags & BUFFER and not each.tags & BOUNDED and not is_difference:
                 analysis.event(frame, Act.RISK, node, tensor=each, why=A_BUFFER)
         if is_of_inverse or any(each.tags & INVERSE for each in tensors):

@@ -43,7 +43,7 @@ from amp_migrate.flow.events import Act
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import arrays, gradients
-from amp_migrate.flow.pytorch.operators import cast, filled, operate, with_probabilities
+from amp_migrate.flow.pytorch.operators import cast, filled, learned, operate, with_probabilities
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
 
@@ -66,7 +66,7 @@ def attribute(frame: Frame, tensor: Tensor, name: str, node: ast.AST) -> Value:
     if name == "grad":
         return gradients.read(frame, tensor, node)
     if name == "data":
-        return one(_detached(tensor).but(leaf=tensor.leaf))
+        return one(_detached(frame, tensor).but(leaf=tensor.leaf))
     if name in _SAME_ATTRIBUTES:
         return operate(frame, _SAME_ATTRIBUTES[name], [one(tensor)], node)
     if name in ("names", "layout"):
@@ -131,7 +131,7 @@ def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.A
             )
         )
     if name in ("detach", "detach_"):
-        return one(_detached(tensor))
+        return one(_detached(frame, tensor))
     if name in ("item", "tolist", "__float__", "__int__"):
         return some("float" if tensor.precision & ~(INT | 32) else "int", tensor.units, tensor.reads)
     if name == "numpy":
@@ -192,15 +192,16 @@ def _operands(name: str, operands: list[Value]) -> list[Value]:
     return operands if name not in ("split", "chunk", "view", "reshape", "sum", "mean", "permute") else operands[:1]
 
 
-def _detached(tensor: Tensor) -> Tensor:
-    return tensor.but(flows=CUT, reach=NOTHING, surely=NOTHING, leaf=NOTHING)
+def _detached(frame: Frame, tensor: Tensor) -> Tensor:
+    tags = tensor.tags | learned(frame, [tensor])
+    return tensor.but(flows=CUT, reach=NOTHING, surely=NOTHING, leaf=NOTHING, tags=tags)
 
 
 def _requiring(frame: Frame, tensor: Tensor, node: ast.AST, wanted: bool) -> Tensor:
     """A tensor that gets a gradient of its own."""
     gradients.note_switched(frame, tensor.leaf)
     if not wanted:
-        return _detached(tensor)
+        return _detached(frame, tensor)
     if tensor.leaf or tensor.flows == FLOWS:
         return tensor.but(flows=FLOWS)
     leaf = standalone(frame, node)
@@ -210,7 +211,7 @@ def _requiring(frame: Frame, tensor: Tensor, node: ast.AST, wanted: bool) -> Ten
 
 def as_leaf(frame: Frame, tensor: Tensor, node: ast.AST) -> Tensor:
     """The elements of a tensor with a gradient of their own, whatever they were computed from."""
-    return _requiring(frame, _detached(tensor), node, wanted=True)
+    return _requiring(frame, _detached(frame, tensor), node, wanted=True)
 
 
 def standalone(frame: Frame, node: ast.AST) -> Part:
