@@ -253,10 +253,6 @@ class PyTorch:
         self.places |= found
         return found or None
 
-    def note_move(self, before: int, after: int) -> None:
-        """Note where a tensor goes; one that comes to the CPU may have been on a device that nobody sees."""
-        self.places |= after | (ANYWHERE if after & CPU and before != CPU else 0)
-
     # Tensors
 
     def tensor_attribute(self, frame: Frame, tensor: Tensor, name: str, node: ast.AST) -> Value:
@@ -708,7 +704,7 @@ class PyTorch:
             and name not in ("float", "half", "double", "type")
         ):
             tensor = owner.tensor
-            if name in ("cuda", "xpu", "cpu") or any(map(self.place_of, args.all())):
+            if name in ("cuda", "xpu") or any(map(self.place_of, args.all())):
                 self.places |= ANYWHERE
             return one(owner) if tensor is None else tensors.method(frame, tensor, name, args, node)
         if name in ("parameters", "named_parameters"):

@@ -89,6 +89,7 @@ _BUFFERS = frozenset("buffers named_buffers".split())
 _INSIDE = frozenset("modules named_modules children named_children".split())
 # Where what a function gives is no module.
 _OF_LAYERS = ("torch.nn.", "timm.models.layers.", "timm.models.helpers.", "timm.models.registry.")
+_IN_PLACE = ("torch.nn.", "torchvision.models.", "timm.")
 OF_EVERY_MODULE = _HANDS_BACK | _PARAMETERS | _BUFFERS | _INSIDE | {"zero_grad", "state_dict", "load_state_dict"}
 HOOKS = "<hooks>"
 DTYPE, PLACE, FROZEN, QUANTIZER = "<dtype>", "<place>", "<frozen>", "<quantizer>"
@@ -525,6 +526,11 @@ def _is_handed_in(callee: Atom | Tensor) -> bool:
     return str(callee.path[1]).isidentifier()
 
 
+def _moves_nothing(callee: Value) -> bool:
+    """Whether all that may be called is a model of a library whose models compute where they are given something."""
+    return bool(callee) and all(isinstance(each, Obj) and each.external.startswith(_IN_PLACE) for each in callee)
+
+
 def unknown_result(
     frame: Frame, callee: Value, args: Arguments, node: ast.AST, *, is_module: bool = False, name: str = ""
 ) -> Value:
@@ -577,7 +583,7 @@ def unknown_result(
     tensor = made(
         precision,
         SHAPED | 1,
-        ANYWHERE if whole is None else whole.place | ANYWHERE,
+        ANYWHERE if whole is None else whole.place if _moves_nothing(callee) else whole.place | ANYWHERE,
         tags=tags | (halved(frame, given, reach, autocast) if flows & FLOWS else 0),
         flows=flows,
         regions=regions,

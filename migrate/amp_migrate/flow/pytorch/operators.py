@@ -672,14 +672,16 @@ def _watch(
         # What is left of neighbours that are much alike is of the size of their rounding: a Sobel filter of an image.
         if is_difference and not tensors[0].is_low:
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_DIFFERENCES)
-        is_told = is_of_itself or is_difference or all(each.is_low and not each.regions for each in tensors)
-        is_of_data = len(tensors) > 1 and not is_told and all(_is_data(frame, each) for each in operands)
+        is_inverse = is_of_inverse or any(each.tags & INVERSE for each in tensors)
+        is_told = is_of_itself or is_difference or is_inverse
+        is_half = all(each.is_low and not each.regions for each in tensors)  # as it was without the region
+        is_of_data = len(tensors) > 1 and not (is_told or is_half) and all(_is_data(frame, each) for each in operands)
         if is_of_data:
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_DATA)
         for each in () if is_of_data else tensors:
             if each.tags & BUFFER and not each.tags & BOUNDED and not is_difference:
                 analysis.event(frame, Act.RISK, node, tensor=each, why=A_BUFFER)
-        if is_of_inverse or any(each.tags & INVERSE for each in tensors):
+        if is_inverse:
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_AN_INVERSE)
         if name == "affine_grid":
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=A_GRID)

@@ -120,7 +120,7 @@ def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.A
         return _to(frame, tensor, args)
     if name in ("cuda", "cpu"):
         moved = tensor.but(place=DEVICE if name == "cuda" else CPU)
-        pytorch.note_move(tensor.place, moved.place)
+        pytorch.places |= moved.place
         return one(
             moved
             if moved is tensor
@@ -242,7 +242,7 @@ def _to(frame: Frame, tensor: Tensor, args: Arguments) -> Value:
         precision |= OTHER
     moved = tensor if precision == tensor.precision else cast(tensor.but(regions=regions), precision)
     if place != tensor.place:
-        pytorch.note_move(tensor.place, place)
+        pytorch.places |= place
         moved = moved.but(
             place=place,
             leaf=NOTHING,

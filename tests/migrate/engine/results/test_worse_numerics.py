@@ -298,6 +298,23 @@ def test_a_step_on_what_is_read_onto_the_cpu_is_left(data: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
+        ("    optimizer.step()\n", "    optimizer.step()\n    print(model(x).detach().cpu().numpy())\n"),
+        ("    optimizer.step()\n", "    optimizer.step()\n    print(other.cpu())\n"),
+        ("mse_loss(model(x), y)", "mse_loss(judge(model(x)), judge(y))"),
+    ],
+)
+def test_neither_what_comes_to_the_cpu_nor_a_librarys_model_is_a_sign_of_another_device(old: str, new: str) -> None:
+    head = "from elsewhere import other\nfrom torchvision.models import vgg16\njudge = vgg16(weights='DEFAULT')\n"
+    text = head + ON_CPU.replace(old, new)
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert ["everything is on the CPU" in each.message for each in plan.findings] == [True]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("mse_loss(model(x), y)", "mse_loss(judge(model(x)), judge(y))"),
         ("x, y = torch.randn(16, 8), torch.randn(16, 1)", "x, y = batch()"),
         ("torch.randn(16, 8), torch.randn(16, 1)", "tuple(each.to(device) for each in batch())"),
         ("model = ", "torch.set_default_tensor_type(torch.cuda.FloatTensor)\nmodel = "),
@@ -310,7 +327,7 @@ def test_a_step_on_what_is_read_onto_the_cpu_is_left(data: str) -> None:
     ],
 )
 def test_a_step_that_may_reach_a_device_moves(old: str, new: str) -> None:
-    head = "from elsewhere import batch, device, objective, prepare\n"
+    head = "from elsewhere import batch, device, judge, objective, prepare\n"
     assert "autocast" in migrate_text(head + ON_CPU.replace(old, new), Settings()).after
 
 
