@@ -16,6 +16,7 @@ from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import (
     NEVER,
     Atom,
+    Class,
     External,
     Obj,
     Opaque,
@@ -60,7 +61,7 @@ from amp_migrate.flow.elements import Elements
 from amp_migrate.flow.events import WHERE_NOT_FINITE, Act, Event, Reached
 from amp_migrate.flow.kept_states import KeptStates
 from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, gets_one, is_one, overlap, stage, standalone_leaves
-from amp_migrate.flow.pytorch.modules import DTYPE, by_path
+from amp_migrate.flow.pytorch.modules import DTYPE, bare, by_path
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
 from amp_migrate.implications import Facts, implied
 from amp_migrate.tables.signatures import argument
@@ -111,6 +112,7 @@ UNSCALED_LOSS = "torch.autograd.grad() takes gradients of an unscaled loss besid
 IDLE = "nothing that is trained computes in half precision"
 IN_THREADS = "nn.DataParallel computes in float16 in its threads, whatever dtype the region has"
 IN_FLOAT64 = "the model computes in float64, which autocast leaves alone"
+STEPS_INSIDE = "what is evaluated here may train by itself, in code that could not be read: its steps are in no region"
 EVALUATED_APART = "what is evaluated here in half precision is trained in float32"
 GIVEN_SMALL = "code that could not be read gets a number whose inverse float16 does not have"
 UNREAD_MODELS = "what runs under autocast could not be read"
@@ -466,7 +468,23 @@ class Questions:
             if overlap(lowered, frozenset(leaves)) is False:
                 is_trained = any(overlap(trained, frozenset({each})) for each in leaves)
                 found += (Fault(each, EVALUATED_APART) for each in self.without_gradients([region]) if is_trained)
-        return found
+        return [*found, *self._running_steps()]
+
+    def _running_steps(self) -> Iterator[Fault]:
+        """The regions beside training whose models may train by themselves, where nobody has read what calls that.
+
+        A cast of a weight is kept until the outermost region ends: steps in it would go on from the first weights.
+        """
+        training = {each.code for each in self.events(Act.BACKWARD)}
+        for event in self.events(Act.UNREAD_MODEL):
+            owners = (bare(each) for each in event.subject if isinstance(each, Atom))
+            kinds = [each.made_of for each in owners if isinstance(each, Obj) and isinstance(each.made_of, Class)]
+            if event.context is None or not any("backward" in each.code.attributes for each in kinds):
+                continue
+            for region in sorted(event.context.cuda.regions):
+                block = self._block_of(region)
+                if block is not None and not any(each.has(region) for each in training):
+                    yield Fault(site_of(region.file, block.body[0]), STEPS_INSIDE)
 
     @cached_property
     def unread_models(self) -> tuple[Fault, ...]:

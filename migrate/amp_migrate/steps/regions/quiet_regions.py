@@ -88,7 +88,7 @@ class _Placer:
                     self.islands.append(self.finder.island(statement, computed))
                 continue
             is_forward = (shares or self._is_forward(statement)) and not self.in_float32(statement)
-            if not is_forward and not chooses and not (follows and self.finder.computes_loss(statement)):
+            if not is_forward and not chooses and not (follows and _only_computes_loss(self.finder, statement)):
                 continue
             written = frozenset().union(*map(self.finder.effects.writes, own_statements(statement)))
             if span is not None and (follows or siblings[index - 1] is span.last):
@@ -145,9 +145,14 @@ def _feeds_loss(finder: RegionFinder, statement: cst.With, behind: Iterable[Stat
     return any(
         _chooses_loss(finder, each, set(), results)
         if own_blocks(each)
-        else finder.effects.reads(each) & results and (finder.computes_loss(each) or finder.banned_calls(each))
+        else finder.effects.reads(each) & results and (_only_computes_loss(finder, each) or finder.banned_calls(each))
         for each in behind
     )
+
+
+def _only_computes_loss(finder: RegionFinder, statement: Statement) -> bool:
+    """Whether a statement computes a loss by itself, and goes nowhere with it: what trains a head does by itself."""
+    return finder.computes_loss(statement) and not finder.may_train(statement)
 
 
 def _chooses_loss(

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
 Check = Callable[..., Any]
 
@@ -159,3 +161,96 @@ def test_function_that_trains_a_critic_and_gives_the_loss(rewrites: Check) -> No
         ~     STEP
         """
     )
+
+
+FITTING = """
+  import torch
+  import zoo
+  from torch import nn
+
+
+  class Adapting(zoo.Learner):
+      def __init__(self):
+          super().__init__()
+          self.body = nn.Linear(4, 4)
+
+      def forward(self, x):
+          return super().forward(x)
+
+      def adapt(self, x, y):
+          with torch.no_grad():
+-             codes = self.body(x)
+-         return self.fit(codes, y)
++             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
++                 codes = self.body(x)
++         return self.fit(codes.float(), y)
+
+      def fit(self, codes, y):
+          head = nn.Linear(4, 2).cuda()
+          optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
++         scaler = torch.amp.GradScaler("cuda")
+          for _ in range(20):
+              optimizer.zero_grad()
+-             loss = nn.functional.cross_entropy(head(codes), y)
+-             loss.backward()
+-             optimizer.step()
++             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
++                 loss = nn.functional.cross_entropy(head(codes), y)
++             scaler.scale(loss).backward()
++             scaler.step(optimizer)
++             scaler.update()
+          return head(codes)
+"""
+LEARNING = """
+  import torch
+  import learners
+
+
+  def train(loader):
+      learner = learners.Adapting().cuda()
+      optimizer = torch.optim.SGD(learner.parameters(), lr=0.1)
++     scaler = torch.amp.GradScaler("cuda")
+      for x, y in loader:
+          optimizer.zero_grad()
+-         loss = learner(x.cuda())
+-         loss.backward()
+-         optimizer.step()
++         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
++             loss = learner(x.cuda())
++         scaler.scale(loss).backward()
++         scaler.step(optimizer)
++         scaler.update()
+      return evaluate(learner, loader)
+
+
+  def evaluate(learner, loader):
+      learner.eval()
+      return [learner(x.cuda()).argmax(1) for x, y in loader]
+"""
+
+
+def test_what_may_train_by_itself_is_evaluated_in_no_region(rewrites_files: Check) -> None:
+    """What its base calls, nobody has read: `adapt()`, as likely as not."""
+    rewrites_files({"learners.py": FITTING, "train.py": LEARNING})
+
+
+def test_a_head_is_not_trained_in_the_region_of_its_features(rewrites_files: Check) -> None:
+    evaluated = """
+-     return [learner(x.cuda()).argmax(1) for x, y in loader]
++     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
++         return [learner(x.cuda()).argmax(1) for x, y in loader]
+"""
+    plain = "\n".join(line for line in FITTING.splitlines() if "backward" not in line and "step(" not in line)
+    plain = plain[: plain.index("\n      def adapt")]
+    *head, _ = LEARNING.splitlines()
+    rewrites_files({"learners.py": plain, "train.py": "\n".join(head) + evaluated})
+
+
+def test_a_cast_is_kept_while_a_region_round_all_steps_is_open() -> None:
+    """Steps in such a region go on from the first weights."""
+    weight = nn.Parameter(torch.ones(2, 2))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        before = nn.functional.linear(torch.ones(2), weight)
+        with torch.no_grad():
+            weight.add_(1)
+        assert torch.equal(nn.functional.linear(torch.ones(2), weight), before)
