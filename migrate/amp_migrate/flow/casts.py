@@ -38,6 +38,7 @@ _PUTTING_IN = frozenset("add append appendleft insert setdefault".split())
 _SAME = frozenset(("data", "T", "mT", "detach", "cpu", "cuda", "to"))
 # What makes numbers of numbers, as of a size, and leaves tensors as they are.
 _OF_NUMBERS = frozenset(f"builtins.{name}" for name in "int float len list tuple max min range".split()) | {"Size"}
+_CHOOSING = (ast.IfExp, ast.BoolOp)
 _RUNS_CODE = (ast.Lambda, ast.comprehension, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 
 
@@ -64,11 +65,14 @@ class Island:
         value: an expression in it.
         casts: of what it gets from outside in low precision.
         before: calls in it that are computed before it, as they would be without it.
+        alone: the call in it that is computed so by itself, before the rest: that has calls behind it which go on as
+            they were; None for all of the statement.
     """
 
     value: Site
     casts: tuple[FloatCast, ...] = ()
     before: tuple[Site, ...] = ()
+    alone: Site | None = None
 
 
 class Logits(NamedTuple):
@@ -358,6 +362,8 @@ class Casts:
         inside = [*_walk(statement.value, before)]
         if loss is not None and loss not in inside:
             return None
+        if isinstance(loss, ast.Call) and any(_is_behind(each, loss) for each in before) and self._is_object(loss.func):
+            return self._island_of_call(statement.value, file, loss, before)
         if before and any(isinstance(each, ast.Call) and self._only_known_as(each) in table.RANDOM for each in inside):
             return None  # what goes before may draw, too
         if not all(self._only_computes(each, is_refused=each is loss) for each in inside):
@@ -370,6 +376,28 @@ class Casts:
         low = dict.fromkeys(FloatCast(site_of(file, each)) for each in named if self._may_be_low(each))
         return Island(site_of(file, statement.value), tuple(low), tuple(site_of(file, each) for each in before))
 
+    def _island_of_call(
+        self, value: ast.expr, file: str, loss: ast.Call, before: Collection[ast.expr]
+    ) -> Island | None:
+        """A refused loss by itself, computed before the rest of its statement, in which calls go on behind it.
+
+        Its module may be anything that a caller hands in: nothing is to run before it that did not, nor behind it.
+        """
+        first = [each for each in before if not _is_behind(each, loss)]
+        for each in _walk(value, [loss, *first]):
+            if loss in ast.walk(each):
+                is_free = not isinstance(each, (*_RUNS_CODE, *_CHOOSING))
+            else:
+                is_free = _is_behind(each, loss) or not isinstance(each, (ast.Call, *_RUNS_CODE))
+            if not is_free:
+                return None
+        named = self._named_in(loss, before)
+        low = dict.fromkeys(FloatCast(site_of(file, each)) for each in named if self._may_be_low(each))
+        return Island(site_of(file, value), tuple(low), tuple(site_of(file, e) for e in first), site_of(file, loss))
+
+    def _is_object(self, called: ast.expr) -> bool:
+        return any(isinstance(each, Obj) for each in self._value(called))
+
     def _is_entry(self, target: ast.Subscript) -> bool:
         """Whether something is an entry of a container, which has no precision of its own."""
         held = self._value(target.value)
@@ -380,7 +408,7 @@ class Casts:
         if isinstance(node, ast.Call) and not self._only_computes(node, is_refused=node is loss):
             if tensor_of(self._value(node)) is not None:
                 yield node
-        elif not isinstance(node, (*_RUNS_CODE, ast.IfExp, ast.BoolOp)):
+        elif not isinstance(node, (*_RUNS_CODE, *_CHOOSING)):
             for child in ast.iter_child_nodes(node):
                 if isinstance(child, (ast.expr, ast.keyword)):
                     yield from self._computed_before(child.value if isinstance(child, ast.keyword) else child, loss)
@@ -631,6 +659,12 @@ def _viewed(node: ast.expr) -> Iterator[ast.expr]:
     yield node
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in table.VIEWS:
         yield from _viewed(node.func.value)
+
+
+def _is_behind(node: ast.AST, loss: ast.expr) -> bool:
+    """Whether an expression of the same statement begins where a call has ended."""
+    end = loss.end_lineno, loss.end_col_offset
+    return isinstance(node, ast.expr) and (node.lineno, node.col_offset) >= (end[0] or 0, end[1] or 0)
 
 
 def _walk(node: ast.AST, without: Collection[ast.AST]) -> Iterator[ast.AST]:

@@ -33,7 +33,7 @@ from amp_migrate.trees.counterparts import Counterparts
 from amp_migrate.trees.nodes import Statement
 from amp_migrate.write.conflicts import PlanConflict
 from amp_migrate.write.consume import complete, new_text
-from amp_migrate.write.editor import Editor
+from amp_migrate.write.editor import Editor, guarded
 
 _FOR_ANOTHER = "reads in float32 what a region of another file computes in half precision"
 
@@ -94,6 +94,7 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
             new.append(edit)
     editor = Editor(file, settings, RISKY_NUMERICS.code)
     apart: dict[Statement, str] = {}
+    told_of: dict[cst.CSTNode, str] = {}
     named: list[Edit] = []
     begun = {each.node for each in plan.planned if isinstance(each.change, Wrap)}
     already = {each.node for each in plan.planned if isinstance(each.change, Cast)}
@@ -103,12 +104,20 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
         own = None if value is None else pairs.of(value)
         before = [_counterpart(each, nodes, pairs) for each in island.before]
         casts = [_cast(each, editor, nodes, pairs) for each in island.casts]
-        if own is not None and None not in (*before, *casts):
+        alone = None if island.alone is None else _counterpart(island.alone, nodes, pairs)
+        if own is not None and None not in (*before, *casts) and (alone is None) is (island.alone is None):
             statement = file.tree.statement(own)
             if statement in off:
                 continue
             made = [each for each in casts if each is not None]
             lines = [*_named_before(statement, before, already.union(each.node for each in made), editor)]
+            if isinstance(alone, cst.Call):
+                lines += _computed_before(statement, alone, len(before), editor)
+                if statement not in begun and wishes.unwanted([*made, *lines]) is None:
+                    named += lines
+                    new += made
+                    told_of[alone] = why
+                continue
             wrap = editor.wrap(statement, statement, editor.no_autocast(statement))
             # A line before the first of a region would stand outside of it.
             if not (lines and statement in begun) and wishes.unwanted([*made, *lines, wrap]) is None:
@@ -128,7 +137,7 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
     words = map(described, sorted(edits, key=lambda each: each.line)) if settings.explain else ()
     told = (
         Finding.at(file.tree, each, RISKY_NUMERICS.code, Kind.NOTE, f"kept in float32: {why}")
-        for each, why in apart.items()
+        for each, why in (*apart.items(), *told_of.items())
     )
     findings = {*plan.findings, *told}
     if not findings:  # nothing else says why this file changes
@@ -150,6 +159,14 @@ def _named_before(
         name = result_name(editor.file, statement, call, index)
         yield editor.before(statement, code("{} = {}", name, Hole(call, bare=True, moved=True)))
         yield editor.edit(call, Cast(code("{}.float()" if call in low else "{}", name)))
+
+
+def _computed_before(statement: Statement, call: cst.Call, index: int, editor: Editor) -> Iterator[Edit]:
+    """What computes a call before its statement, without autocast, under a name that the statement reads."""
+    name = result_name(editor.file, statement, call, index)
+    computed = code("{} = {}", name, Hole(call, bare=True, moved=True))
+    yield editor.before(statement, guarded(code("with {}:", editor.no_autocast(statement)), computed))
+    yield editor.replace(call, name)
 
 
 def _off(planned: Iterable[Edit], editor: Editor) -> set[cst.CSTNode]:

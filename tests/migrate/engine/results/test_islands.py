@@ -974,3 +974,73 @@ def test_a_refused_loss_of_views_of_what_is_not_known_is_kept_in_float32() -> No
     after = migrate_text(UNREAD_OUTPUT, Settings()).after
     kept = "F.binary_cross_entropy(p.flatten(1), out.target.float().flatten(1)) / 2"
     assert f"        {OFF}\n            return {kept}\n" in after
+
+
+SUMMED = """\
+import torch
+from torch import nn
+
+
+class Bound(nn.Module):
+    def __init__(self, fit=nn.BCELoss(reduction="sum")):
+        super().__init__()
+        self.fit, self.prior = fit, Prior()
+
+    def forward(self, p, y, mean):
+        return {computed}
+
+
+class Prior(nn.Module):
+    def forward(self, mean):
+        return mean.pow(2).sum()
+
+
+net, bound = nn.Linear(4, 4).cuda(), Bound()
+optimizer = torch.optim.Adam(net.parameters())
+for x, y in loader:
+    optimizer.zero_grad()
+    found = net(x.cuda())
+    loss = bound(torch.sigmoid(found), y.cuda(), found)
+    loss.backward()
+    optimizer.step()
+"""
+FIT = f"        {OFF}\n            fit_output = self.fit(p, y)\n"
+
+
+@pytest.mark.parametrize(
+    ("computed", "kept"),
+    [
+        ("self.fit(p, y) + self.prior(mean)", f"{FIT}        return fit_output + self.prior(mean)\n"),
+        (
+            "(2 * self.fit(p, y)).sum() + self.prior(mean)",
+            f"{FIT}        return (2 * fit_output).sum() + self.prior(mean)\n",
+        ),
+        (
+            "self.prior(-mean) - self.fit(p, y) + self.prior(mean)",
+            "        prior_output = self.prior(-mean)\n"
+            f"{FIT.replace('fit_output', 'fit_output_2')}"
+            "        return prior_output - fit_output_2 + self.prior(mean)\n",
+        ),
+        (
+            "self.prior(mean) + self.fit(p, y)",  # what went before it goes on doing so
+            f"        prior_output = self.prior(mean)\n        {OFF}\n            return prior_output + self.fit(p, y)\n",
+        ),
+    ],
+)
+def test_a_refused_loss_is_computed_before_what_was_computed_behind_it(computed: str, kept: str) -> None:
+    after = migrate_text(SUMMED.format(computed=computed), Settings()).after
+    assert kept in after
+
+
+@pytest.mark.parametrize(
+    "computed",
+    [
+        "self.prior(mean) if len(p) else self.fit(p, y) + self.prior(mean)",
+        "print(p) or self.fit(p, y) + self.prior(mean)",
+    ],
+)
+def test_a_refused_loss_that_would_be_computed_before_its_time_is_left(computed: str) -> None:
+    text = SUMMED.format(computed=computed)
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert any("autocast refuses it" in each.message for each in plan.findings)
