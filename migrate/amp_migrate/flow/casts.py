@@ -419,7 +419,8 @@ class Casts:
         if self._analysis.callees.get(node) or any(each.arg in ("out", "inplace", None) for each in node.keywords):
             return False
         if isinstance(node.func, ast.Attribute) and tensor_of(self._value(node.func.value)) is not None:
-            return not (node.func.attr.endswith("_") and self._may_be_low(node.func.value))
+            owner = node.func.value
+            return not (node.func.attr.endswith("_") and self._may_be_low(owner) and not self._is_new(owner))
         made = self._value(node)  # `nn.BCELoss()(p, y)` makes the module whose operator it is
         count = len(node.args) + len(node.keywords)
         fitting = (each for each in self._value(node.func) if not isinstance(each, Obj) or takes(each.external, count))
@@ -432,6 +433,10 @@ class Casts:
             each in _OF_NUMBERS | table.NEW | table.LIKE or (each in table.RESULT and each not in weighted)
             for each in names
         )
+
+    def _is_new(self, node: ast.expr) -> bool:
+        """Whether an expression makes a tensor that nobody else has."""
+        return isinstance(node, ast.Call) and self._only_known_as(node) in table.LIKE
 
     def _is_without_weights(self, call: ast.Call, called: Iterable[object]) -> bool:
         """Whether a function is called as a layer is, and gets no parameter: `F.conv2d(image, window)`."""

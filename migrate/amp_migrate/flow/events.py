@@ -24,6 +24,7 @@ CANCELLED = "E[x*y] - E[x]*E[y] of rounded means, which may come to zero or belo
 OF_DISTANCE = "x*x - 2*x*y + y*y of a rounded product, whose steps may be as large as what tells near from far"
 OF_DIFFERENCES = "a kernel of constants takes differences of what is rounded for it"
 OF_DATA = "a product of data alone, without any weights, which half precision rounds and nothing else"
+ONE_BY_ONE = "terms are added up one by one: a count ends at 2048, where the next whole number is two more"
 OF_EXTENTS = "a product of differences, as an area is: that of 256 by 256 pixels is beyond float16's range"
 OF_AN_INVERSE = "the inverse of a matrix is multiplied"
 BESIDE_AN_INVERSE = "a product that the inverse of a matrix is multiplied with"

@@ -494,7 +494,7 @@ class Questions:
         What a module only keeps, a tokenizer as well as a layer, is one if losses are computed by it.
         """
         named = self.analysis.pytorch.called
-        told = [named.get(each.site, "") for each in self.events(Act.UNREAD_LOSS, Act.FOREIGN)]
+        told = [named.get(site, "") for site in {each.site for each in self.events(Act.UNREAD_LOSS)} | self._foreign]
         events = [each for each in self.events(Act.UNREAD_MODEL) if each.seen_by and not _is_named(each.why, told)]
         events = [each for each in events if any(each.sure_in.values()) or self._is_reached(each.subject)]
         quiet = {each for each in events if each.context and self.without_gradients(each.context.cuda.regions)}

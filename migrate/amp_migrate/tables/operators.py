@@ -274,6 +274,8 @@ STORES: dict[str, tuple[int, str]] = {
     **dict.fromkeys(("index_add", "index_copy", "index_reduce"), (3, "source")),
     "index_put": (2, "values"), "masked_scatter": (2, "source"),
 }  # fmt: skip
+# What adds elements of a tensor to one of another, as many as a run has, each sum rounded to the precision of that.
+ADDING = frozenset("index_add scatter_add scatter_reduce index_reduce index_put".split())
 # No kernel takes these in half precision, or they raise.
 NO_HALF_KERNEL = frozenset(
     (

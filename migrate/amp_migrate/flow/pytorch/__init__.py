@@ -723,7 +723,7 @@ class PyTorch:
             return some("float")
         if plain := tensors.no_tensor_of_call(name, args):
             return plain
-        if name in table.RESULT or name in table.DTYPE_METHODS:
+        if name in table.RESULT or name in table.DTYPE_METHODS or name in table.LIKE:
             return tensors.method(frame, SOME_TENSOR.but(reach=frozenset({Part(owner, "*")})), name, args, node)
         if name in ("append", "update", "add") and not owner.path:
             return NONE_VALUE

@@ -19,6 +19,7 @@ from amp_migrate.flow.domain.atoms import (
     Some,
     Tup,
     Value,
+    const,
     constant,
     join,
     many,
@@ -104,6 +105,7 @@ from amp_migrate.flow.events import (
     OF_DIFFERENCES,
     OF_EXTENTS,
     OF_ITSELF,
+    ONE_BY_ONE,
     Act,
 )
 from amp_migrate.flow.python.arguments import Arguments
@@ -182,6 +184,10 @@ def operate(
     if source is not None and tensor_of(source) is not None and not (treatment == table.WIDEST and autocast.may_be_on):
         index_store(frame, tensors[0], one(made(INT, SHAPED)), source, node)
     ranges.scaled_up(frame, name, operands, precision, node)
+    if name in table.ADDING and precision & LOW and not _only_chooses(name, args):
+        for each in [each for each in tensors if each.may_be_low and each.regions][:1]:
+            is_sure = not precision & ~LOW
+            analysis.event(frame, Act.RISK, node, tensor=each, why=ONE_BY_ONE, is_sure=is_sure)
     if autocast.may_be_on:
         analysis.pytorch.born_inside.add(frame.site(node))
     sums = tensors if isinstance(node, ast.BinOp) else tensors[:1] if in_place else []
@@ -200,6 +206,14 @@ def operate(
     elif result.tags & HUGE and (name not in table.VIEWS or precision == F16):
         result = result.but(tags=result.tags & ~HUGE)
     return _shape_of_result(frame, name, kind, result, args, node)
+
+
+def _only_chooses(name: str, args: Arguments) -> bool:
+    """Whether an operator that may add elements to others only puts them there, or takes the largest."""
+    if name == "index_put":
+        return constant(args.get(3, "accumulate") or const(False)) is False
+    reduce = args.get(4, "reduce") if name in ("scatter_reduce", "index_reduce") else None
+    return reduce is not None and constant(reduce) in ("amax", "amin")
 
 
 def _are_switched(tensors: list[Tensor], *, in_place: bool) -> bool:

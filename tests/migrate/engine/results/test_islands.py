@@ -1023,7 +1023,8 @@ FIT = f"        {OFF}\n            fit_output = self.fit(p, y)\n"
         ),
         (
             "self.prior(mean) + self.fit(p, y)",  # what went before it goes on doing so
-            f"        prior_output = self.prior(mean)\n        {OFF}\n            return prior_output + self.fit(p, y)\n",
+            f"        prior_output = self.prior(mean)\n        {OFF}\n"
+            "            return prior_output + self.fit(p, y)\n",
         ),
     ],
 )
