@@ -176,6 +176,7 @@ class Trouble(Enum):
     THREADS = "replicas that compute in float16 whatever the region says: a scaler serves them"
     APART = "an evaluation in low precision of what is trained in float32"
     SMALL = "code that nobody has read, with a number that it cannot divide float16 by: it may evaluate in float32"
+    ARRAY = "an array of what nobody knows, for code that may not take it low: it may be evaluated in float32"
     TRAINS_INSIDE = "something that trains by itself between a forward and its loss: a region is round all three"
     LOSS_ON_CPU = "a loss that is scaled where its parameters are not"
     UNSAVED = "a scaler that begins anew where its optimizer goes on"
@@ -341,6 +342,11 @@ def _harms(
         is_mended = fault.what in (_MENDED if happens else _MAY_RAISE) or fault.why == A_ROUNDED_PROBABILITY
         is_mended |= (happens and fault.why in _MENDED_RISKS) or _is_left_by_unread(analysis, fault)
         mending = casts.against(fault.event) if fault.event and is_mended else ()
+        is_array = fault.what == WRONG_BY_ITSELF[Act.HALF_ARRAY] and not mending
+        if is_array and (quiet := questions.without_gradients(_made_of(questions, fault))):
+            harm = Harm(fault.site, _message(fault), False, Trouble.ARRAY, is_told=False, quiet=quiet)
+            found.append((_key(fault), harm))
+            continue
         # To fill with another number costs nothing where it turns out to be float32.
         is_filled = fault.what == WRONG_BY_ITSELF[Act.OVERFLOW] and _is_floating(fault)
         if not (fault.what == _OF_THE_CACHE and torch >= CACHE_MENDED) and (is_told or mending or is_filled):
@@ -424,6 +430,13 @@ def _regions(event: Event) -> frozenset[Site]:
     """The regions that something happens in, and those that have made what it is about."""
     around = frozenset() if event.context is None else event.context.cuda.regions
     return around.union(*(each.regions for each in (*filter(None, [event.tensor]), *tensors_in(event.subject))))
+
+
+def _made_of(questions: Questions, fault: Fault) -> frozenset[Site]:
+    """The regions that may have made the tensors low which an array is made of."""
+    sources = frozenset() if fault.event is None else fault.event.sources
+    made = (each.tensor for each in questions.events(Act.TO_NUMPY) if each.site in sources)
+    return frozenset().union(*(each.regions for each in made if each is not None))
 
 
 def _at(questions: Questions) -> Site:

@@ -220,7 +220,7 @@ def worse_numerics(
         filled = {each for each in _lines(found, Trouble.MASK, changed) if each not in settings.masked}
         again = (each for each in found if each.is_sure)
         scaled = {e for e in _lines(again, Trouble.SCALED_AGAIN, changed) if e not in settings.scaled_already}
-        unread = (each for each in found if each.trouble in (Trouble.SMALL, Trouble.UNREAD))
+        unread = (each for each in found if each.trouble in (Trouble.ARRAY, Trouble.SMALL, Trouble.UNREAD))
         evaluated = {_line_of(site, changed) for each in unread for site in each.quiet}
         evaluated = evaluated.union(_lines(found, Trouble.APART, changed)) - settings.evaluated_apart
         evaluated = {each for each in evaluated if each[0] == name}  # what else runs it may train it in low precision

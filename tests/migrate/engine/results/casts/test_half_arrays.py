@@ -243,3 +243,39 @@ def test_array_that_a_method_of_another_file_makes(rewrites_files: Check) -> Non
         }
     )
     assert ("judge.py", "AMP504") in {(each.path.rpartition("/")[2], each.code) for each in findings}
+
+
+@pytest.mark.parametrize("kept", ["codes.tofile(path)", "np.save(path, codes)"])
+def test_an_array_of_what_nobody_knows_is_evaluated_in_float32_where_it_may_not_be_low(
+    migrate: Check, kept: str
+) -> None:
+    """A cast might be of whole numbers: the layers of another package give what they give."""
+    text = f"""
+import numpy as np
+from graphs import Convolution
+
+
+class Graph(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = Convolution(8, 8), Convolution(8, 2)
+
+    def forward(self, nodes, edges):
+        return self.last(self.first(nodes, edges), edges)
+
+
+graph = Graph().cuda()
+optimizer = torch.optim.Adam(graph.parameters())
+for nodes, edges, y in loader:
+    optimizer.zero_grad()
+    loss = F.cross_entropy(graph(nodes.cuda(), edges.cuda()), y.cuda())
+    loss.backward()
+    optimizer.step()
+with torch.no_grad():
+    codes = graph(nodes.cuda(), edges.cuda()).cpu().numpy()
+{kept}
+"""
+    plan = migrate(text, "fp16", "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n")
+    assert "with torch.no_grad():\n    codes = graph(nodes.cuda(), edges.cuda()).cpu().numpy()\n" in plan.after
+    assert "scaler.step(optimizer)" in plan.after
+    assert any("could not be read: graphs.Convolution" in each.message for each in plan.findings)
