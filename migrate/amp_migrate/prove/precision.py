@@ -201,6 +201,7 @@ _REASONS = {
     BESIDE_AN_INVERSE: Trouble.ROUNDED,
     OF_AN_INVERSE: Trouble.ROUNDED,
     OF_DATA: Trouble.ROUNDED,
+    ONE_BY_ONE: Trouble.ROUNDED,
     OF_DISTANCE: Trouble.ROUNDED,
     OF_DIFFERENCES: Trouble.ROUNDED,
 }

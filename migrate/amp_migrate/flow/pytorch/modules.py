@@ -526,9 +526,18 @@ def _is_handed_in(callee: Atom | Tensor) -> bool:
     return str(callee.path[1]).isidentifier()
 
 
-def _moves_nothing(callee: Value) -> bool:
-    """Whether all that may be called is a model of a library whose models compute where they are given something."""
-    return bool(callee) and all(isinstance(each, Obj) and each.external.startswith(_IN_PLACE) for each in callee)
+def _place_of_result(frame: Frame, callee: Value, given: int) -> int:
+    """Where what something unknown gives may be: where a module is that was moved, or anywhere.
+
+    A model of some libraries is where what it is given is, and moves nothing by itself.
+
+    Args:
+        given: where what it is given may be.
+    """
+    models = [each for each in callee if isinstance(each, Obj) and each.external.startswith(_IN_PLACE)]
+    if any(weights(frame, each).place == DEVICE for each in models):
+        return DEVICE
+    return given if 0 < len(callee) == len(models) else given | ANYWHERE
 
 
 def unknown_result(
@@ -545,7 +554,9 @@ def unknown_result(
     whole: Tensor | None = None
     for each in given:
         whole = each if whole is None else join_tensors(whole, each)
-    autocast, _ = frame.now.context.low(ANYWHERE if whole is None else whole.place)
+    of_given = ANYWHERE if whole is None else whole.place
+    place = _place_of_result(frame, callee, of_given)
+    autocast, _ = frame.now.context.low(place if place == DEVICE else of_given)
     precision, regions = OTHER, NOTHING
     if autocast.may_be_on:
         # What a module computes in a region is floating, though nobody knows what it is.
@@ -583,7 +594,7 @@ def unknown_result(
     tensor = made(
         precision,
         SHAPED | 1,
-        ANYWHERE if whole is None else whole.place if _moves_nothing(callee) else whole.place | ANYWHERE,
+        place,
         tags=tags | (halved(frame, given, reach, autocast) if flows & FLOWS else 0),
         flows=flows,
         regions=regions,

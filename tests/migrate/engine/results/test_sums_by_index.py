@@ -7,7 +7,7 @@ import torch
 from amp_migrate.engine.migrate import migrate_text
 from amp_migrate.settings import Settings
 
-ONE_BY_ONE = "terms are added up one by one: a count ends at 2048, where the next whole number is two more"
+ONE_BY_ONE = "terms are added up one by one, each sum rounded: a count ends at 2048 in float16, at 256 in bfloat16"
 SCRIPT = """\
 import torch
 from torch import nn
