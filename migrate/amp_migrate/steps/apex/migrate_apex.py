@@ -38,8 +38,9 @@ from amp_migrate.steps.apex.initialize.reached import ways_to
 from amp_migrate.steps.apex.initialize.switch import is_off
 from amp_migrate.steps.apex.names.apex_imports import Fate
 from amp_migrate.steps.apex.names.rest_of_apex import ApexRest
-from amp_migrate.steps.apex.script.decide_native import UNSAID, NativeDecider
+from amp_migrate.steps.apex.script.decide_native import INITIALIZED_AGAIN, UNSAID, NativeDecider
 from amp_migrate.steps.apex.script.doubts import REGION_ROUND_CALL, of_unknown_amp
+from amp_migrate.steps.apex.script.led_initializes import with_led_apart
 from amp_migrate.steps.apex.script.native_script import NativeScript, ScriptStep
 from amp_migrate.steps.apex.script.prepared_steps import PreparedOptimizers, plain_steps_in
 from amp_migrate.steps.apex.script.read_script import ScriptReader
@@ -208,7 +209,8 @@ class ApexMigration:
         refused = next((each for each in initializes if isinstance(each, Refusal)), None)
         if refused is not None:
             return (refused,)
-        script = replace(script, initializes=tuple(each for each in initializes if isinstance(each, Initialize)))
+        read = [each for each in initializes if isinstance(each, Initialize)]
+        script = with_led_apart(self.project, script, read)
         native = self._decided(script)
         # Where an object cannot say what was asked for, who initializes makes the scaler, and gives it. Where it cannot
         # be said yet when the optimizer is made, the scaler is made where a helper gets that.
@@ -233,8 +235,7 @@ class ApexMigration:
         kept = self._kept(script, traveller)
 
         def decide() -> NativeScript | Refusal:
-            decider = NativeDecider(self.project, self.roles, self.settings.dtype, script.initializes, ways)
-            return decider.decide(script, steps)
+            return NativeDecider(self.project, self.roles, self.settings.dtype, script, ways).decide(steps)
 
         native = decide()
         if isinstance(native, NativeScript) and self._is_made_earlier(script, native, traveller, kept):
@@ -382,7 +383,11 @@ class ApexMigration:
         for initialize in stepping or script.initializes:
             tree = initialize.file.tree
             if not isinstance(initialize.home, cst.Return):
-                homes[tree.function(initialize.home) or tree.module] = initialize.home
+                scope = tree.function(initialize.home) or tree.module
+                # The scale of the latest is that of all: it has to be said where each of them has run.
+                if scope in homes and tree.block(initialize.home) not in tree.ancestors(homes[scope]):
+                    return Refusal(initialize.file, initialize.call, INITIALIZED_AGAIN)
+                homes[scope] = initialize.home
             for file, call in calls_of_helper(self.project, initialize) if late else ():
                 homes.setdefault(file.tree.function(call) or file.tree.module, call)
         spare = partial(self._spare, script.initializes)
@@ -462,14 +467,15 @@ def _told_of_native(
         message = f"amp.initialize never prepares this optimizer, for which Apex raises: its scaler is {outcome}"
         yield Finding.at(made.file.tree, made.home, APEX_LEVEL.code, Kind.NOTE, message)
     yield from _told_of_limits(native)
-    yield from told_of_steps(project, script.files, native.steps, script.initializes)
+    initializes = (*script.initializes, *script.led)
+    yield from told_of_steps(project, script.files, native.steps, initializes)
     yield from _told_of_imports(tuple(file for file in script.files if not _calls(file)))
     for file in script.files:
         for node in cast_uses(file):
             note = said_of(file, node, form_of(project, file, node, target_torch))
             if note:
                 yield Finding.at(file.tree, node, APEX_LEVEL.code, Kind.NOTE, note)
-    for initialize in script.initializes:
+    for initialize in initializes:
         tree, call = initialize.file.tree, initialize.call
         message = f"{initialize.what} is gone: native AMP needs no preparation of models and optimizers"
         yield Finding.at(tree, call, APEX_INITIALIZE.code, Kind.MIGRATED, message)

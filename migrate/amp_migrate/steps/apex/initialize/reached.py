@@ -112,6 +112,13 @@ def _ways_by_call(project: Project, initializes: Sequence[Initialize], file: Fil
     return (ways_to(project, initializes, file, at) if is_by_call else None) or ()
 
 
+def still_asked(project: Project, initialize: Initialize, at: cst.CSTNode) -> tuple[str, ...] | None:
+    """What decides at a place of its function whether an initialization has run; None where it need not be before."""
+    ways = [((initialize.file, each),) for each in (standing(initialize), at)]
+    before = _order(_Scripts(project), initialize, *ways)
+    return before.switch if isinstance(before, Initialize) else None
+
+
 def standing(initialize: Initialize) -> Statement:
     """The statement that initializes, in the words of the function that the scaler is made in."""
     tree = initialize.file.tree

@@ -51,6 +51,7 @@ from amp_migrate.trees.nodes import Statement, find
 Place = TypeVar("Place", bound=cst.CSTNode)
 
 
+INITIALIZED_AGAIN = "amp.initialize comes before this more than once, under different conditions"
 UNSAID = "asks for cannot be said where the scaler would be made"
 
 
@@ -73,13 +74,14 @@ class NativeDecider:
         project: Project,
         roles: Roles,
         dtype: Dtype,
-        initializes: Sequence[Initialize],
+        script: ApexScript,
         traveller: Traveller | None,
     ) -> None:
         self._project = project
         self._roles = roles
         self._dtype = dtype
-        self._initializes = initializes
+        self._script = script
+        self._initializes = initializes = script.initializes
         self._traveller = traveller
         self._is_off = is_off(initializes)
         self._is_scaled = dtype is not Dtype.BF16 and not self._is_off
@@ -92,9 +94,9 @@ class NativeDecider:
         # By where scalers are made of optimizers that Apex never prepares: whether they scale, as code.
         self._unprepared: dict[Statement, str] = {}
 
-    def decide(self, script: ApexScript, steps: Sequence[ScriptStep]) -> NativeScript | Refusal:
+    def decide(self, steps: Sequence[ScriptStep]) -> NativeScript | Refusal:
         """What becomes of all files of the script, or what still speaks against native code."""
-        files = script.files
+        files = self._script.files
         refusal = self._refusal(files, steps)
         if refusal is not None:
             return refusal
@@ -111,10 +113,10 @@ class NativeDecider:
             if refusal is not None:
                 return refusal
         native = tuple(self._step(each, limit) for each in steps)
-        evaluation = None if self._is_off else self._evaluation(native, script)
+        evaluation = None if self._is_off else self._evaluation(native)
         decided = [self._file(file, native, evaluation) for file in files]
         if evaluation is not None:  # in files which have nothing of Apex, and evaluate for the script
-            decided += (NativeFile(file, *evaluation.of(file)) for file in script.evaluated)
+            decided += (NativeFile(file, *evaluation.of(file)) for file in self._script.evaluated)
         return NativeScript(native, tuple(decided), *self._starts(), evaluation=evaluation or Evaluation())
 
     def _refusal(self, files: Sequence[File], steps: Sequence[ScriptStep]) -> Refusal | None:
@@ -217,7 +219,8 @@ class NativeDecider:
             wrapper=self._wrapper(file) if any(i.what == "FP16_Optimizer" for i in self._initializes) else None,
         )
 
-    def _evaluation(self, steps: Sequence[NativeStep], script: ApexScript) -> Evaluation:
+    def _evaluation(self, steps: Sequence[NativeStep]) -> Evaluation:
+        script = self._script
         among = {**dict.fromkeys(script.files), **script.evaluated}
         moved = [each.step for each in steps]
         decider = EvaluationDecider(self._roles, self._initializes, moved, self._switch_at, among)
@@ -251,6 +254,7 @@ class NativeDecider:
             NativeStart(each, creations.pop(each.home, None), is_named=each in self._named)
             for each in self._initializes
         )
+        starts += tuple(NativeStart(each, None, is_named=False) for each in self._script.led)
         taken = {*apart, *(each.home for each in self._initializes)}
         others = {
             key: replace(made, enabled=self._unprepared.get(made.home))
@@ -316,7 +320,7 @@ class NativeDecider:
         reaching = [(*each.asked, *each.doubtful) for each in ways] or [tuple(known)]
         certain = [each.asked for each in ways]
         if any(_differ(each) for each in certain) or any(_differ(each) and not _all_step(each) for each in reaching):
-            return Refusal(file, at, "amp.initialize comes before this more than once, under different conditions")
+            return Refusal(file, at, INITIALIZED_AGAIN)
         found = [i for each in ways for i in (each.asked if is_step else each.before)]
         if found and not _differ(found) and all(each.before and not each.doubtful for each in ways):
             if switch_code(found[0]) in (None, "False"):

@@ -37,6 +37,7 @@ class ApexScript:
 
     Attributes:
         initializes: what is prepared for Apex.
+        led: the initializations that are on wherever another one is, and say nothing of mixed precision by themselves.
         steps: those that stand in one function each.
         splits: those that are spread over several.
         refusals: what stands in the way of native AMP.
@@ -54,6 +55,7 @@ class ApexScript:
     evaluated: Mapping[File, Collection[cst.FunctionDef]] = field(default_factory=dict)
     by_others: tuple[tuple[File, cst.BaseExpression, FunctionRef | None], ...] = ()
     has_round_calls: bool = True
+    led: tuple[Initialize, ...] = ()
 
     @property
     def shared(self) -> tuple[FunctionRef, ...]:

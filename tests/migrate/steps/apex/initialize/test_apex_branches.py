@@ -277,6 +277,84 @@ def test_two_calls_in_one_branch(migrate: Check) -> None:
     assert "apex" not in after
 
 
+def test_a_scaler_is_made_where_the_first_of_two_initializations_is_chosen(rewrites: Check) -> None:
+    """The second runs only where Apex is on by then: it is asked for nothing that the first is not."""
+    rewrites(
+        """
+        ~ APEX
+          model, mean = nn.Linear(2, 2), nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+          if args.fp16:
+        -     model, optimizer = amp.initialize(model, optimizer)
+              if args.mean:
+                  second = torch.optim.SGD(mean.parameters(), lr=0.0)
+        -         mean, second = amp.initialize(mean, second)
+          for x in loader:
+        -     loss = model(x).mean()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = model(x).mean()
+        -     if args.fp16:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -     else:
+        -         loss.backward()
+        +     scaler.scale(loss).backward()
+        ~     optimizer.step()
+              optimizer.zero_grad()
+        """
+    )
+
+
+@pytest.mark.parametrize("options", ["", ", loss_scale=128.0"])
+def test_a_scaler_of_two_optimizers_has_one_scale(options: str, migrate: Check) -> None:
+    after = migrate(
+        f"""
+        from apex import amp
+
+        first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+        one = torch.optim.SGD(first.parameters(), lr=0.1)
+        two = torch.optim.SGD(second.parameters(), lr=0.1)
+        if args.fp16:
+            first, one = amp.initialize(first, one)
+        if args.fp16 and args.both:
+            second, two = amp.initialize(second, two{options})
+        for x in loader:
+            loss = second(first(x)).mean()
+            with amp.scale_loss(loss, [one, two]) as scaled_loss:
+                scaled_loss.backward()
+            one.step()
+            two.step()
+        """
+    ).after
+    assert ('GradScaler("cuda", enabled=bool(args.fp16))' in after) is not bool(options)
+    assert ("amp_shim" in after) is bool(options)
+
+
+def test_scales_of_nested_initializations_stay_on_the_shim(migrate: Check) -> None:
+    result = migrate(
+        """
+        from apex import amp
+
+        first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+        one = torch.optim.SGD(first.parameters(), lr=0.1)
+        two = torch.optim.SGD(second.parameters(), lr=0.1)
+        if args.fp16:
+            first, one = amp.initialize(first, one)
+            if args.both:
+                second, two = amp.initialize(second, two, loss_scale=128.0)
+        for x in loader:
+            loss = second(first(x)).mean()
+            with amp.scale_loss(loss, [one, two]) as scaled_loss:
+                scaled_loss.backward()
+            one.step()
+            two.step()
+        """
+    )
+    assert "amp_shim" in result.after
+    assert "amp.initialize comes before this more than once, under different conditions" in str(result.findings)
+
+
 @pytest.mark.parametrize(
     ("setting", "switch"),
     [
