@@ -126,6 +126,14 @@ class Roles:
         forwards = (each for place in objects for each in self.project.methods(*place, "forward"))
         return any(map(self.has_forward, forwards))
 
+    def _gives_module(self, file: File, call: cst.Call) -> bool:
+        """Whether a call makes what is used as a module is, and computes nothing: `net = model(args)`."""
+        statement = file.tree.statement(call)
+        if not isinstance(statement, cst.Assign) or handed_back(statement.value) is not call:
+            return False
+        names = [each.target for each in statement.targets if object_path(each.target) is not None]
+        return any(file.called_on(n) & table.MODULE_EVIDENCE or object_path(n) in self._prepared(file) for n in names)
+
     def _holds_module(self, file: File, node: cst.BaseExpression, bindings: Sequence[Binding], depth: int) -> bool:
         """Whether a name is given a module: by an assignment, or by a caller."""
         values = [arm for each in bindings if each.value is not None for arm in arms(each.value)]
@@ -258,7 +266,7 @@ class Roles:
     def calls_module(self, file: File, call: cst.Call) -> bool:
         """Whether a call is that of a module, or of a method of one that computes."""
         if self.is_module(file, call.func):
-            return True
+            return not self._gives_module(file, call)
         if isinstance(call.func, cst.Attribute):
             method = call.func.attr.value
             receiver = call.func.value

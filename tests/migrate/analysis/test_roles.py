@@ -96,6 +96,24 @@ def test_call_runs_no_forward(project: Make, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("then", "computes"),
+    [
+        ("torch.optim.SGD(net.parameters())", False),
+        ("net.train()", False),
+        ("net = amp.initialize(net)", False),
+        ("net.sum()", True),
+        ("net.cuda()", True),
+    ],
+)
+@pytest.mark.parametrize("handed_back", ["", ".cuda()"])
+def test_call_that_makes_a_module_is_no_forward(project: Make, handed_back: str, then: str, computes: bool) -> None:
+    text = f"from apex import amp\nmodel = get(args)\nnet = model(args){handed_back}\n{then}\n"
+    made, files = project(a=HEAD + text)
+    call = next(each for each in files["a"].calls if files["a"].tree.code(each) == "model(args)")
+    assert Roles(made).runs_forward(files["a"], call) is computes
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("optimizer.step()", True),

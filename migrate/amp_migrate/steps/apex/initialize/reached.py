@@ -108,8 +108,18 @@ def may_run_early(project: Project, initializes: Sequence[Initialize], file: Fil
 
 def _ways_by_call(project: Project, initializes: Sequence[Initialize], file: File, at: cst.CSTNode) -> Sequence[Way]:
     """The ways to a place; none where weights that a wrapper of optimizers finds in float16 have been so before."""
-    is_by_call = not any(each.what == "FP16_Optimizer" for each in initializes)
-    return (ways_to(project, initializes, file, at) if is_by_call else None) or ()
+    if any(each.what == "FP16_Optimizer" for each in initializes):
+        return ()
+    ways = ways_to(project, initializes, file, at)
+    if ways is not None or not all(_is_beside(each, file, at) for each in initializes):
+        return ways or ()
+    # Whoever calls the function, what initializes in it does so once that has begun: in each process that is started.
+    known: list[tuple[Initialize, list[Frames] | None]] = [(each, [((file, standing(each)),)]) for each in initializes]
+    return [_way(_Scripts(project), ((file, at),), known)]
+
+
+def _is_beside(initialize: Initialize, file: File, at: cst.CSTNode) -> bool:
+    return initialize.file is file and file.tree.function(initialize.home) is file.tree.function(at)
 
 
 def still_asked(project: Project, initialize: Initialize, at: cst.CSTNode) -> tuple[str, ...] | None:

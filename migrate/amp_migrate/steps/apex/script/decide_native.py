@@ -392,6 +392,11 @@ def _all_step(initializes: Iterable[Initialize]) -> bool:
 
 
 def _sees(initialize: Initialize, file: File, at: cst.CSTNode) -> bool:
+    """Whether a name that is given a value where Apex was initialized has it at a place."""
+    tree = file.tree
+    may_be_later = tree.function(initialize.home) is None and tree.function(at) is not None
+    if tree.order[at] < tree.order[initialize.home] and not may_be_later:
+        return False
     home, scope = file.scopes.of(initialize.home), file.scopes.of(at)
     while scope is not home and scope.parent is not None:
         scope = scope.parent

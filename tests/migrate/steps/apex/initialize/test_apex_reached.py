@@ -606,6 +606,41 @@ def test_what_runs_before_all_that_initializes_stays_in_float32(
     assert not any("stays in float32" in each for each in told(plan))
 
 
+SPAWNED = """\
+import torch
+import torch.multiprocessing as mp
+from apex import amp
+
+def work(rank, args):
+    model = torch.nn.Linear(8, 3).cuda()
+    {before}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = amp.initialize(model, optimizer, opt_level=args.level)
+    for x, y in loader:
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        with amp.scale_loss(loss, optimizer) as scaled:
+            scaled.backward()
+        optimizer.step()
+
+def main(args):
+    mp.spawn(work, nprocs=2, args=(args,))
+"""
+
+
+@pytest.mark.parametrize("before", ["print(model(x).mean())", "with torch.no_grad():\n        targets = model(x)"])
+def test_what_a_process_runs_before_it_initializes_stays_in_float32(migrate: Check, before: str) -> None:
+    plan = migrate(SPAWNED.format(before=before), head="")
+    assert before in plan.after
+    assert asked(plan.after) == ["GradScaler: amp_enabled", "autocast: amp_enabled"]
+
+
+def test_a_function_that_is_called_before_and_behind_what_initializes_asks_for_no_name_of_it(migrate: Check) -> None:
+    show = "def show():\n        with torch.no_grad():\n            print(model(x))\n    show()"
+    text = SPAWNED.format(before=show).replace("    for x, y", "    show()\n    for x, y")
+    assert 'enabled=args.level != "O0"):\n                print(model(x))' in migrate(text, head="").after
+
+
 def test_an_evaluation_before_what_initializes_stays_in_float32_and_has_a_region_behind(migrate: Check) -> None:
     plan = migrate(main(BEFORE.format(before="evaluate(args, model)", behind="evaluate(args, model)")), head="")
     assert asked(plan.after) == ["autocast: on", "GradScaler: on", "autocast: on"]
