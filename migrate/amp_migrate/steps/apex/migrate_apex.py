@@ -6,6 +6,7 @@ are migrated together, or they all keep Apex's calls and get them from `amp_shim
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -56,6 +57,7 @@ from amp_migrate.steps.apex.script.script_group import (
 from amp_migrate.steps.apex.script.told_steps import told_of_steps
 from amp_migrate.steps.apex.step.apex_steps import clips_under_scale
 from amp_migrate.steps.apex.step.fp16_optimizer import wrapped_receivers
+from amp_migrate.steps.apex.uses import apex_state
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name, has_later_wrapper, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import, probes_for_apex
 from amp_migrate.steps.apex.uses.cast_functions import cast_functions, cast_uses, form_of, said_of
@@ -121,14 +123,16 @@ class ApexMigration:
         self._files = tuple(each for each in files if not self._is_beside_apex(each))
         apex = [file for file in self._files if asks_apex(file)]
         reader = ScriptReader(self.project, self.roles, self.wishes, self._files, self._values)
-        moves: list[Move] = []
+        decided: dict[Files, Move] = {}
         # What only says how functions compute belongs to the scripts there are, and goes their way.
         handed = handed_wrappers(self.project, self._files)
         for script in sorted(scripts_of(self.project, apex, handed), key=lambda each: not any(map(_calls, each))):
             if self._is_wanted(script):
-                moves.append(self._move(script, reader))
+                decided[script] = self._move(script, reader)
             else:
                 self._unwanted.update(script)
+        self._keep_for_others(decided, reader)
+        moves = list(decided.values())
         edits = [edit for move in moves for edit in move.edits]
         rest = ApexRest(self.project, self.wishes, replaced_by(edits), dropped_by(edits))
         for file in self._files:
@@ -153,8 +157,41 @@ class ApexMigration:
         library = self.project.library
         return library.module("apex", file) is not None or library.text_not_given("apex", file) is not None
 
-    def _move(self, files: Files, reader: ScriptReader) -> Move:
-        """What becomes of one script."""
+    def _keep_for_others(self, decided: dict[Files, Move], reader: ScriptReader) -> None:
+        """Decide anew about native scripts whose checkpoints are read by others, which know Apex's state by its key.
+
+        The shim takes the state of a scaler for its own, so that it is kept under that key; Apex does not.
+        """
+        kept: set[Files] = set()
+        todo = deque(decided)
+        while todo:
+            files = todo.popleft()
+            elsewhere = apex_state.read_elsewhere(self.project, files) if self._native.issuperset(files) else {}
+            with_apex = [each for each in elsewhere if each not in self._native]
+            apart = [each for each in with_apex if each not in self._on_shim and not _scales(each)]
+            others = [each for each in with_apex if each in self._on_shim or each in apart]
+            if not others or (files in kept and not apart):
+                continue
+            known: tuple[Refusal, ...] = ()
+            if apart or any(True for file in files for _ in apex_state.given(file, self.project)):
+                other = (apart or others)[0]
+                reason = f"{other.name} reads Apex's state by this key, and stays with Apex"
+                known = (Refusal(*elsewhere[other], reason),)
+            self._native.difference_update(files)
+            decided[files] = self._move(files, reader, known, keeps_keys=True)
+            kept.add(files)
+            if not self._native.issuperset(files):
+                todo = deque(decided)
+
+    def _move(
+        self, files: Files, reader: ScriptReader, known: tuple[Refusal, ...] = (), *, keeps_keys: bool = False
+    ) -> Move:
+        """What becomes of one script.
+
+        Args:
+            known: what is known already to stand in the way of native AMP.
+            keeps_keys: whether what it saves of its scaler stays under the keys of Apex's state.
+        """
         if is_idle(self.project, files) and self.settings.apex is not Apex.SHIM:
             if self._probes is not Fate.GONE:
                 files = tuple(file for file in files if not probes_for_apex(file))
@@ -168,8 +205,9 @@ class ApexMigration:
             native_files = tuple(file for file in files if file not in idle)
             folded = self._native_move(native_files, self._folded_onto_native(native_files, beside))
             return replace(folded, findings=(*folded.findings, *self._kept_idle(beside)))
-        known = (*withdrawn, *((beside,) if isinstance(beside, Refusal) else ()))
+        known = (*known, *withdrawn, *((beside,) if isinstance(beside, Refusal) else ()))
         script = reader.read(files, known, alone="" if any(map(_calls, files)) else self._alone(files))
+        script = replace(script, keeps_keys=keeps_keys)
         native = _asked_for_shim(script) if self.settings.apex is Apex.SHIM else self._to_native(script)
         if isinstance(native, Move):
             return self._native_move(files, native)
@@ -413,6 +451,11 @@ class ApexMigration:
         for function in traveller.dead.values() if not traveller.ways.creations else ():
             return lost(function.file, function.node, uncalled(function))  # a library, called from elsewhere
         return found, traveller
+
+
+def _scales(file: File) -> bool:
+    """Whether a file trains with Apex, and saves what it reads by itself."""
+    return any(True for _ in amp_calls(file, "scale_loss"))
 
 
 def _carried_along(files: Files, refusals: Sequence[Refusal]) -> Iterator[Refusal]:

@@ -102,9 +102,9 @@ class NativeDecider:
             return refusal
         keyless = next(apex_state.without_key(files, has_scaler=self._is_scaled), None)
         by_keyword = any(True for file in files for _ in apex_state.given(file, self._project))
-        if keyless is not None and (by_keyword or not self._is_scaled):
+        if keyless is not None and (by_keyword or not self._is_scaled or not steps):
             return keyless
-        self._keeps_keys = keyless is not None
+        self._keeps_keys = keyless is not None or self._script.keeps_keys
         limit = limit_of(files)
         if isinstance(limit, Refusal):
             return limit
@@ -153,8 +153,9 @@ class NativeDecider:
                     return switch
         for file in files:
             given = [call for call, _ in apex_state.given(file, self._project)]
-            saved = (*amp_calls(file, "state_dict"), *amp_calls(file, "load_state_dict"), *given)
-            for place in (*saved, *(read for read, _ in scale_reads(file))):
+            # Where nothing is scaled, what a checkpoint has of that is passed over.
+            restored = amp_calls(file, "load_state_dict") if steps else ()
+            for place in (*amp_calls(file, "state_dict"), *restored, *given, *(read for read, _ in scale_reads(file))):
                 if self._is_scaled and self._scaler_at(file, place) is None:
                     return Refusal(
                         file, place, "no way for the scaler to where Apex's state is saved, restored or read"
@@ -162,7 +163,7 @@ class NativeDecider:
             for read in (*given, *(read for read, _ in scale_reads(file))):
                 if self._may_be_none(file, read):
                     return Refusal(file, read, "the loss scale is asked for where some callers have none")
-        return next(apex_state.read_alone(self._project, files), None)
+        return None
 
     def _is_never_prepared(self, files: Sequence[File], creation: Creation) -> bool:
         """Whether Apex knows nothing of an optimizer that is made here: where mixed precision is on, it raises."""

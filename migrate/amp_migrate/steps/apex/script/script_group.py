@@ -45,6 +45,7 @@ class ApexScript:
         by_others: what is called, or handed on, that evaluates for others as well, or that nobody can tell apart; with
             the function that is called, where it may have its region round the call.
         has_round_calls: whether what evaluates may have its region round the calls of it.
+        keeps_keys: whether another script, with the shim's state, reads its checkpoints by the keys that they have.
     """
 
     files: tuple[File, ...]
@@ -56,6 +57,7 @@ class ApexScript:
     by_others: tuple[tuple[File, cst.BaseExpression, FunctionRef | None], ...] = ()
     has_round_calls: bool = True
     led: tuple[Initialize, ...] = ()
+    keeps_keys: bool = False
 
     @property
     def shared(self) -> tuple[FunctionRef, ...]:

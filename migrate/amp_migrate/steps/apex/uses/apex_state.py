@@ -43,8 +43,8 @@ def without_key(files: Sequence[File], *, has_scaler: bool) -> Iterator[Refusal]
     yield from (_saved(file, call) for file, call in saved if saved_entry(file, call) is None)
 
 
-def read_alone(project: Project, files: Sequence[File]) -> Iterator[Refusal]:
-    """Where Apex's state is saved by a key that a script without a step reads, which stays with Apex or the shim."""
+def read_elsewhere(project: Project, files: Sequence[File]) -> dict[File, tuple[File, cst.Call]]:
+    """The other files that restore Apex's state and name a key which it is saved by here, each with where it is."""
     saved: dict[object, tuple[File, cst.Call]] = {}
     for file in files:
         for call in _saved_calls(file):
@@ -52,13 +52,12 @@ def read_alone(project: Project, files: Sequence[File]) -> Iterator[Refusal]:
             key = None if entry is None else key_of(entry)
             if key is not None:
                 saved.setdefault(key.evaluated_value, (file, call))
+    found: dict[File, tuple[File, cst.Call]] = {}
     for other in project.library.mentioning("load_state_dict") if saved else ():
-        if other in files or any(True for _ in amp_calls(other, "scale_loss")):
-            continue
-        for read in (restored_entry(other, call) for call in amp_calls(other, "load_state_dict")):
-            if read is not None and read[1].evaluated_value in saved:
-                reason = f"{other.name} reads Apex's state by this key, and has no step to become native with"
-                yield Refusal(*saved[read[1].evaluated_value], reason)
+        if other not in files and any(True for _ in amp_calls(other, "load_state_dict")):
+            named = (each.evaluated_value for each in other.tree.every(cst.SimpleString))
+            found.update((other, saved[key]) for key in named if key in saved)
+    return found
 
 
 def _saved_calls(file: File) -> Iterator[cst.Call]:

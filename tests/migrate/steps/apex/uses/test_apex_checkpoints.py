@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from amp_migrate.engine.migrate import migrate as migrate_paths
-from amp_migrate.settings import Settings
+from amp_migrate.settings import Apex, Settings
 
 Check = Callable[..., Any]
 
@@ -584,16 +584,55 @@ def evaluate(model, path, x):
     model = amp.initialize(model, opt_level="O1")
     checkpoint = torch.load(path)
     model.load_state_dict(checkpoint["model"])
-    amp.load_state_dict(checkpoint["KEY"])
+    {}
     return model(x)
 """
 
 
-@pytest.mark.parametrize(("key", "is_native"), [("amp_state", False), ("amp", True)])
-def test_a_key_that_a_script_without_a_step_reads_is_kept(key: str, is_native: bool, tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(TRAINS)
-    (tmp_path / "evaluate.py").write_text(READS.replace("KEY", key))
-    found = migrate_paths([tmp_path], Settings())
-    trains = next(each for each in found.plans if each.source.path.name == "train.py")
-    assert ('"scaler": scaler.state_dict()' in trains.after) is is_native
-    assert any("evaluate.py reads Apex's state by this key" in each.message for each in found.findings) != is_native
+def train_and_evaluate(folder: Path, restored: str, settings: Settings) -> tuple[str, str, list[str]]:
+    """Both scripts after a run, and what is said: one saves Apex's state, the other one restores it."""
+    (folder / "train.py").write_text(TRAINS)
+    (folder / "evaluate.py").write_text(READS.format(restored))
+    found = migrate_paths([folder], settings)
+    after = {each.source.path.name: each.after for each in found.plans}
+    return after["train.py"], after["evaluate.py"], [each.message for each in found.findings]
+
+
+def test_a_script_without_a_step_becomes_native_and_restores_no_scale(tmp_path: Path) -> None:
+    train, evaluate, _ = train_and_evaluate(tmp_path, 'amp.load_state_dict(checkpoint["amp_state"])', Settings())
+    assert '"scaler": scaler.state_dict()' in train
+    assert "amp" not in evaluate.replace("torch.amp", "")
+    assert "with torch.amp.autocast(" in evaluate
+
+
+@pytest.mark.parametrize(
+    "restored",
+    [
+        'amp.load_state_dict(checkpoint.pop("amp_state"))',
+        'state = checkpoint["amp_state"]\n    amp.load_state_dict(state)',
+        'amp.load_state_dict(checkpoint["amp_state"])\n    print(amp.state_dict())',
+    ],
+)
+def test_a_key_that_a_script_on_the_shim_reads_is_kept(restored: str, tmp_path: Path) -> None:
+    """The shim takes the state of a scaler for its own."""
+    train, evaluate, _ = train_and_evaluate(tmp_path, restored, Settings())
+    assert '"amp_state": scaler.state_dict()' in train
+    assert "from amp_shim import amp" in evaluate
+
+
+def test_a_script_stays_with_apex_where_one_that_restores_its_state_does(tmp_path: Path) -> None:
+    settings = Settings(apex=Apex.NATIVE)
+    train, _, said = train_and_evaluate(tmp_path, 'amp.load_state_dict(checkpoint.pop("amp_state"))', settings)
+    assert train == TRAINS
+    assert any("evaluate.py reads Apex's state by this key, and stays with Apex" in each for each in said)
+    train, _, _ = train_and_evaluate(tmp_path, 'amp.load_state_dict(checkpoint.pop("amp"))', settings)
+    assert '"scaler": scaler.state_dict()' in train
+
+
+def test_two_scripts_that_save_by_one_key_become_native_together(tmp_path: Path) -> None:
+    restored = '    state = torch.load(path)\n    amp.load_state_dict(state["amp_state"])\n'
+    restores = TRAINS.replace("    for x in", f"{restored}    for x in")
+    (tmp_path / "first.py").write_text(restores)
+    (tmp_path / "second.py").write_text(restores)
+    plans = migrate_paths([tmp_path], Settings()).plans
+    assert all('"scaler": scaler.state_dict()' in each.after for each in plans)
