@@ -531,7 +531,7 @@ def _told_of_limits(native: NativeScript) -> Iterator[Finding]:
     for initialize in native.scaling if any(each.scaler is not None for each in native.steps) else ():
         names = ("min_loss_scale", "max_loss_scale")
         for name, own, kept in zip(names, initialize.limits, native.limits, strict=True):
-            if own is not None and kept is None:
+            if own is not None and kept is None and not initialize.is_static:
                 message = f"{name} is gone: not all that share these steps have it, and GradScaler knows no limits"
                 yield Finding.at(initialize.file.tree, initialize.call, APEX_LEVEL.code, Kind.NOTE, message)
 

@@ -34,7 +34,7 @@ def read_inits(file: File) -> Iterator[Initialize]:
         uses = None if arguments is None else _uses(file, call)
         if arguments is None or uses is None or not all(amp_name(file, each) == "scale_loss" for each in uses):
             continue
-        init_scale = scale_to_begin_with(file, arguments.get("loss_scale"))
+        growth = growth_of(file, arguments.get("loss_scale"))
         statement = file.tree.statement(call)
         home, conditions = place_of(file, statement, None)
         enabled = arguments.get("enabled")
@@ -46,13 +46,13 @@ def read_inits(file: File) -> Iterator[Initialize]:
             home=home,
             replaces_home=home is statement,
             switch=conditions if is_always or enabled is None else (*conditions, file.tree.code(enabled)),
-            init_scale=init_scale,
+            init_scale=scale_to_begin_with(file, arguments.get("loss_scale")),
             setting=None,
             optimizers=None,
             rebinds=(),
-            notes=tuple(notes_on_scale(init_scale)) if uses else (_NOTE,),
+            notes=tuple(notes_on_scale(growth)) if uses else (_NOTE,),
             what="amp.init",
-            growth=growth_of(file, arguments.get("loss_scale")),
+            growth=growth,
         )
 
 

@@ -48,7 +48,8 @@ _SETTINGS = (("enabled", ", True"), ("opt_level", ""), ("loss_scale", ""))
 _UNSEEN = "what else {} says of casts and of limits to the loss scale is gone: native AMP has its own casts"
 _INTERVAL = "growth_interval"
 # Arguments of GradScaler for a scale that stays as it is said, unless gradients overflow: no training takes more steps.
-STATIC = ((_INTERVAL, "2**31 - 1"),)
+NEVER = "2**31 - 1"
+STATIC = ((_INTERVAL, NEVER),)
 _USUAL_INTERVAL = "2000"  # of GradScaler, and of Apex
 _IS_DYNAMIC = ' in (None, "dynamic")'
 _IF_DYNAMIC = f"{_IS_DYNAMIC} else "
@@ -94,6 +95,12 @@ class Initialize:
     has_masters: bool = False
     is_late: bool = False
 
+    @property
+    def is_static(self) -> bool | None:
+        """Whether the loss scale stays as it is said, and knows no limits; None where only the run knows."""
+        interval = dict(self.growth).get(_INTERVAL, _USUAL_INTERVAL)
+        return True if interval == NEVER else None if NEVER in interval else False
+
 
 def casts_prepared_alone(initializes: Sequence[Initialize]) -> bool:
     """Whether only what is prepared computes in float16, by its weights: O2 and O3 patch no functions of PyTorch."""
@@ -129,14 +136,14 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
             return Refusal(
                 file, arguments[name], f"what {name} is cannot be said where the scaler would be made", USE_SHIM
             )
-    init_scale = scale_to_begin_with(file, arguments.get("loss_scale"))
-    notes = tuple(_notes(file, arguments, level, init_scale))
+    limits = _limit(file, arguments.get("min_loss_scale")), _limit(file, arguments.get("max_loss_scale"))
+    is_lower = limits[1] is not None and float(limits[1]) < float(DYNAMIC_SCALE)
+    init_scale = scale_to_begin_with(file, arguments.get("loss_scale"), limits[1] if is_lower else None)
+    growth = growth_of(file, arguments.get("loss_scale"))
+    notes = tuple(_notes(file, arguments, level, growth))
     if call.args[-1].star and not isinstance(call.args[-1].value, cst.Dict):
         notes = (*notes, _UNSEEN.format(file.tree.quote(call.args[-1].value)))
     setting = setting_after(file, statement)
-    limits = _limit(file, arguments.get("min_loss_scale")), _limit(file, arguments.get("max_loss_scale"))
-    if setting is None and limits[1] is not None and init_scale is None and float(limits[1]) < float(DYNAMIC_SCALE):
-        init_scale = limits[1]  # where Apex began, too
     return Initialize(
         file=file,
         call=call,
@@ -150,7 +157,7 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
         rebinds=tuple(rebinds),
         notes=notes,
         limits=limits,
-        growth=growth_of(file, arguments.get("loss_scale")) if setting is None else (),
+        growth=growth if setting is None else (),
         has_masters=level in ("O2", "O3"),
     )
 
@@ -243,16 +250,16 @@ def _operand(file: File, node: cst.BaseExpression) -> str:
 
 
 def _notes(
-    file: File, arguments: Mapping[str, cst.BaseExpression], level: str | None, scale: str | None
+    file: File, arguments: Mapping[str, cst.BaseExpression], level: str | None, growth: tuple[tuple[str, str], ...]
 ) -> Iterator[str]:
-    """What native AMP does differently from this call, in a sentence each; `scale` is the one that it asks for."""
+    """What native AMP does differently from this call, in a sentence each; `growth` is that of its loss scale."""
     said = {level} if level is not None else _levels_of(file, arguments.get("opt_level"))
     if said & _LEVEL_NOTES.keys():
         note = _LEVEL_NOTES[level if len(said) == 1 else None]
         yield note if _has_optimizers(arguments) else note.removesuffix(_WITH_SCALE)
     if not _is_none(arguments.get("keep_batchnorm_fp32")):
         yield "keep_batchnorm_fp32 is gone: under autocast batch norm keeps float32 weights and statistics"
-    yield from notes_on_scale(scale)
+    yield from notes_on_scale(growth)
     for name in ("min_loss_scale", "max_loss_scale"):
         limit = arguments.get(name)
         if limit is not None and not _is_none(limit) and _number(file.tree.code(limit)) is None:
@@ -386,7 +393,7 @@ def _of_growth(initialize: Initialize) -> frozenset[tuple[str, str]]:
 
 def _told_apart(forms: list[Initialize]) -> list[Initialize]:
     """Initializations that need not ask whether their scale is dynamic, where the script has a branch for that."""
-    if all(each.init_scale is not None for each in forms):
+    if all(each.growth for each in forms):
         return forms
     asked = [(each.init_scale or "").partition(_IF_DYNAMIC)[2] for each in forms]
     return [
@@ -395,30 +402,32 @@ def _told_apart(forms: list[Initialize]) -> list[Initialize]:
     ]
 
 
-def scale_to_begin_with(file: File, scale: cst.BaseExpression | None) -> str | None:
-    """A loss scale as GradScaler's `init_scale`; None where Apex chose it."""
+def scale_to_begin_with(file: File, scale: cst.BaseExpression | None, first: str | None = None) -> str | None:
+    """A loss scale as GradScaler's `init_scale`; None where Apex chose it. A dynamic one begins with `first`."""
     if scale is None or is_constant(scale, "None") or written_string(scale) == "dynamic":
-        return None
+        return first
     if isinstance(scale, (cst.Integer, cst.Float, cst.SimpleString)):
         return str(float(str(scale.evaluated_value)))
     if isinstance(scale, cst.IfExp):
-        arms = [scale_to_begin_with(file, arm) or DYNAMIC_SCALE for arm in (scale.body, scale.orelse)]
+        arms = [scale_to_begin_with(file, arm, first) or DYNAMIC_SCALE for arm in (scale.body, scale.orelse)]
         return f"{arms[0]} if {file.tree.code(scale.test)} else {arms[1]}"
     code = file.tree.code(scale)
     if isinstance(file.tree.parents.get(scale), cst.IfExp):  # the script tells the dynamic scale by another value
         return f"float({code})"
-    return f"{DYNAMIC_SCALE} if {code}{_IF_DYNAMIC}float({code})"
+    return f"{first or DYNAMIC_SCALE} if {code}{_IF_DYNAMIC}float({code})"
 
 
 def with_known_scale(initialize: Initialize) -> Initialize:
     """An initialization that need not ask whether its loss scale is dynamic, where that is written out by now."""
     scale = initialize.init_scale or ""
     tree = ast.parse(scale, mode="eval").body if _IF_DYNAMIC in scale else None
-    asked = tree.test.left if isinstance(tree, ast.IfExp) and isinstance(tree.test, ast.Compare) else None
+    if not isinstance(tree, ast.IfExp) or not isinstance(tree.test, ast.Compare):
+        return initialize
+    asked, first = tree.test.left, ast.unparse(tree.body)
     if not isinstance(asked, ast.Constant):
         return initialize
     if asked.value in (None, "dynamic"):
-        return replace(initialize, init_scale=None, growth=())
+        return replace(initialize, init_scale=None if first == DYNAMIC_SCALE else first, growth=())
     return replace(initialize, init_scale=str(float(str(asked.value))), growth=STATIC)
 
 
@@ -428,9 +437,9 @@ def _limit(file: File, limit: cst.BaseExpression | None) -> str | None:
     return None if number is None or number >= _NO_LIMIT else str(number)
 
 
-def notes_on_scale(scale: str | None) -> Iterator[str]:
-    """What native AMP does differently with a loss scale that is asked for."""
-    if scale is not None:
+def notes_on_scale(growth: tuple[tuple[str, str], ...]) -> Iterator[str]:
+    """What native AMP does differently with a loss scale that may be static."""
+    if growth:
         yield STAYED
 
 

@@ -142,6 +142,6 @@ class NativeScript:
 
     @property
     def limits(self) -> tuple[str | None, str | None]:
-        """The least and the greatest loss scale, as code; None where there is none, or not the same for all."""
-        low, high = ({each.limits[i] for each in self.scaling} for i in range(2))
+        """The least and the greatest dynamic loss scale, as code; None where there is none, or not the same for all."""
+        low, high = ({each.limits[i] for each in self.scaling if not each.is_static} for i in range(2))
         return low.pop() if len(low) == 1 else None, high.pop() if len(high) == 1 else None

@@ -13,7 +13,7 @@ from amp_migrate.catalog.step_rules import FP32_STEP
 from amp_migrate.plan.code import Code, code, listed, plain
 from amp_migrate.plan.edit import Annotate, Edit, Remove
 from amp_migrate.settings import Dtype, Settings
-from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.initialize.initialize_calls import NEVER, Initialize
 from amp_migrate.steps.apex.initialize.switch import VARIABLE, is_off, is_short, switch_code
 from amp_migrate.steps.apex.script.native_script import NativeFile, NativeScript, NativeStart
 from amp_migrate.steps.apex.step.scaled_contexts import givers, imported_givers
@@ -172,9 +172,12 @@ def _scaler_lines(editor: Editor, start: NativeStart) -> list[Code]:
 
 
 def _write_limits(editor: Editor, script: NativeScript, step: TrainingStep, scaler: str) -> Iterator[Edit]:
-    """The edits that keep the scale within the limits that Apex was given: GradScaler knows none."""
+    """The edits that keep a dynamic scale within the limits that Apex was given: GradScaler knows none."""
+    may_be_static = any(each.is_static is not False for each in script.scaling)
+    # A scaler that is off has no interval.
+    is_dynamic = f"{scaler}.is_enabled() and {scaler}.get_growth_interval() < {NEVER} and " if may_be_static else ""
     for sign, limit in zip("<>", script.limits, strict=True):
         if limit is not None:
-            kept = guarded(f"if {scaler}.get_scale() {sign} {limit}:", f"{scaler}.update({limit})")
+            kept = guarded(f"if {is_dynamic}{scaler}.get_scale() {sign} {limit}:", f"{scaler}.update({limit})")
             yield from (editor.after(statement, kept) for statement in step.updates)
             yield from (editor.before(statement, kept) for statement in step.early_ends)

@@ -78,6 +78,30 @@ def test_scale_stays_within_its_limits(migrate: Check, option: str, arguments: s
     assert ("get_scale" in plan.after) == bool(lines)
 
 
+def test_static_scale_knows_no_limits(migrate: Check) -> None:
+    plan = migrate(SCRIPT.format("loss_scale=4096, max_loss_scale=1024.0"))
+    assert 'torch.amp.GradScaler("cuda", init_scale=4096.0, growth_interval=2**31 - 1)' in plan.after
+    assert "get_scale" not in plan.after
+    assert not [each for each in plan.findings if "loss_scale is gone" in each.message]
+
+
+@pytest.mark.parametrize(
+    ("scale", "is_dynamic"),
+    [
+        ("args.scale", 'args.scale in (None, "dynamic")'),
+        ('"dynamic" if args.scale == 0 else args.scale', "args.scale == 0"),
+    ],
+)
+def test_limits_are_for_a_scale_that_the_run_makes_dynamic(migrate: Check, scale: str, is_dynamic: str) -> None:
+    plan = migrate(SCRIPT.format(f"loss_scale={scale}, min_loss_scale=16, max_loss_scale=1024.0"))
+    assert f"init_scale=1024.0 if {is_dynamic} else float(args.scale), " in plan.after
+    asked = "if scaler.is_enabled() and scaler.get_growth_interval() < 2**31 - 1 and scaler.get_scale()"
+    assert [line.strip() for line in plan.after.splitlines() if "get_scale" in line] == [
+        f"{asked} < 16.0:",
+        f"{asked} > 1024.0:",
+    ]
+
+
 def test_limit_that_cannot_be_seen_is_told(migrate: Check) -> None:
     plan = migrate(SCRIPT.format("max_loss_scale=args.most"))
     assert 'torch.amp.GradScaler("cuda")' in plan.after
