@@ -170,7 +170,7 @@ class Roles:
         full = file.names.callee(call)
         if full in table.MODULE_WRAPPERS:
             return True
-        if full.startswith(table.MODULE_FACTORIES) and not full.startswith("torch.nn.functional."):
+        if table.is_module_name(full):
             return not full.endswith(table.LOSS_CLASS_SUFFIX)
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in table.HANDS_BACK:
             if call.func.attr.value == "eval" and not call.args and isinstance(call.func.value, cst.Call):

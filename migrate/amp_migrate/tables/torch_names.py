@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from amp_migrate.tables import quantization
 
 # Native AMP by all the names that it goes by.
@@ -147,14 +149,15 @@ MODULE_WRAPPERS = frozenset(
         "torch.nn.parallel.DistributedDataParallel "
         "torch.nn.parallel.distributed.DistributedDataParallel torch.compile torch.jit.script "
         "torch.nn.SyncBatchNorm.convert_sync_batchnorm apex.parallel.DistributedDataParallel "
-        "apex.parallel.convert_syncbn_model"
+        "apex.parallel.convert_syncbn_model torch.nn.utils.weight_norm torch.nn.utils.spectral_norm "
+        "torch.nn.utils.parametrizations.weight_norm torch.nn.utils.parametrizations.spectral_norm"
     ).split()
 ).union(DATA_PARALLEL, quantization.PREPARATIONS)
 
 # Modules that hold others by number or key.
 MODULE_COLLECTIONS = frozenset(("torch.nn.ModuleDict", "torch.nn.ModuleList"))
 MODULE_BASES = frozenset(("torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"))
-MODULE_FACTORIES = (
+_MODULE_FACTORIES = (
     "torch.nn.",
     "torchvision.models.",
     "timm.create_model",
@@ -167,6 +170,9 @@ MODULE_FACTORIES = (
     "apex.contrib.group_norm.",
     *quantization.MODULE_NAMES,
 )
+# Where what a function gives is no module, and where no class is one.
+_OF_LAYERS = ("torch.nn.", "timm.models.layers.", "timm.models.helpers.", "timm.models.registry.")
+_OF_TENSORS = ("torch.nn.utils.", "torch.nn.functional.", "torch.nn.init.", "torch.nn.parameter")
 OPTIMIZER_FACTORIES = ("torch.optim.", "apex.optimizers.", "apex.contrib.optimizers.")
 SCHEDULER_FACTORIES = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.")
 
@@ -188,3 +194,12 @@ BRINGING_CODE = (
 OTHER_FRAMEWORKS = frozenset(
     "chainer jittor keras megengine mindspore mxnet oneflow paddle paddlenlp ppdet ppcls tensorflow".split()
 )
+
+
+@lru_cache(maxsize=10_000)
+def is_module_name(name: str) -> bool:
+    """Whether a class or factory of PyTorch or another package makes modules."""
+    if name.startswith(_OF_TENSORS) or name == "torch.nn.Parameter":
+        return False
+    is_class = name.rpartition(".")[2][:1].isupper()
+    return name.startswith(_MODULE_FACTORIES) and (is_class or not name.startswith(_OF_LAYERS))

@@ -53,6 +53,7 @@ def last_call(made: tuple[Project, dict[str, File]]) -> tuple[Roles, File, cst.C
         "def make():\n    return nn.Linear(2, 2)\nm = make()\nm(x)",
         "def bare(m=None):\n    if m is None:\n        m = n\n    return m.module\nn = nn.Linear(2, 2)\nbare()(x)",
         "def move(each):\n    return each.cuda()\nm = move(nn.Linear(2, 2))\nm(x)",
+        "m = nn.utils.spectral_norm(layer)\nm(x)",
     ],
 )
 def test_call_runs_a_forward(project: Make, text: str) -> None:
@@ -80,6 +81,8 @@ def test_call_runs_a_forward(project: Make, text: str) -> None:
         "def move(each):\n    return each.cuda()\nm = move(nn.Linear(2, 2))\nf = move(x)\nf.encode(y)",
         "f = F.relu\ngates = {'a': f}\ngates['a'](x)",
         "criterion = nn.MSELoss()\ncriterion(x, y)",
+        "b = nn.utils.rnn.pad_sequence(a, batch_first=True)\nb.size(0)",
+        "w = nn.Parameter(torch.ones(2))\nw.dot(x)",
         "F.relu(x)",
         "nn.Linear(2, 2)",
         "class Net(nn.Module): ...\nNet()",

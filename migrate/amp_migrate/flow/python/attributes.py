@@ -31,6 +31,7 @@ from amp_migrate.flow.domain.tensor import Tensor
 from amp_migrate.flow.python import command_line
 from amp_migrate.flow.python.classes import class_of, is_module_class, lineage
 from amp_migrate.flow.python.frame import Frame
+from amp_migrate.tables.torch_names import is_module_name
 
 ANY_ATTRIBUTE = "*"
 _OBJECT = External("builtins.object")  # what every class inherits from
@@ -62,7 +63,7 @@ def _load(frame: Frame, atom: Atom | Tensor, name: str, node: ast.AST) -> Value:
     if isinstance(atom, External):
         return frame.analysis.external_attribute(frame, atom, name)
     if isinstance(atom, Opaque):
-        if atom.hint and frame.analysis.pytorch.is_module_name(atom.hint) and name == "module":
+        if atom.hint and is_module_name(atom.hint) and name == "module":
             return one(atom)
         if atom.tensor is not None:
             return frame.analysis.pytorch.unknown_attribute(frame, atom, name, node)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from amp_migrate.flow.domain.atoms import Atom, Class, External, Obj, Opaque, Value
 from amp_migrate.flow.python.frame import Frame
+from amp_migrate.tables.torch_names import is_module_name
 
 BASES = "<bases>"
 MODULE = "torch.nn.Module"
@@ -72,8 +73,8 @@ def has_unread_base(frame: Frame, owner: Atom) -> bool:
 def is_module_class(frame: Frame, owner: Atom) -> bool:
     """Whether the objects of a class are modules of PyTorch."""
     if isinstance(owner, External):
-        return frame.analysis.pytorch.is_module_name(owner.name)
-    return any(frame.analysis.pytorch.is_module_name(each) for each in external_bases(frame, owner))
+        return is_module_name(owner.name)
+    return any(map(is_module_name, external_bases(frame, owner)))
 
 
 def class_of(owner: Atom) -> Atom | None:

@@ -83,7 +83,7 @@ from amp_migrate.flow.pytorch import (
 from amp_migrate.flow.pytorch.cancellation import distances, variances
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
-from amp_migrate.tables.torch_names import SCHEDULER_FACTORIES
+from amp_migrate.tables.torch_names import SCHEDULER_FACTORIES, is_module_name
 
 if TYPE_CHECKING:
     from amp_migrate.flow.analysis import Analysis
@@ -213,11 +213,6 @@ class PyTorch:
         frame.task.touched.update(map(made_key, owners))
         are_there = gradients.there(worlds, owners)
         return frozenset(each for each in worlds if mine in are_there(each.now))
-
-    @staticmethod
-    def is_module_name(name: str) -> bool:
-        """Whether a class or factory of another package makes modules."""
-        return modules.is_module_name(name)
 
     def precision_of(self, value: Value) -> int | None:
         """The precision that a value names, as `torch.float16` and `x.dtype` do; None where it names none."""
@@ -423,7 +418,7 @@ class PyTorch:
         kind = owner.external
         if owner.made_of in containers.KINDS:
             return one(Native(name, owner))
-        if modules.is_module_name(kind) or kind in modules.WRAPPERS:
+        if is_module_name(kind) or kind in modules.WRAPPERS:
             if name == "module" and kind in modules.WRAPPERS:
                 return NEVER
             stored = frame.read(owner, name)
@@ -457,12 +452,12 @@ class PyTorch:
             return NEVER
         if base in ("builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol"):
             return one(Native(name, holder)) if name in ("__init__", "__new__") else NEVER
-        if modules.is_module_name(base) or gradients.is_optimizer_class(base) or base in functions.SCALERS:
+        if is_module_name(base) or gradients.is_optimizer_class(base) or base in functions.SCALERS:
             if name in ("__call__", "__getitem__", "__iter__", "__enter__", "__getattr__", "__post_init__"):
                 return one(Native(name, holder)) if name == "__call__" else NEVER
             if (
                 isinstance(holder, Obj)
-                and modules.is_module_name(base)
+                and is_module_name(base)
                 and base != MODULE
                 and base not in ("torch.nn.Sequential",)
             ):
@@ -499,7 +494,7 @@ class PyTorch:
 
     def iterate(self, frame: Frame, owner: Obj, node: ast.AST) -> Value:
         """What iterating over an object of another package's class gives."""
-        if modules.is_module_name(owner.external) or attributes.is_module(frame, owner):
+        if is_module_name(owner.external) or attributes.is_module(frame, owner):
             return modules.iterate(frame, owner)
         if owner.external.endswith("DataLoader"):
             return one(Opaque((owner, "[]"), SOME_TENSOR.but(place=CPU, flows=1)))
@@ -508,7 +503,7 @@ class PyTorch:
 
     def get_item(self, frame: Frame, owner: Obj, index: Value, node: ast.AST) -> Value:
         """An element of an object of another package's class."""
-        if modules.is_module_name(owner.external) or attributes.is_module(frame, owner):
+        if is_module_name(owner.external) or attributes.is_module(frame, owner):
             return modules.get_item(frame, owner, index, node)
         held = frame.read(owner, containers.ELEMENTS)
         if held:
@@ -646,7 +641,7 @@ class PyTorch:
         asked = self.asked.get(unknown.path, set())
         self.analysis.heap.read(_ASKED, ".".join(map(str, unknown.path)), frame.task)
         if unknown.hint:
-            return self.is_module_name(unknown.hint)
+            return is_module_name(unknown.hint)
         return bool(asked & _MODULE_EVIDENCE) or _named_like_module(unknown.name)
 
     def is_used_as_module(self, frame: Frame, unknown: Opaque) -> bool:
@@ -785,7 +780,7 @@ class PyTorch:
             return gradients.optimizer_method(frame, owner, name, args, node)
         if any(base in functions.SCALERS for base in bases):
             return gradients.scaler_method(frame, owner, name, args, node)
-        if any(map(modules.is_module_name, bases)) or kind in modules.WRAPPERS:
+        if any(map(is_module_name, bases)) or kind in modules.WRAPPERS:
             found = modules.method(frame, owner, name, args, node)
             if isinstance(owner, Class) and not all(each.startswith("torch.") for each in bases):
                 given = args.positional[0] if args.positional else NEVER

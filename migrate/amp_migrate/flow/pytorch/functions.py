@@ -66,6 +66,7 @@ from amp_migrate.tables.torch_names import (
     GRADIENT_COLLECTIVES,
     HOROVOD_COLLECTIVES,
     SCHEDULER_FACTORIES,
+    is_module_name,
 )
 
 SCALERS = GRAD_SCALER | {"torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"}
@@ -153,7 +154,7 @@ def call(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         return const(True)
     if name in _SAME_OBJECT or name.startswith("tqdm."):
         return args.get(0, "optimizer") or UNKNOWN
-    if modules.is_module_name(name) or (name == modules.SOME_LAYER and not args.positional):
+    if is_module_name(name) or (name == modules.SOME_LAYER and not args.positional):
         return modules.make(frame, name, args, node)
     if name in HOROVOD_COLLECTIVES or name == _HOROVOD_WAITS:
         return _of_all_processes(frame, name, args, node)
@@ -461,7 +462,7 @@ def _foreign(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         arrays.given(frame, args.all(), node, name)
         given = [tensor for value in args.all() for tensor in tensors_in(value)]
         gets_low = not unread.is_known(name) and any(each.is_low for each in given)
-        for each in given:
+        for each in () if unread.is_meant(frame, name) else given:
             autocast, _ = frame.now.context.low(each.place)
             if each.may_be_low or (autocast.may_be_on and each.precision & (F32 | OTHER)):
                 is_sure = gets_low or each.is_low

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from functools import lru_cache, reduce
+from functools import reduce
 from operator import or_
 
 from amp_migrate.flow.domain.atoms import (
@@ -68,7 +68,7 @@ from amp_migrate.flow.pytorch.operators import halved, may_be_weights, operate
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import library_models
 from amp_migrate.tables import operators as table
-from amp_migrate.tables.torch_names import DATA_PARALLEL, MODULE_FACTORIES
+from amp_migrate.tables.torch_names import DATA_PARALLEL, is_module_name
 
 WRAPPERS = frozenset(
     (
@@ -87,8 +87,6 @@ _CHANGES_WEIGHTS = _HANDS_BACK - frozenset("train eval apply compile share_memor
 _PARAMETERS = frozenset("parameters named_parameters".split())
 _BUFFERS = frozenset("buffers named_buffers".split())
 _INSIDE = frozenset("modules named_modules children named_children".split())
-# Where what a function gives is no module.
-_OF_LAYERS = ("torch.nn.", "timm.models.layers.", "timm.models.helpers.", "timm.models.registry.")
 _IN_PLACE = ("torch.nn.", "torchvision.models.", "timm.")
 OF_EVERY_MODULE = _HANDS_BACK | _PARAMETERS | _BUFFERS | _INSIDE | {"zero_grad", "state_dict", "load_state_dict"}
 HOOKS = "<hooks>"
@@ -106,18 +104,6 @@ _GIVEN = ("<0>", "<transforms>", "<lambd>")  # what a transform is made of
 # What `getattr(nn, name)` gives: without arguments, it makes a loss or an activation.
 SOME_LAYER = "torch.nn.?"
 SOME_LOSS = "a loss that a word chooses, which may be BCELoss"
-
-
-@lru_cache(maxsize=10_000)
-def is_module_name(name: str) -> bool:
-    """Whether a class or factory of another package makes modules of PyTorch."""
-    if name.startswith(("torch.nn.utils.", "torch.nn.functional.", "torch.nn.init.", "torch.nn.parameter")):
-        return False
-    if name in ("torch.nn.Parameter", "torch.nn.ParameterList"):
-        return name == "torch.nn.ParameterList"
-    return name.startswith(MODULE_FACTORIES) and (
-        not name.startswith(_OF_LAYERS) or name.rpartition(".")[2][:1].isupper()
-    )
 
 
 def takes(name: str, count: int) -> bool:
@@ -372,9 +358,7 @@ def call_object(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Val
         return NEVER
     if name.startswith(TRANSFORMS):
         return _transformed(frame, owner, args, node)
-    # What is trained under autocast takes what that gives it.
-    is_meant = unread.is_known(name) and frame.now.context.cuda.on == ON
-    for value in () if is_meant else args.all():
+    for value in () if unread.is_meant(frame, name) else args.all():
         for each in tensors_in(value):
             if each.may_be_low:
                 frame.analysis.event(frame, Act.FOREIGN, node, tensor=each, why=name)

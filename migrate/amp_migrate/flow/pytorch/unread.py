@@ -23,6 +23,7 @@ from amp_migrate.flow.domain.atoms import (
     join_all,
     one,
 )
+from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.domain.tensor import F16, NOTHING, Tensor
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import attributes
@@ -69,6 +70,11 @@ def is_known(callee: str) -> bool:
     if callee.lstrip(".").startswith(BRINGING_CODE):
         return False
     return _package(callee) in TRAINED_WITH_AMP or _package(callee) in sys.stdlib_module_names
+
+
+def is_meant(frame: Frame, callee: str) -> bool:
+    """Whether a call is in a region, of what is trained under autocast: it takes what that gives it."""
+    return is_known(callee) and frame.now.context.cuda.on == ON
 
 
 def name_of(frame: Frame, callee: Value) -> str:

@@ -544,7 +544,7 @@ def _told_of_plain(file: File, steps: Iterable[Statement]) -> Iterator[Finding]:
 
 
 def _told_of_dead(traveller: Traveller) -> Iterator[Finding]:
-    for each in traveller.dead.values():
+    for each in (function for node, function in traveller.dead.items() if node in traveller.ways.parameters):
         message = f"{uncalled(each)}: whoever calls it passes a GradScaler from now on"
         yield Finding.at(each.file.tree, each.node, APEX_LEVEL.code, Kind.NOTE, message, "delete it, if nobody does")
 

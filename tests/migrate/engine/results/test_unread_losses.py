@@ -222,6 +222,32 @@ def test_what_apex_ran_in_mixed_precision_is_not_told() -> None:
     assert "AMP504" not in {each.code for each in plan.findings}
 
 
+NAMED = """\
+import torch
+from {package} import outputs
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = torch.nn.Linear(9, 3)
+
+    def forward(self, x):
+        return outputs.Output(logits=self.head(x))
+
+
+model = Net().cuda()
+"""
+
+
+@pytest.mark.parametrize(("package", "names"), [("transformers", []), ("maps", ["maps.outputs.Output"])])
+def test_a_package_that_is_trained_under_autocast_takes_half_precision(package: str, names: list[str]) -> None:
+    step = EPOCH.format(forward="loss = torch.nn.functional.cross_entropy(model(x).logits, target)")
+    plan = migrate_text(NAMED.format(package=package) + step, Settings())
+    assert "scaler.step(optimizer)" in plan.after
+    assert [each.message for each in plan.findings if each.code == "AMP504"] == [f"{GIVEN}{name}" for name in names]
+
+
 CHOSEN = """\
 import torch
 import judges

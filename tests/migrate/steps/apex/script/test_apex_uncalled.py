@@ -38,6 +38,24 @@ def test_step_that_nobody_calls_is_given_a_scaler_as_well(rewrites: Check) -> No
     assert [(each.code, each.message.split("()")[0]) for each in said] == [("AMP210", "no call of all_last_year")]
 
 
+def test_function_that_nobody_calls_and_that_takes_a_scaler_already_is_not_told(migrate: Check) -> None:
+    plan = migrate(
+        """
+        from apex import amp
+
+        MODEL
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        APEX_EPOCH
+
+        def keep(path, optimizer, loss_scaler):
+            torch.save({"optimizer": optimizer.state_dict(), "scaler": loss_scaler.state_dict()}, path)
+        """
+    )
+    assert "scaler.step(optimizer)" in plan.after
+    assert "def keep(path, optimizer, loss_scaler):" in plan.after
+    assert not [each for each in plan.findings if "whoever calls it passes a GradScaler" in each.message]
+
+
 def test_step_that_nobody_calls_where_nothing_makes_a_scaler(migrate: Check) -> None:
     plan = migrate(
         """
