@@ -149,6 +149,24 @@ def test_native_amp_that_another_condition_sets_up(line: str, wrong: Check) -> N
     assert wrong(BEFORE + always, AFTER + always) == ""
 
 
+@pytest.mark.parametrize(
+    ("complaint", "is_ruled_out"),
+    [
+        ('raise ValueError("other, and Apex")', True),
+        ('print("other, and Apex")', False),
+        ("try:\n                raise ValueError()\n            except ValueError:\n                pass", False),
+    ],
+)
+def test_what_raises_with_apex_is_ruled_out_where_that_is_chosen(
+    complaint: str, is_ruled_out: bool, wrong: Check
+) -> None:
+    other = "    if args.other:\n        LINES\n    else:\n        args.scaler = torch.amp.GradScaler('cuda')\n"
+    before = other.replace("LINES", f'if kind == "apex":\n            {complaint}')
+    assert (wrong(BEFORE + before, AFTER + other.replace("LINES", "pass")) == "") is is_ruled_out
+    alone = other.replace("LINES", complaint.replace("\n    ", "\n"))
+    assert "another program" in wrong(BEFORE + alone, AFTER + alone)
+
+
 def test_a_region_that_is_switched_off_asks_for_nothing(wrong: Check) -> None:
     float32 = "    if args.stage == 1:\n        with torch.autocast('cuda', enabled=False):\n            tell(loader)\n"
     assert wrong(BEFORE + float32, AFTER + float32) == ""

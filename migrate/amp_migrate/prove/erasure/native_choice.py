@@ -45,7 +45,11 @@ def _chosen(modules: Sequence[Chooser]) -> dict[str, str] | None:
     known |= {text for atom in choices if type(atom.value) is not bool for text in _implied(modules, atom)}
     of_apex = [set(way) for each in modules for way in each.conditions(each.is_of_apex)]
     of_torch = [set(way) for each in modules for way in each.conditions(each.is_of_torch)]
-    if not set().union(*of_torch) <= known.union(*of_apex):
+    of_torch = [way for way in of_torch if way.isdisjoint(map(_negated, way))]  # what is never come to does nothing
+    known = known.union(*of_apex)
+    raising = [set(way) - known for each in modules for way in _raising(each, choices)]
+    known |= {_negated(text) for rest in raising if len(rest) == 1 for text in rest}
+    if not set().union(*of_torch) <= known:
         return None
     # Where the flag is off, the script may train in float32: there has to hold all that Apex asks for beside it.
     off = {f"not ({each.code})" for each in choices if each.value is OFF}
@@ -60,6 +64,21 @@ def _implied(modules: Sequence[Chooser], atom: Question) -> set[str]:
     given = {statement for each in modules for statement, _ in each.given(atom.key) if not _is_none(statement)}
     ways = [set(way) for each in modules for way in each.conditions(lambda node, _: node in given)]
     return set.intersection(*ways) if ways else set()
+
+
+def _raising(module: Chooser, choices: Collection[Question]) -> Iterator[set[str]]:
+    """What makes a file raise beside that Apex is chosen, in which case it comes to nothing that stands behind."""
+    caught = {
+        node for each in ast.walk(module.scopes.module.node) if isinstance(each, ast.Try) for node in ast.walk(each)
+    }
+    chosen = {_negated(each.code) if each.value is OFF else each.code for each in choices}
+    for way in module.conditions(lambda node, _: isinstance(node, ast.Raise) and node not in caught):
+        if not chosen.isdisjoint(way):
+            yield set(way) - chosen
+
+
+def _negated(text: str) -> str:
+    return text[len("not (") : -1] if text.startswith("not (") else f"not ({text})"
 
 
 def _is_none(statement: ast.stmt) -> bool:

@@ -41,6 +41,7 @@ class Asked:
         self._is_flag = choice.apex is None
         self._names = (choice.asked, choice.native) if self._is_flag and choice.native else (choice.asked,)
         self._kept: dict[tuple[File, str], dict[cst.FunctionDef, str]] = {}
+        self._keeping: set[cst.CSTNode] = set()  # what keeps such a parameter, and asks nothing
 
     def asked(self, file: File) -> Iterator[cst.Name | cst.Attribute]:
         """Wherever the choice is read, but for where a parameter of that meaning is kept."""
@@ -48,7 +49,7 @@ class Asked:
             for word in dict.fromkeys((name, *self._parameters(file, name).values())):
                 for node in file.uses.get(word.rpartition(".")[2], ()):
                     is_given = isinstance(file.tree.parents[node], cst.AssignTarget)
-                    if self._is(file, node, name) and not (is_given or self._is_keeping(file, node)):
+                    if self._is(file, node, name) and not (is_given or node in self._keeping):
                         yield node
 
     def _is(self, file: File, node: cst.BaseExpression, name: str) -> bool:
@@ -63,26 +64,15 @@ class Asked:
         if known is None:
             known = self._kept[file, name] = {}
             for node in file.uses.get(name.rpartition(".")[2], ()) if "." in name else ():
-                target = file.tree.parents[node]
-                if not isinstance(target, cst.AssignTarget) or file.tree.code(node) != name:
-                    continue
-                statement = cst.ensure_type(file.tree.parents[target], cst.Assign)
-                function = file.tree.function(node)
-                if (
-                    function is not None
-                    and isinstance(statement.value, cst.Name)
-                    and len(object_bindings(file, node)) == 1
-                ):
-                    given = file.scopes.of(statement.value).lookup(statement.value.value)
+                bindings = object_bindings(file, node) if file.tree.code(node) == name else []
+                kept = bindings[0].value if len(bindings) == 1 else None
+                function = None if kept is None else file.tree.function(kept)
+                if function is not None and isinstance(kept, cst.Name):
+                    given = file.scopes.of(kept).lookup(kept.value)
                     if given and all(each.kind is BindingKind.PARAMETER for each in given):
-                        known[function] = statement.value.value
+                        known[function] = kept.value
+                        self._keeping.add(kept)
         return known
-
-    def _is_keeping(self, file: File, node: cst.CSTNode) -> bool:
-        statement = file.tree.parents[node]
-        if not isinstance(statement, cst.Assign) or len(statement.targets) > 1 or isinstance(node, cst.Attribute):
-            return False
-        return statement.value is node and file.tree.code(statement.targets[0].target) in self._names
 
     def decided(self, file: File, node: cst.BaseExpression) -> tuple[cst.BaseExpression, bool] | None:
         """The longest question that has one answer where Apex is not chosen, with that."""
@@ -178,6 +168,7 @@ class Asked:
         apex = [each for file in files for each in self._of_apex(file)]
         known = frozenset(more for file in files for each in self._of_apex(file) for more in implied(file, each))
         known |= self._implied(files)
+        raising = [(file.tree.function(at), each) for file in files for at, each in self._raising(file, known)]
         flags = set(native_flags(self._choice.always))
         set_up = {each for _, chain in self._choice.always for each in walk(chain)}
         for file in files:
@@ -186,6 +177,7 @@ class Asked:
                 if not is_native or node in set_up or _is_its_own(file, node):
                     continue
                 found = self._open(file, switched(file, node))
+                found -= {each.negated for function, each in raising if function is file.tree.function(node)}
                 if _is_region(file, node):  # what does not come to it computes nothing there, with Apex or without
                     found -= reached(file, node) - known
                 is_known = found <= known or any(each.holds and each.code in flags for each in found)
@@ -203,6 +195,23 @@ class Asked:
             if not is_constant(cst.ensure_type(file.tree.parents[target], cst.Assign).value, "None")
         ]
         return frozenset.intersection(*ways) if ways else frozenset()
+
+    def _raising(self, file: File, known: frozenset[Condition]) -> Iterator[tuple[cst.Raise, Condition]]:
+        """What makes the script raise where Apex is chosen: each that does so alone, beside what is known."""
+        for statement in file.tree.every(cst.Raise):
+            found = conditions(file, statement)
+            others = self._open(file, found) - known
+            is_caught = any(isinstance(each, cst.Try) for each in file.tree.ancestors(statement))
+            if len(others) == 1 and not is_caught and any(self._chooses_apex(file, each) for each in found):
+                yield statement, next(iter(others))
+
+    def _chooses_apex(self, file: File, condition: Condition) -> bool:
+        node = condition.node
+        if self._is_flag:
+            return condition.holds is self._choice.chosen and self._is(file, node, self._choice.asked)
+        if not (condition.holds and isinstance(node, cst.Comparison) and self._is(file, node.left, self._choice.asked)):
+            return False
+        return self._constants(file, node) == [self._choice.apex]
 
     def _of_apex(self, file: File) -> Iterator[frozenset[Condition]]:
         """What is true where a file initializes Apex, or scales a loss by it, beside the choice."""

@@ -879,6 +879,91 @@ def test_choice_that_is_not_by_members_or_is_made_elsewhere_stays_on_the_shim(
     assert "from amp_shim import amp\n" in plan.after
 
 
+RAISING = """\
+              if args.sharded:
+-                 if self.kind == Kind.APEX:
+-                     raise ValueError("sharded, and Apex")
++                 pass
+-             elif self.kind == Kind.TORCH:
++             elif self.kind in (Kind.TORCH, Kind.APEX):
+"""
+IN_BRANCHES = MEMBERS.replace(
+    """\
+-             if self.kind == Kind.TORCH:
++             if self.kind in (Kind.TORCH, Kind.APEX):
+""",
+    RAISING,
+    1,
+)
+
+
+def test_native_amp_behind_what_raises_with_apex(rewrites: Check) -> None:
+    """Wherever Apex is chosen, `args.sharded` is not so."""
+    rewrites(f"- from apex import amp{IN_BRANCHES}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "if self.kind == Kind.APEX:\n                    raise",
+            "if self.kind == Kind.TORCH:\n                    raise",
+        ),
+        ('raise ValueError("sharded, and Apex")', 'print("sharded, and Apex")'),
+        (
+            "if self.kind == Kind.APEX:\n                    raise",
+            "if args.own and args.kind:\n                    raise",
+        ),
+        (
+            'raise ValueError("sharded, and Apex")',
+            "try:\n                        raise ValueError()\n                    except ValueError:\n"
+            "                        pass",
+        ),
+    ],
+)
+def test_what_does_not_raise_with_apex_is_another_condition(old: str, new: str, migrate: Check) -> None:
+    lines = [each for each in IN_BRANCHES.splitlines() if not each.startswith("+")]
+    text = textwrap.dedent("\n".join(f" {each[1:]}" for each in lines))
+    assert old in text
+    plan = migrate(f"import torch\nfrom apex import amp\n{text.replace(old, new)}\n")
+    assert "from amp_shim import amp\n" in plan.after
+
+
+def test_choice_that_is_kept_beside_other_things(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+        -
+          class T:
+              def __init__(self, model, kind):
+                  self.model, self.kind = model, kind
+                  self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -         if kind == "apex":
+        -             self.model, self.optimizer = amp.initialize(self.model, self.optimizer)
+        -         self.scaler = torch.amp.GradScaler("cuda") if kind == "torch" else None
+        +         self.scaler = torch.amp.GradScaler("cuda") if kind in ("torch", "apex") else None
+              def step(self, x):
+                  self.optimizer.zero_grad()
+        -         if self.kind == "torch":
+        +         if self.kind in ("torch", "apex"):
+                      with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                          loss = self.model(x).mean()
+                      self.scaler.scale(loss).backward()
+                      self.scaler.step(self.optimizer)
+                      self.scaler.update()
+                  else:
+                      loss = self.model(x).mean()
+        -             if self.kind == "apex":
+        -                 with amp.scale_loss(loss, self.optimizer) as scaled:
+        -                     scaled.backward()
+        -             else:
+        -                 loss.backward()
+        +             loss.backward()
+                      self.optimizer.step()
+        """
+    )
+
+
 def test_enabled_that_is_a_part_of_the_flag_of_mixed_precision(rewrites: Check) -> None:
     rewrites(
         """
