@@ -223,7 +223,8 @@ def decorated(frame: Frame, atom: Atom, value: Value) -> Value:
     """Functions that run in a context."""
     found: Value = frozenset()
     for each in value:
-        wrapped = Wrapped("under", each, atom) if isinstance(each, (Func, Wrapped, Method)) else each
+        is_again = isinstance(each, Wrapped) and each.context == atom  # `m.f = custom_fwd(m.f, ...)`
+        wrapped = Wrapped("under", each, atom) if isinstance(each, (Func, Wrapped, Method)) and not is_again else each
         found = join(found, one(wrapped))
     return found
 

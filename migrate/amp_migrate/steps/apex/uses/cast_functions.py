@@ -14,6 +14,7 @@ from enum import Enum
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.steps.apex.uses.apex_calls import amp_name
@@ -32,6 +33,7 @@ class CastForm(Enum):
 
     REGION = "a region without autocast"
     CAST = "a cast of what comes in"
+    PUT = "a function that casts what comes in, put where the other was"
     GONE = "left to autocast"
 
 
@@ -45,8 +47,10 @@ def form_of(
     name = amp_name(file, node) or ""
     call = file.tree.parents[node]
     if name in AS_REGISTERED:
-        is_gone = is_needless(file, file.tree.statement(node)) or _is_left(project, file, name, call)
-        return CastForm.GONE if is_gone else None
+        if is_needless(file, file.tree.statement(node)) or _is_left(project, file, name, call):
+            return CastForm.GONE
+        is_cast = name == "register_float_function" and target_torch >= _CUSTOM_FWD
+        return CastForm.PUT if is_cast and registered_path(file, call) is not None else None
     if name == "disable_casts":
         is_called = isinstance(call, cst.Call) and call.func is node and not call.args
         is_entered = is_called and isinstance(file.tree.parents[call], cst.WithItem)
@@ -74,7 +78,7 @@ def is_needless(file: File, statement: Statement) -> bool:
 def said_of(file: File, node: cst.Name | cst.Attribute, form: CastForm | None) -> str:
     """What native AMP does differently where a use becomes something; empty where that is nothing."""
     name = (amp_name(file, node) or "").removeprefix(_REGISTERED)
-    if form is CastForm.CAST:
+    if form in (CastForm.CAST, CastForm.PUT):
         return f"inside a function that was {name}, Apex went on casting and torch does not"
     is_said = form is CastForm.GONE and name == "half_function" and not is_needless(file, file.tree.statement(node))
     return "what half_function made float16 is left to autocast, which may keep it in float32" if is_said else ""
@@ -105,6 +109,17 @@ def _registered(call: cst.BaseExpression) -> tuple[cst.BaseExpression, str] | No
         return None
     name = written_string(call.args[1].value)
     return None if name is None else (call.args[0].value, name)
+
+
+def registered_path(file: File, call: cst.CSTNode) -> str | None:
+    """The function that a statement registers by its path, `ops.distance`; None for one of torch, or of no module."""
+    registered = _registered(call) if isinstance(call, cst.Call) else None
+    if registered is None or not isinstance(file.tree.parents[call], cst.Expr):
+        return None
+    module, name = registered
+    full = file.names.full(module)
+    is_known = bool(full) and full.partition(".")[0] not in ("torch", "sys")
+    return f"{file.tree.code(module)}.{name}" if is_known and dotted(module) is not None else None
 
 
 def _is_left(project: Project, file: File, name: str, call: cst.CSTNode) -> bool:

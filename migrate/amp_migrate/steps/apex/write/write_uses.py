@@ -13,7 +13,7 @@ from amp_migrate.steps.apex.initialize.switch import is_short
 from amp_migrate.steps.apex.uses.amp_tests import AmpTest
 from amp_migrate.steps.apex.uses.apex_calls import amp_name, handed_on
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
-from amp_migrate.steps.apex.uses.cast_functions import CastForm, cast_uses, form_of, is_needless
+from amp_migrate.steps.apex.uses.cast_functions import CastForm, cast_uses, form_of, is_needless, registered_path
 from amp_migrate.steps.apex.uses.handed_amp import handed_arguments
 from amp_migrate.steps.statements.bodies import bodies
 from amp_migrate.tables.apex_names import AMP
@@ -66,12 +66,17 @@ def write_functions(editor: Editor, project: Project) -> Iterator[Edit]:
             yield editor.replace(parent, editor.no_autocast(node))
         elif form is CastForm.GONE:
             yield from _left_to_autocast(editor, parent)
-        elif form is CastForm.CAST:
+        elif form in (CastForm.CAST, CastForm.PUT):
             is_low = amp_name(editor.file, node) == "half_function"
             dtype = editor.dtype(editor.settings.dtype, node) if is_low else code("{}.float32", editor.torch(node))
             options = code('device_type="{}", cast_inputs={}', editor.settings.device_type, dtype)
             name = editor.amp("custom_fwd", node)
-            if isinstance(parent, cst.Call):
+            path = registered_path(editor.file, parent) if form is CastForm.PUT else None
+            if path is not None:
+                yield editor.substitute(
+                    editor.file.tree.statement(node), code("{} = {}({}, {})", path, name, path, options)
+                )
+            elif isinstance(parent, cst.Call):
                 yield editor.replace(parent, code("{}({}, {})", name, parent.args[0].value, options))
             else:
                 yield editor.replace(node, code("{}({})", name, options))

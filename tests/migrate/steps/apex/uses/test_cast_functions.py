@@ -89,6 +89,30 @@ def test_function_of_the_project_that_is_registered_is_left_to_autocast(rewrites
     )
 
 
+def test_function_of_the_project_that_is_registered_for_float32_is_cast_where_it_stands(rewrites_files: Check) -> None:
+    found = rewrites_files(
+        {
+            "ops.py": "  def distance(a, b):\n      return (a - b).pow(2).sum(-1)\n",
+            "train.py": """
+                  import ops
+                  import torch
+                  from torch import nn
+                - from apex import amp
+
+                - amp.register_float_function(ops, "distance")
+                + ops.distance = torch.amp.custom_fwd(ops.distance, device_type="cuda", cast_inputs=torch.float32)
+                  MODEL
+                ~ INITIALIZE
+                  for x, y in loader:
+                ~     loss = ops.distance(model(x), y).mean()
+                ~     APEX_STEP
+                """,
+        }
+    )
+    assert [each.message for each in found if each.code == "AMP210"] == [_INSIDE.replace("half", "float")]
+    assert not [each for each in found if each.code == "AMP504"]
+
+
 _FUNCTION = """\
 class Mix(torch.autograd.Function):
     @staticmethod
@@ -128,6 +152,10 @@ def test_kernel_of_somebody_else_is_cast(migrate: Check) -> None:
         ("from kernels import _C\n@amp.half_function\ndef mix(a, b):\n    return _C.mix(a, b)", "half_function"),
         ("@amp.half_function\ndef mix(a, b):\n    return Own.apply(a, b)", "half_function"),
         ("from torch import cdist as mix\namp.register_float_function(torch, 'sigmoid')", "register_float_function"),
+        (
+            "import sys\ndef mix(a, b):\n    return a + b\namp.register_float_function(sys.modules[__name__], 'mix')",
+            "register_float_function",
+        ),
         ("import kernels\nmix = kernels.mix\namp.register_half_function(kernels, 'mix')", "register_half_function"),
         ("from torch import cdist as mix\nregister = amp.register_half_function(torch, 'cdist')", "register_half"),
     ],
