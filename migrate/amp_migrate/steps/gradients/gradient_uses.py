@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 
 import libcst as cst
 
@@ -27,6 +28,7 @@ from amp_migrate.trees.nodes import (
     STATEMENT_TYPES,
     Block,
     Statement,
+    block_of,
     blocks,
     find,
     header,
@@ -108,7 +110,7 @@ def gradient_uses(
         for step in after:
             wanted.setdefault(step, []).append(statement)
     found: list[GradientUse | ScaledUse] = []
-    kept: list[tuple[list[Statement], tuple[str, str] | None]] = []
+    kept: list[tuple[OptimizerStep, list[Statement], tuple[str, str] | None]] = []
     unscaled: set[Statement] = set()
     told = {} if reducing else _told_of_gradients(file, roles, body, backwards, steps, [*using, *own, *dead])
     for step, statements in told.items():
@@ -130,12 +132,14 @@ def gradient_uses(
         if problem is None:
             found += [use for use in uses if isinstance(use, GradientUse)]
             unscaled.update(late)
-        kept.append((early if problem is None else statements, problem))
-    for statements, problem in kept:
+        kept.append((step, early if problem is None else statements, problem))
+    for step, statements, problem in kept:
         # Where one optimizer's are unscaled, a scaled limit is wrong for these; whether it is for others is seen later.
         for statement in (each for each in statements if each not in unscaled):
             clip = _scaled_clip(file, statement)
-            scaled = on_scaled(file, roles, statement) if problem is not None else () if clip is None else (clip,)
+            scaled: tuple[ScaledUse, ...] = () if clip is None else (clip,)
+            if problem is not None:
+                scaled = on_scaled(file, roles, statement) or _scaled_in_method(file, roles, statement, step)
             found += [each for each in scaled if each not in found]
             if not scaled and problem is not None:
                 return Refusal(file, statements[0], *problem)
@@ -322,6 +326,22 @@ def on_scaled(file: File, roles: Roles, statement: Statement) -> tuple[ScaledUse
     """The statement as clipping, or measuring, gradients that stay scaled; nothing for any other."""
     clip = _scaled_clip(file, statement)
     return tuple(_scaled_measures(file, roles, statement)) if clip is None else (clip,)
+
+
+def _scaled_in_method(file: File, roles: Roles, statement: Statement, step: OptimizerStep) -> tuple[ScaledUse, ...]:
+    """The same in a method that only this statement calls, where the scaler is an attribute beside its optimizer."""
+    call = statement.value if isinstance(statement, cst.Expr) else None
+    if not isinstance(call, cst.Call) or not (dotted(step.optimizer) or "").startswith("self."):
+        return ()
+    function = roles.project.called(file, call)
+    if function is None or dotted(call.func) != f"self.{function.name}" or roles.project.overriding(function):
+        return ()
+    sites = roles.project.call_sites(function) or ()
+    if [site.call for site in sites] != [call] or function.owner is not file.tree.owner_class(call):
+        return ()
+    reading = [each for each in nested_statements(block_of(function.node)) if uses_gradients(file, roles, each)]
+    scaled = [on_scaled(file, roles, each) for each in reading]
+    return tuple(chain.from_iterable(scaled)) if all(scaled) else ()
 
 
 def _scaled_clip(file: File, statement: Statement) -> ScaledUse | None:

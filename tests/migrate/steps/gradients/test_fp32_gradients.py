@@ -775,6 +775,50 @@ def test_what_is_not_proportional_to_gradients_of_a_micro_batch(value: str, leav
     leaves(text, "what is made of gradients here is not seen to grow as they do")
 
 
+IN_METHOD = """
+  class Trainer:
+      def __init__(self, model, log):
+          self.model, self.log = model.cuda(), log
+          self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
++         self.scaler = torch.amp.GradScaler("cuda")
+      def tell(self, step):
+          if step % 100 == 0:
+              for name, p in self.model.named_parameters():
+-                 self.log.add(name, p.grad.norm(), step)
++                 self.log.add(name, p.grad.norm() / self.scaler.get_scale(), step)
+      def train(self, loader):
+          for step, (x, y) in enumerate(loader):
+~             loss = nn.functional.mse_loss(self.model(x.cuda()), y.cuda()) / 4
+-             loss.backward()
++             self.scaler.scale(loss).backward()
+              self.tell(step)
+              if (step + 1) % 4 == 0:
+-                 self.optimizer.step()
++                 self.scaler.step(self.optimizer)
++                 self.scaler.update()
+                  self.optimizer.zero_grad()
+"""
+
+
+def test_what_a_method_logs_of_gradients_of_a_micro_batch_is_divided_by_the_scale(rewrites: Check) -> None:
+    rewrites(IN_METHOD)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("class Trainer:", "def end(trainer):\n    trainer.tell(0)\n\nclass Trainer:"),
+        ("step)\n    def train", "step)\n                p.grad.mul_(0.5)\n    def train"),
+        ("self.tell(step)\n", "if self.tell(step): pass\n"),
+    ],
+    ids=["called elsewhere", "changed", "asked"],
+)
+def test_what_a_method_reads_of_gradients_of_a_micro_batch_otherwise(old: str, new: str, leaves: Check) -> None:
+    text = dedent("\n".join(f" {each[1:]}" for each in IN_METHOD.splitlines() if not each.startswith("+")))
+    assert old in text
+    leaves(text.replace(old, new), "gradients are read where the optimizer does not always step")
+
+
 BY_HAND = """
 if __name__ == "__main__":
     args = parser.parse_args()
