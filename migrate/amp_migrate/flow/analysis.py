@@ -117,7 +117,6 @@ class Analysis:
         unparsed: the files that were asked for, and that the running Python cannot parse: what they have is unknown.
         tables: the dictionaries that a key which nobody knows is looked up in, and that hold classes or functions, or
             nothing so far; with who has looked.
-        lineages: what classes inherit from, by who has asked, until a class has another base.
         goes_on: the files and functions that are read on behind statements that are never left, and behind which.
         ends: the statements of the files in focus that are never left, as far as is seen, with who runs them so.
         measuring: the functions that give something made of gradients, such as their norm.
@@ -164,7 +163,6 @@ class Analysis:
         self.tables: dict[Atom, dict[Task, None]] = {}
         self._put_in_elsewhere: set[Atom] = set()
         self._filled: set[Atom] = set()
-        self.lineages: dict[tuple[Task, Atom], list[Atom]] = {}
         self._escaped: dict[Func, Context] = {}
         self.managers: dict[Obj, dict[Atom, Arguments]] = {}
         self.modules: dict[str, Module | None] = {}
@@ -899,8 +897,7 @@ class Analysis:
         code = frame.module.codes[node]
         kind = Class(code, self._around(frame))
         for index, base in enumerate(node.bases):
-            if self.heap.write(kind, f"{BASES}{index}", evaluate(frame, base)):
-                self.lineages.clear()
+            self.heap.write(kind, f"{BASES}{index}", evaluate(frame, base))
         inner = Frame(self, frame.module, frame.task, State({}, frame.now.cells, frame.now.context, frame.now.worlds))
         inner.code, inner.ref = code, FrameRef(code, frame.ref.context, frame.ref)
         execute(inner, node.body)

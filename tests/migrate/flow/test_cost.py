@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections import Counter
 from collections.abc import Iterable
 from types import SimpleNamespace
@@ -38,10 +39,10 @@ from amp_migrate.flow.domain.machine import (
     Worlds,
     common,
 )
-from amp_migrate.flow.domain.tensor import CPU
+from amp_migrate.flow.domain.tensor import CPU, Tensor, unknown_as_one
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import classes, statements
-from amp_migrate.flow.pytorch import gradients, modules
+from amp_migrate.flow.pytorch import gradients, modules, unread
 from amp_migrate.flow.questions import faults
 from amp_migrate.flow.source import Module, Site
 
@@ -448,6 +449,68 @@ def test_what_a_module_holds_is_read_once_for_its_parameters(monkeypatch: pytest
     assert max(read.values()) <= told.interpreted
 
 
+@pytest.mark.parametrize("asked_for", ["x = net.parameters()", "net.cuda()"])
+def test_what_a_module_consists_of_is_looked_for_once_however_often_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, asked_for: str
+) -> None:
+    read = Counter[int]()
+    parts = modules.parts
+
+    def counting(frame: Any, owner: Obj) -> list[Value]:
+        read[functions] += 1
+        return parts(frame, owner)
+
+    monkeypatch.setattr(modules, "parts", counting)
+    layers = "".join(f"        self.layer{n} = nn.Linear(4, 4)\n" for n in range(20))
+    net = f"class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n{layers}\n\n"
+    for functions in (3, 12):
+        asking = "".join(f"def f{n}():\n    {asked_for}\n\n\nf{n}()\n" for n in range(functions))
+        text = f"{HEAD}{net}net = Net()\nnet.cuda()\n{asking}"
+        counted({"a.py": text}, ["a.py"])
+    assert 20 < read[12] == read[3]
+
+
+def test_what_may_be_called_is_looked_at_once_for_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Counter[int]()
+    owner_of = unread.owner_of
+
+    def counting(method: Atom | Tensor) -> Atom | None:
+        asked[kinds] += 1
+        return owner_of(method)
+
+    monkeypatch.setattr(unread, "owner_of", counting)
+    for kinds in (5, 20):
+        defined = "".join(
+            f"class Net{n}(nn.Module):\n    def run(self, x):\n        return x\n\n\n" for n in range(kinds)
+        )
+        made = ", ".join(f"Net{n}()" for n in range(kinds))
+        counted({"a.py": f"{HEAD}{defined}for net in [{made}]:\n    net.run(1)\n"}, ["a.py"])
+    assert 0 < asked[20] <= 5 * asked[5]
+
+
+def test_what_a_call_is_given_is_looked_through_once_for_all_that_may_be_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked = Counter[int]()
+    look = gradients.all_in
+
+    def counting(frame: Any, value: Value, key: str = "") -> Value:
+        looked[functions] += "_held_closely" in {each.function for each in inspect.stack()[1:2]}
+        return look(frame, value, key)
+
+    monkeypatch.setattr(gradients, "all_in", counting)
+    monkeypatch.setattr(analysis, "_STATEMENTS", 20)
+    for functions in (4, 16):
+        library = "".join(f"def deep_{n}(x):\n    return deep_{n + 1}(x)\n\n\n" for n in range(300))
+        library += "def deep_300(x):\n    return x\n\n\n"
+        library += "".join(f"def f{n}(x):\n    return x\n\n\n" for n in range(functions))
+        library += "def any_of(fs, given):\n    for f in fs:\n        f(given)\n\n\n"
+        names = ", ".join(f"f{n}" for n in range(functions))
+        text = f"{HEAD}from library import any_of, deep_0, {names}\ndeep_0(1)\nany_of([{names}], [1, 2])\n"
+        counted({"a.py": text, "library.py": library}, ["a.py"])
+    assert 0 < looked[16] == looked[4]
+
+
 def test_what_is_only_consulted_is_joined_sooner_where_half_of_a_run_is_used_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -719,3 +782,17 @@ def test_parameters_that_are_of_one_model_on_many_ways_are_looked_for_once(monke
         assert found is part_of(share)
         monkeypatch.undo()
     assert 0 < asked[12] <= 2.2 * asked[6]
+
+
+def test_leaves_that_are_one_because_nobody_knows_them_are_looked_at_once() -> None:
+    asked = Counter[str]()
+
+    class Leaf:
+        @property
+        def owner(self) -> Opaque:
+            asked["leaf"] += 1
+            return Opaque(("unknown",))
+
+    leaves = frozenset(Leaf() for _ in range(30))
+    assert unknown_as_one(leaves) == unknown_as_one(frozenset(leaves)) == {"?"}
+    assert asked["leaf"] == 30

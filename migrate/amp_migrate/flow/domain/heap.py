@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from amp_migrate.flow.domain.atoms import (
     NEVER,
@@ -22,6 +22,28 @@ _NUMBERS = ("int", "float")
 # recursion over the modules in a module adds one of these from round to round.
 _MOST_GROWTHS = 8
 
+T = TypeVar("T")
+
+
+class _Answer:
+    """What a question has come to.
+
+    Attributes:
+        cells: those that it was answered from.
+        listed: the objects of which all names were looked at for it.
+        readers: who has read these cells by asking.
+        holds_everywhere: whether nothing was read that is known better where it was asked.
+    """
+
+    __slots__ = ("cells", "holds_everywhere", "listed", "readers", "value")
+
+    def __init__(self, reader: Any) -> None:
+        self.value: Any = None
+        self.cells: dict[Cell, None] = {}
+        self.listed: dict[Atom, None] = {}
+        self.readers = {reader}
+        self.holds_everywhere = True
+
 
 class Heap:
     """The join of everything that was ever stored in each cell.
@@ -37,11 +59,17 @@ class Heap:
         self._names: dict[Atom, dict[str, None]] = defaultdict(dict)
         self._readers: dict[Cell, dict[Any, None]] = defaultdict(dict)
         self._listers: dict[Atom, dict[Any, None]] = defaultdict(dict)
+        self._answers: dict[Hashable, _Answer] = {}
+        self._asking: list[tuple[Any, _Answer]] = []
+        self._asked_of: dict[Cell | Atom, dict[Hashable, None]] = defaultdict(dict)
+        self._changes = 0
 
     def read(self, owner: Atom, name: str, reader: Any) -> Value:
         """What a cell may hold; nothing at all where nobody has stored anything."""
         cell = (owner, name)
         self._readers[cell][reader] = None
+        if self._asking and self._asking[-1][0] is reader:
+            self._asking[-1][1].cells[cell] = None
         return self._cells.get(cell, NEVER)
 
     def has(self, owner: Atom, name: str) -> bool:
@@ -51,6 +79,8 @@ class Heap:
     def names(self, owner: Atom, reader: Any) -> list[str]:
         """The names under which something is stored in an object."""
         self._listers[owner][reader] = None
+        if self._asking and self._asking[-1][0] is reader:
+            self._asking[-1][1].listed[owner] = None
         return list(self._names.get(owner, ()))
 
     def cells(self) -> Iterator[tuple[Atom, Value]]:
@@ -64,6 +94,7 @@ class Heap:
         if old is None:
             self._cells[cell] = bounded(value)
             self._names[owner][name] = None
+            self._forget_answers(owner)
             for each in list(self._listers.get(owner, ())):
                 self._outdated(each)
         else:
@@ -75,11 +106,66 @@ class Heap:
             new = at_several_times(new, old, value)
             self._growths[cell] += 1
             self._cells[cell] = new
+        self._forget_answers(cell)
         for each in list(self._readers.get(cell, ())):
             self._outdated(each)
         return True
 
     def signal(self, owner: Atom, name: str) -> None:
         """Let everybody look again who has read a cell that stands for something kept elsewhere."""
+        self._forget_answers((owner, name))
         for each in list(self._readers.get((owner, name), ())):
             self._outdated(each)
+
+    def kept(self, question: Hashable, reader: Any, known: Mapping[Cell, Value], ask: Callable[[], T]) -> T:
+        """What a question about cells comes to: it is asked again when one of them has grown.
+
+        Args:
+            reader: who asks, and looks again then.
+            known: cells whose value is known better where it is asked; what follows from these is not kept.
+        """
+        found = self._answers.get(question)
+        if found is None or not found.cells.keys().isdisjoint(known.keys()):
+            return self._ask(question, reader, ask)
+        if reader not in found.readers:
+            found.readers.add(reader)
+            for cell in found.cells:
+                self._readers[cell][reader] = None
+            for owner in found.listed:
+                self._listers[owner][reader] = None
+        self._count_among_read(reader, found)
+        return found.value  # type: ignore[no-any-return]
+
+    def holds_only_here(self) -> None:
+        """Note that what is read now is known better where it is read than the heap knows it."""
+        if self._asking:
+            self._asking[-1][1].holds_everywhere = False
+
+    def _ask(self, question: Hashable, reader: Any, ask: Callable[[], T]) -> T:
+        answer, changes = _Answer(reader), self._changes
+        self._asking.append((reader, answer))
+        try:
+            value = answer.value = ask()
+        finally:
+            self._asking.pop()
+        self._count_among_read(reader, answer)
+        if answer.holds_everywhere and changes == self._changes:
+            self._answers[question] = answer
+            for cell in answer.cells:
+                self._asked_of[cell][question] = None
+            for owner in answer.listed:
+                self._asked_of[owner][question] = None
+        return value
+
+    def _count_among_read(self, reader: Any, answer: _Answer) -> None:
+        """Count what a question was answered from among that which the question is answered from that asks it."""
+        if self._asking and self._asking[-1][0] is reader:
+            outer = self._asking[-1][1]
+            outer.cells.update(answer.cells)
+            outer.listed.update(answer.listed)
+            outer.holds_everywhere &= answer.holds_everywhere
+
+    def _forget_answers(self, changed: Cell | Atom) -> None:
+        self._changes += 1
+        for question in self._asked_of.pop(changed, ()):
+            self._answers.pop(question, None)

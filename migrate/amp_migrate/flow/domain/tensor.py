@@ -299,6 +299,7 @@ def few_leaves(leaves: Leaves) -> Leaves:
     return leaves if len(leaves) <= _MOST_LEAVES else unknown_as_one(leaves)
 
 
+@remembered(10_000)
 def unknown_as_one(leaves: Leaves) -> Leaves:
     """Leaves, of which those that nobody knows are one."""
     known = frozenset(each for each in leaves if not hasattr(getattr(each, "owner", None), "path"))

@@ -18,11 +18,7 @@ DATA_SETS = frozenset(f"torch.utils.data.{name}" for name in "Dataset IterableDa
 
 def lineage(frame: Frame, owner: Atom) -> list[Atom]:
     """A class and what it inherits from, in the order in which Python looks; unknown bases are among them."""
-    known = frame.analysis.lineages
-    key = (frame.task, owner)  # who asks is to look again when a base is new
-    if key not in known:
-        known[key] = _find_lineage(frame, owner)
-    return known[key]
+    return frame.kept(_find_lineage, owner)
 
 
 def _find_lineage(frame: Frame, owner: Atom) -> list[Atom]:
@@ -74,6 +70,10 @@ def is_module_class(frame: Frame, owner: Atom) -> bool:
     """Whether the objects of a class are modules of PyTorch."""
     if isinstance(owner, External):
         return is_module_name(owner.name)
+    return frame.kept(_inherits_from_module, owner)
+
+
+def _inherits_from_module(frame: Frame, owner: Atom) -> bool:
     return any(map(is_module_name, external_bases(frame, owner)))
 
 

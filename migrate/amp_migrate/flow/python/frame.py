@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from amp_migrate.flow.domain.atoms import NEVER, UNBOUND, Atom, Call, FileModule, FrameRef, Value, join, untold
 from amp_migrate.flow.domain.kept_casts import Turn
@@ -14,6 +16,9 @@ from amp_migrate.flow.source import Code, Module, Site
 if TYPE_CHECKING:
     from amp_migrate.flow.analysis import Analysis
     from amp_migrate.flow.task import Task
+
+A = TypeVar("A", Atom, Value)
+T = TypeVar("T")
 
 
 class Loop:
@@ -146,7 +151,19 @@ class Frame:
     def read(self, owner: Atom, name: str) -> Value:
         """What a cell holds, as well as it is known here."""
         known = self.now.cells.get((owner, name))
-        return known if known is not None else self.analysis.heap.read(owner, name, self.task)
+        if known is None:
+            return self.analysis.heap.read(owner, name, self.task)
+        self.analysis.heap.holds_only_here()
+        return known
+
+    def kept(self, ask: Callable[[Frame, A], T], about: A) -> T:
+        """What a question about something comes to that nothing but reading is done for: as long as that is the same.
+
+        Args:
+            ask: answers it; one function for every frame.
+        """
+        known = {} if self.state is None else self.state.cells
+        return self.analysis.heap.kept((ask, about), self.task, known, partial(ask, self, about))
 
     def write(self, owner: Atom, name: str, value: Value, *, strong: bool = True) -> None:
         """Store something in a cell; where the object may be several, what it held before may still be there."""

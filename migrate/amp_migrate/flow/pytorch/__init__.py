@@ -207,7 +207,7 @@ class PyTorch:
         worlds = frame.now.worlds
         mine = unread.owner_of(atom)
         known = self.registry.optimizers.keys() | self.registry.unread.keys()
-        owners = [owner for each in among if (owner := unread.owner_of(each)) in known]
+        owners = [owner for owner in unread.owners_of(among) if owner in known]
         if len(owners) < 2 or mine not in owners:
             return worlds
         frame.task.touched.update(map(made_key, owners))

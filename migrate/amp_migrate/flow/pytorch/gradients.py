@@ -674,6 +674,12 @@ def part_of(share: Share) -> Part:
     return Part(Opaque((share,)), "*")
 
 
+@remembered(10_000)
+def parts_of(shares: frozenset[Share]) -> frozenset[Atom]:
+    """Several of these, each as one leaf."""
+    return frozenset(map(part_of, shares))
+
+
 def _leaves_of_shares(frame: Frame) -> Callable[[Share], frozenset[Atom]]:
     """What shares are of, down to leaves; it is asked for where parameters matter, as it depends on all of a module.
 
@@ -1404,12 +1410,16 @@ def has_gradients(frame: Frame, atom: Atom | Tensor) -> bool:
 
 def has_what_steps(frame: Frame, value: Value) -> bool:
     """Whether a value is or holds an optimizer or a scaler, or an object of the project that has one."""
-    registry = frame.analysis.pytorch.registry
+    registry, held = frame.analysis.pytorch.registry, frame.kept(_held_closely, value)
+    return not (held.isdisjoint(registry.optimizers) and held.isdisjoint(registry.scalers))
+
+
+def _held_closely(frame: Frame, value: Value) -> Value:
+    """What a value is or holds, and what the project's objects among that have."""
     held = all_in(frame, value)
     owners = [each for each in held if isinstance(each, Obj) and isinstance(each.made_of, Class)]
     names = ((owner, name) for owner in owners for name in frame.analysis.heap.names(owner, frame.task))
-    known = (*held, *(each for owner, name in names for each in frame.read(owner, name)))
-    return any(each in registry.optimizers or each in registry.scalers for each in known)
+    return held.union(*(frame.read(owner, name) for owner, name in names))
 
 
 def _may_hold_parameters(frame: Frame, atom: Atom | Tensor) -> bool:

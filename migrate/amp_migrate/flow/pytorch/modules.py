@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
@@ -186,8 +186,12 @@ def inside(frame: Frame, start: Atom) -> list[Obj]:
     return list(_with_parts(frame, start))
 
 
-def _with_parts(frame: Frame, start: Atom) -> dict[Obj, list[Value]]:
+def _with_parts(frame: Frame, start: Atom) -> Mapping[Obj, list[Value]]:
     """A module and all modules in it, each with everything that it holds."""
+    return frame.kept(_find_parts, start)
+
+
+def _find_parts(frame: Frame, start: Atom) -> dict[Obj, list[Value]]:
     found: dict[Obj, list[Value]] = {}
     stack: list[Atom | Tensor] = [start]
     while stack:
@@ -202,8 +206,10 @@ def _with_parts(frame: Frame, start: Atom) -> dict[Obj, list[Value]]:
 
 def leaves(frame: Frame, start: Atom) -> frozenset[Atom]:
     """The leaves of gradients that a module's parameters are."""
-    if isinstance(start, Opaque):
-        return frozenset({Part(start, "*")})
+    return frozenset({Part(start, "*")}) if isinstance(start, Opaque) else frame.kept(_find_leaves, start)
+
+
+def _find_leaves(frame: Frame, start: Atom) -> frozenset[Atom]:
     found: set[Atom] = set()
     for each, held in _with_parts(frame, start).items():
         if each.external and each.external not in _CHAINS and each.external not in WRAPPERS:
@@ -660,7 +666,7 @@ def method(frame: Frame, owner: Atom, name: str, args: Arguments, node: ast.AST)
             frame.is_dead = False
         return one(owner)
     if name in _PARAMETERS:
-        return _listed(name, join_all(one(_parameter(frame, leaf)) for leaf in leaves(frame, owner)))
+        return _listed(name, frame.kept(_parameters, owner))
     if name in _BUFFERS:
         return _listed(name, one(made(OTHER, SHAPED, ANYWHERE, tags=BUFFER)))
     if name in _INSIDE:
@@ -735,6 +741,11 @@ def _set(frame: Frame, owner: Atom, name: Value | None, value: Value) -> None:
     frame.write(owner, known if isinstance(known, str) else attributes.ANY_ATTRIBUTE, value, strong=False)
 
 
+def _parameters(frame: Frame, owner: Atom) -> Value:
+    """What any of the parameters of a module may be."""
+    return join_all(one(_parameter(frame, leaf)) for leaf in leaves(frame, owner))
+
+
 def _parameter(frame: Frame, leaf: Atom) -> Tensor:
     assert isinstance(leaf, Part)
     if isinstance(leaf.owner, Obj) and leaf.owner.external != "torch.nn.Parameter":
@@ -754,9 +765,10 @@ def moved(frame: Frame, owner: Atom, name: str, args: Arguments, node: ast.AST) 
     within = _with_parts(frame, owner) if name in _CHANGES_WEIGHTS else {}
     unread = [each for held in within.values() for value in held for each in value if isinstance(each, Opaque)]
     cast_weights(frame, [*within, *unread], name, args, node)
+    where = None if place is None else const(place)
     for each in within:
-        if place is not None:
-            frame.write(each, PLACE, const(place), strong=False)
+        if where is not None:
+            frame.write(each, PLACE, where, strong=False)
         if name == "requires_grad_":
             gradients.note_switched(frame, frozenset({Part(each, "*")}))
 
@@ -873,7 +885,7 @@ def _parameters_of(frame: Frame, atom: Atom | Tensor) -> frozenset[Atom]:
     if isinstance(atom, Tensor):
         return atom.leaf
     if isinstance(atom, Opaque) and atom.shares:
-        return frozenset(gradients.part_of(each) for each in atom.shares)
+        return gradients.parts_of(atom.shares)
     if isinstance(atom, Opaque) and frame.analysis.pytorch.is_like_module(frame, atom):
         return frozenset({by_path(atom)})
     if attributes.is_module(frame, atom):

@@ -24,6 +24,7 @@ from amp_migrate.flow.domain.atoms import (
     one,
 )
 from amp_migrate.flow.domain.contexts import ON
+from amp_migrate.flow.domain.interned import remembered
 from amp_migrate.flow.domain.tensor import F16, NOTHING, Tensor
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import attributes
@@ -110,6 +111,12 @@ def owner_of(method: Atom | Tensor) -> Atom | None:
         *path, _ = method.path
         return path[0] if len(path) == 1 and isinstance(path[0], Obj) else Opaque(tuple(path), method.tensor)
     return None
+
+
+@remembered(10_000)
+def owners_of(methods: Value) -> tuple[Atom | None, ...]:
+    """What each of some methods is of; asked of all that a call may run for each of them."""
+    return tuple(map(owner_of, methods))
 
 
 def register(frame: Frame, registry: Value, given: Value) -> None:

@@ -1,0 +1,112 @@
+"""Answers to questions about what attributes hold: kept as long as they hold, for everybody who has asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from amp_migrate.flow.domain.atoms import NEVER, Atom, External, Value, const, join_all, one
+from amp_migrate.flow.domain.heap import Heap
+from amp_migrate.flow.domain.state import Cell
+
+NET, LAYER, OTHER = External("net"), External("layer"), External("other")
+
+
+class Asked:
+    """A heap, who has to look again, and how often it was asked what an object holds, and what that holds."""
+
+    def __init__(self) -> None:
+        self.outdated: list[Any] = []
+        self.heap = Heap(self.outdated.append)
+        self.times = 0
+        self.heap.write(NET, "layer", one(LAYER))
+        self.heap.write(LAYER, "size", const(1))
+
+    def held(self, reader: str, owner: Atom = NET, known: Mapping[Cell, Value] | None = None) -> Value:
+        """All that is in an object, and in what it holds."""
+        return self.heap.kept(("held", owner), reader, known or {}, lambda: self._held(reader, owner))
+
+    def _held(self, reader: str, owner: Atom) -> Value:
+        self.times += 1
+        own = join_all(self.heap.read(owner, each, reader) for each in self.heap.names(owner, reader))
+        return own.union(*(self.held(reader, each) for each in own if isinstance(each, External)))
+
+
+def test_a_question_is_answered_once_for_all_who_ask() -> None:
+    asked = Asked()
+    assert asked.held("a") == asked.held("b") == asked.held("a") == one(LAYER) | const(1)
+    assert asked.times == 2  # of the net, and of its layer
+
+
+def test_everybody_looks_again_who_got_an_answer_that_holds_no_more() -> None:
+    asked = Asked()
+    for reader in ("a", "b"):
+        asked.held(reader)
+    asked.heap.write(LAYER, "size", const("any"))
+    assert {*asked.outdated} == {"a", "b"}
+    assert asked.held("a") == one(LAYER) | const(1) | const("any")
+    asked.outdated.clear()
+    asked.heap.write(LAYER, "bias", const("new"))  # a name that was not there
+    assert {*asked.outdated} == {"a", "b"}
+    assert const("new") <= asked.held("b")
+
+
+def test_what_has_nothing_to_do_with_an_answer_leaves_it_as_it_is() -> None:
+    asked = Asked()
+    asked.held("a")
+    asked.heap.write(OTHER, "size", const(2))
+    asked.heap.write(LAYER, "size", const(1))
+    asked.held("a")
+    assert asked.times == 2
+    assert not asked.outdated
+
+
+def test_of_two_answers_only_the_one_is_asked_for_again_that_follows_from_what_has_changed() -> None:
+    asked = Asked()
+    asked.held("a")
+    asked.heap.write(NET, "name", const("net"))
+    asked.held("a")
+    assert asked.times == 3  # of the net alone
+
+
+def test_an_answer_is_no_answer_where_more_is_known_than_everywhere() -> None:
+    asked = Asked()
+    asked.held("a")
+    known = {(LAYER, "size"): const(1)}
+    for _ in range(2):
+        asked.held("a", known=known)
+    assert asked.times == 4  # of the net, and then of a layer of which nothing better is known
+
+    def known_better() -> Value:
+        asked.times += 1
+        asked.heap.holds_only_here()
+        return NEVER
+
+    for _ in range(2):
+        asked.heap.kept("here", "a", {}, lambda: asked.heap.kept("in it", "a", {}, known_better))
+    assert asked.times == 6
+
+
+def test_what_grows_while_it_is_asked_for_is_asked_for_again() -> None:
+    asked = Asked()
+
+    def growing() -> Value:
+        found = asked.heap.read(NET, "layer", "a")
+        asked.heap.write(NET, "layer", one(OTHER))
+        return found
+
+    assert asked.heap.kept("growing", "a", {}, growing) == one(LAYER)
+    assert asked.heap.kept("growing", "a", {}, growing) == one(LAYER) | one(OTHER)
+
+
+def test_what_somebody_else_reads_meanwhile_is_not_what_an_answer_follows_from() -> None:
+    asked = Asked()
+
+    def running_something() -> Value:
+        asked.heap.read(OTHER, "size", "b")
+        return asked.heap.read(LAYER, "size", "a")
+
+    for _ in range(2):
+        asked.heap.kept("running", "a", {}, running_something)
+        asked.heap.write(OTHER, "size", const(2))
+    assert asked.outdated == ["b"]
