@@ -72,7 +72,7 @@ def test_of_two_answers_only_the_one_is_asked_for_again_that_follows_from_what_h
 def test_an_answer_is_no_answer_where_more_is_known_than_everywhere() -> None:
     asked = Asked()
     asked.held("a")
-    known = {(LAYER, "size"): const(1)}
+    known: dict[Cell, Value] = {(LAYER, "size"): const(1)}
     for _ in range(2):
         asked.held("a", known=known)
     assert asked.times == 4  # of the net, and then of a layer of which nothing better is known

@@ -332,7 +332,8 @@ def test_a_step_that_may_reach_a_device_moves(old: str, new: str) -> None:
 
 
 def test_a_librarys_model_that_is_moved_computes_where_it_is() -> None:
-    text = ON_CPU.replace("nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))", "nn.DataParallel(vgg16()).cuda()")
+    model = "nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))"
+    text = ON_CPU.replace(model, "nn.DataParallel(vgg16()).cuda()")
     text = f"from torchvision.models import vgg16\n{text}".replace("(model(x), y)", "(model(x), y.cuda())")
     assert "scaler.step(optimizer)" in migrate_text(text, Settings()).after
 
