@@ -470,6 +470,21 @@ def test_what_a_module_consists_of_is_looked_for_once_however_often_it_is_asked_
     assert 20 < read[12] == read[3]
 
 
+def test_of_a_model_that_grows_only_what_is_new_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Counter[int]()
+    parts = modules.parts
+
+    def counting(frame: Any, owner: Obj) -> list[Value]:
+        read[layers] += 1
+        return parts(frame, owner)
+
+    monkeypatch.setattr(modules, "parts", counting)
+    for layers in (10, 40):
+        adding = "".join(f"net.layer{n} = nn.Linear(4, 4)\nx = net.parameters()\n" for n in range(layers))
+        counted({"a.py": f"{HEAD}net = nn.Module()\n{adding}"}, ["a.py"])
+    assert 0 < read[40] <= 5 * read[10]
+
+
 def test_what_may_be_called_is_looked_at_once_for_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Counter[int]()
     owner_of = unread.owner_of

@@ -193,15 +193,24 @@ def _with_parts(frame: Frame, start: Atom) -> Mapping[Obj, list[Value]]:
 
 def _find_parts(frame: Frame, start: Atom) -> dict[Obj, list[Value]]:
     found: dict[Obj, list[Value]] = {}
-    stack: list[Atom | Tensor] = [start]
+    stack: list[Atom] = [start]
     while stack:
         atom = stack.pop()
-        if not isinstance(atom, Obj) or atom in found or not attributes.is_module(frame, atom):
+        if not isinstance(atom, Obj) or atom in found:
             continue
-        found[atom] = parts(frame, atom)
-        for value in found[atom]:
-            stack += [each for each in value if isinstance(each, Obj)]
+        held = frame.kept(_parts_of_module, atom)
+        if held is not None:
+            found[atom], objects = held
+            stack += objects
     return found
+
+
+def _parts_of_module(frame: Frame, atom: Atom) -> tuple[list[Value], list[Obj]] | None:
+    """Everything that a module holds, and the objects among that; None for what is no module."""
+    if not isinstance(atom, Obj) or not attributes.is_module(frame, atom):
+        return None
+    held = parts(frame, atom)
+    return held, [each for value in held for each in value if isinstance(each, Obj)]
 
 
 def leaves(frame: Frame, start: Atom) -> frozenset[Atom]:
