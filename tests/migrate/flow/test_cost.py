@@ -526,6 +526,21 @@ def test_what_a_call_is_given_is_looked_through_once_for_all_that_may_be_called(
     assert 0 < looked[16] == looked[4]
 
 
+def test_of_what_is_given_to_unread_code_the_parameters_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = Counter[int]()
+    look = modules._parameters_of
+
+    def counting(frame: Any, atom: Atom | Tensor) -> frozenset[Atom]:
+        looked[functions] += 1
+        return look(frame, atom)
+
+    monkeypatch.setattr(modules, "_parameters_of", counting)
+    for functions in (4, 16):
+        calls = "".join(f"elsewhere.f{n}(given)\n" for n in range(functions))
+        counted({"a.py": f"{HEAD}import elsewhere\ngiven = nn.Linear(4, 4), nn.ReLU(), 1\n{calls}"}, ["a.py"])
+    assert 0 < looked[16] == looked[4]
+
+
 def test_what_is_only_consulted_is_joined_sooner_where_half_of_a_run_is_used_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

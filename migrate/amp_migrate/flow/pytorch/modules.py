@@ -869,7 +869,7 @@ def _shares_of(frame: Frame, callee: Value, name: str, args: Arguments, node: as
     """
     methods = (each for each in callee if not isinstance(each, Opaque) or each.name.startswith("."))
     owners = frozenset(by_path(owner) for each in methods if (owner := unread.owner_of(each)) is not None)
-    given = {value: _parameters_in(frame, value) for value in args.all()}
+    given = {value: frame.kept(_parameters_in, value) for value in args.all()}
     found = NOTHING.union(*given.values(), *(_parameters_of(frame, each) for each in owners))
     if not found - {gradients.UNKNOWN_PARAMETERS}:
         found = owners
