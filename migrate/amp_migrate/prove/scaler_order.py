@@ -12,11 +12,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from amp_migrate.prove.code.arguments import bound, defaults
 from amp_migrate.prove.code.atoms import CONTEXT, ENTERED, NONE, SCALE, SCALER, is_carrier
 from amp_migrate.prove.code.program import Program
 from amp_migrate.prove.code.public_names import NO_CONTEXTS, OPTIMIZERS
+from amp_migrate.prove.code.repeated_tests import RepeatedTests, changing
 from amp_migrate.prove.code.scopes import DEFINITIONS, Definition, Function, Scope, heads
 from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.code.ways import Walk
@@ -42,6 +44,7 @@ class Between:
         read_safely: whether gradients were unscaled since the last scaled backward.
         unscaled, stepped: the optimizers that were.
         cleared: the optimizers whose gradients were cleared since the last backward.
+        asked: what tests have come to that are asked again.
     """
 
     scaled: bool = False
@@ -53,6 +56,7 @@ class Between:
     unscaled: frozenset[str] = frozenset()
     stepped: frozenset[str] = frozenset()
     cleared: frozenset[str] = frozenset()
+    asked: frozenset[tuple[str, bool]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,7 @@ class _Code:
         self._direct: dict[Function, bool] = {}
         self._called: set[Function] = set()
         self._calls: dict[ast.expr, list[tuple[ast.Call, Scope]]] = {}
+        self._repeated: dict[ast.AST, RepeatedTests] = {}
         self.stepped: set[str] = set()  # the optimizers that step through a scaler somewhere
         self.optimizers: set[str] = (
             set()
@@ -133,6 +138,17 @@ class _Code:
             for node, scope in file.scopes.functions:
                 if node not in self._called:
                     yield file.name, node, self.values.inside(node, scope), self._labels[node]
+
+    def repeated_tests(self, scope: Scope) -> RepeatedTests:
+        """The tests of a function that are asked more than once."""
+        if scope.node not in self._repeated:
+            self._repeated[scope.node] = RepeatedTests(self._program.files[scope.file].tree, scope.node, self._changing)
+        return self._repeated[scope.node]
+
+    @cached_property
+    def _changing(self) -> frozenset[str]:
+        """The attributes that anything but a constructor stores."""
+        return frozenset().union(*(changing(each.tree) for each in self._program.files.values()))
 
     def label(self, function: Function) -> str:
         """What a function is called in its file."""
@@ -220,11 +236,14 @@ class _Order(Walk[Between]):
         self._label = label
         self._names = names
         self._running = running
+        self._repeated = code.repeated_tests(scope)
         self._regions = 0
         self._scaled_by_apex = 0  # bodies of `amp.scale_loss`, at the end of which Apex unscales
         self.found: list[Disorder] = []
 
     def fewer(self, states: frozenset[Between]) -> frozenset[Between]:
+        if len(states) > _MOST:
+            states = frozenset(replace(each, asked=frozenset()) for each in states)
         return states if len(states) <= _MOST else frozenset(sorted(states, key=_in_words)[:_MOST])
 
     def interrupted(self, states: frozenset[Between]) -> frozenset[Between]:
@@ -232,6 +251,9 @@ class _Order(Walk[Between]):
         return frozenset(each for each in states if not (each.scaled and each.stepped)) or states
 
     def give(self, node: ast.stmt, states: frozenset[Between]) -> frozenset[Between]:
+        gone = self._repeated.with_other_answers(node)
+        if gone:
+            states = frozenset(replace(s, asked=frozenset(e for e in s.asked if e[0] not in gone)) for s in states)
         if not isinstance(node, (ast.For, ast.AsyncFor)):
             return states
         turn = {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
@@ -247,7 +269,13 @@ class _Order(Walk[Between]):
     def branch(self, test: ast.expr, outcome: bool, states: frozenset[Between]) -> frozenset[Between]:
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self.branch(test.operand, not outcome, states)
-        return super().branch(self._told.get(test.id, test) if isinstance(test, ast.Name) else test, outcome, states)
+        known = self._told.get(test.id) if isinstance(test, ast.Name) else None
+        if known is not None:
+            return super().branch(known, outcome, states)
+        answers = self._repeated.answers(test, outcome)
+        contrary = {(text, not so) for text, so in answers}
+        possible = (each for each in super().branch(test, outcome, states) if contrary.isdisjoint(each.asked))
+        return frozenset(replace(each, asked=each.asked | answers) if answers else each for each in possible)
 
     def enter(self, node: ast.With | ast.AsyncWith) -> None:
         self._regions += self._is_region(node)
@@ -363,9 +391,14 @@ class _Order(Walk[Between]):
         }
         inner = _Order(self._code, scope, self._code.label(function), names, (*self._running, function), told)
         inner._regions = self._regions
-        ended = inner.block(function.body, states) | frozenset(inner.returned)
+        ended: set[Between] = set()
+        for known in {each.asked for each in states}:  # of the caller's own names
+            inner.returned = set()
+            here = frozenset(replace(each, asked=frozenset()) for each in states if each.asked == known)
+            through = inner.block(function.body, here) | inner.returned
+            ended.update(replace(each, asked=known) for each in through)
         self.found += inner.found
-        return ended or states
+        return frozenset(ended) or states
 
     def _object(self, node: ast.expr) -> str:
         """The object whose method is called, as it is told from others: `super()` is the one of the caller."""
@@ -380,7 +413,8 @@ class _Order(Walk[Between]):
         if is_scaled:
             first = Between(scaled=True)
             return frozenset(
-                replace(first, plain=s.plain, is_new=s.is_new, unscaled=s.unscaled, stepped=s.stepped) for s in states
+                replace(first, plain=s.plain, is_new=s.is_new, unscaled=s.unscaled, stepped=s.stepped, asked=s.asked)
+                for s in states
             )
         # A gradient that it goes on from may be that of the scaled loss: what is in it, the analysis of values tells.
         return frozenset(
@@ -413,7 +447,7 @@ class _Order(Walk[Between]):
     def _update(self, call: ast.Call, state: Between) -> Between:
         if state.scaled and not (state.stepped or state.unscaled):  # `unscale_` has looked at gradients, too
             self._note("the scale is updated without a step", call)
-        return Between(is_updated=state.scaled)
+        return Between(is_updated=state.scaled, asked=state.asked)
 
 
 def _in_words(state: Between) -> str:

@@ -7,6 +7,7 @@ import numbers
 from collections import abc
 from collections.abc import Callable
 
+from amp_migrate.counters import implied_in
 from amp_migrate.flow.domain.atoms import (
     NONE,
     Class,
@@ -26,7 +27,6 @@ from amp_migrate.flow.domain.machine import assuming
 from amp_migrate.flow.domain.tensor import Tensor
 from amp_migrate.flow.python.classes import lineage
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.implications import implied
 from amp_migrate.tables.operators import LAYERS
 from amp_migrate.tables.torch_names import MODULE_WRAPPERS
 
@@ -38,7 +38,7 @@ def assume(frame: Frame, test: ast.expr, truth: bool) -> None:
         return
     worlds = frame.state.worlds
     if frame.is_recorded or frame.state.context.cuda.may_be_on or any(world.now.items for world in worlds):
-        frame.state.worlds = assuming(worlds, implied(test, truth))
+        frame.state.worlds = assuming(worlds, implied_in(frame.module.tree, frame.code.node, test, truth))
         if not frame.state.worlds:
             frame.state = None
 

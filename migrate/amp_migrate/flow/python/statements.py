@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from amp_migrate.counters import implied_in
 from amp_migrate.flow.domain.atoms import (
     NEVER,
     NONE_VALUE,
@@ -38,7 +39,6 @@ from amp_migrate.flow.python import containers
 from amp_migrate.flow.python.expressions import OPERATORS, assign, binary, evaluate, in_turn
 from amp_migrate.flow.python.frame import Frame, Loop
 from amp_migrate.flow.python.narrow import assume
-from amp_migrate.implications import implied
 from amp_migrate.tables.signatures import FORMS
 
 AGAIN = ("again",)
@@ -170,7 +170,7 @@ def _if(frame: Frame, node: ast.If) -> None:
 
 def _tell_apart(frame: Frame, then: State, other: State, test: ast.expr) -> None:
     """Note of tensors that a branch has computed from more, or less, than another that the test tells which it was."""
-    here, there = implied(test, True), implied(test, False)
+    here, there = (implied_in(frame.module.tree, frame.code.node, test, each) for each in (True, False))
     if not here or not there:
         return
     for name, value in frame.now.names.items():

@@ -103,3 +103,39 @@ def test_a_scale_that_is_not_updated_stays_too_large() -> None:
         else:
             assert scaler.get_scale() == 2.0**16
             scaler = torch.amp.GradScaler("cpu", init_scale=2.0**16)
+
+
+LEFT_OVER = """\
+import torch
+from torch import nn
+
+model = nn.Linear(3, 3).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+seen = 0
+optimizer.zero_grad()
+for index, (x, y) in enumerate(loader):
+    loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())
+    loss.backward()
+    if {test}:
+        optimizer.step()
+        optimizer.zero_grad()
+    seen += 1
+if {left}:
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("left", ["(index + 1) % every != 0", "seen % every != 0", "seen % every"])
+def test_gradients_that_are_left_over_behind_a_loop_are_stepped_on(left: str) -> None:
+    test = f"not {left}" if left.endswith("every") else "(index + 1) % every == 0"
+    text = LEFT_OVER.format(test=test.replace("seen", "(seen + 1)"), left=left)
+    after = migrate_text(text, Settings()).after
+    assert after.count("    scaler.step(optimizer)\n") == 2
+
+
+def test_where_they_may_have_been_stepped_on_already_the_step_is_left() -> None:
+    text = LEFT_OVER.format(test="(index + 1) % every == 0", left="index % every != 0")
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert "a scaler steps an optimizer without gradients" in plan.findings[0].message
