@@ -18,6 +18,7 @@ from amp_migrate.flow.domain.machine import MIXED, SCALED, TRUE, UNSCALED
 from amp_migrate.flow.domain.tensor import PURE
 from amp_migrate.flow.pytorch.gradients import overlap
 from amp_migrate.flow.source import Code
+from amp_migrate.hazards.seen.accelerate import clipping_scaled
 from amp_migrate.hazards.seen.course import Course, Event
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.rounds import is_in_each
@@ -104,6 +105,12 @@ def detect(script: Script) -> Iterator[Hazard]:
             )
     yield from _elsewhere(script, told)
     yield from _in_hooks(script)
+    for node in clipping_scaled(script.flowing, script.file):
+        yield Hazard(
+            node,
+            f"{script.file.tree.quote(node)} sees gradients that Accelerate has multiplied by the loss scale",
+            "let the accelerator clip them, or call its unscale_gradients() before it",
+        )
 
 
 def _elsewhere(script: Script, told: list[cst.CSTNode]) -> Iterator[Hazard]:

@@ -31,6 +31,7 @@ from amp_migrate.trees.nodes import find
 # contexts that are called `LossGradScaler` and `fp8_autocast`.
 _ASKED = re.compile(
     r"\b(?:Sharded)?GradScaler\b|\bunscale_\b|scaler\.scale\(|(?s:\bautocast\b.*(?:\.backward\(|binary_cross_entropy\())"
+    r"|(?s:\bAccelerator\(.*\bmixed_precision\b.*clip_grad_)"
 )
 _OPENS_REGIONS = re.compile(r"\bautocast\b")
 

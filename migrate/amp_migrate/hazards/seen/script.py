@@ -20,7 +20,9 @@ from amp_migrate.settings import Dtype, Settings
 from amp_migrate.write.editor import Editor
 
 _SCALES = re.compile(r"GradScaler|\bunscale_\b|scaler\.scale\b")
-_AMP = re.compile(r"autocast|GradScaler|\bunscale_\b|scaler\.scale\b")
+_AMP = re.compile(
+    r"autocast|GradScaler|\bunscale_\b|scaler\.scale\b|(?s:\bAccelerator\(.*\bmixed_precision\b.*clip_grad_)"
+)
 
 
 @dataclass(frozen=True, eq=False)

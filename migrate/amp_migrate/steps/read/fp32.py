@@ -21,7 +21,7 @@ from amp_migrate.steps.model.training_step import Backward
 from amp_migrate.steps.read.gather import Gathered, Gatherer
 from amp_migrate.steps.statements.amp_signs import switched_off, unused_scaler, uses_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
-from amp_migrate.tables.torch_names import OTHER_FRAMEWORKS
+from amp_migrate.tables.torch_names import OTHER_FRAMEWORKS, TRAINED_WITH_AMP
 from amp_migrate.trees.nodes import Block, Statement, block_of, find
 
 # Objects whose `backward(loss)` is a framework's own: its precision is a switch of that framework.
@@ -49,7 +49,7 @@ def read_steps(
     gatherer = Gatherer(file, roles, scales=steppers is not None)
     for function, body in bodies(file):
         calls = [(s, call) for s, call in backward_calls(body) if not _is_other_function(file, roles, call)]
-        if not knows_torch and not any(isinstance(s, cst.Expr) and _is_of_torch(call) for s, call in calls):
+        if not knows_torch and not any(isinstance(s, cst.Expr) and _is_of_torch(file, call) for s, call in calls):
             continue  # somebody else's `backward`
         if not calls or uses_amp(file, body, function):
             idle = _in_vain(file, body) if calls else None
@@ -88,15 +88,23 @@ def _switched_off(file: File, off: cst.Call) -> Refusal:
     return Refusal(file, off, "autocast is switched off already in what may be part of it", "migrate it by hand")
 
 
-def _is_of_torch(call: cst.Call) -> bool:
+def _is_of_torch(file: File, call: cst.Call) -> bool:
     """Whether a `backward` looks just like a tensor's, or like that of a framework which is given a loss."""
-    return not call.args or (_is_of_framework(call) and "loss" in (dotted(call.args[0].value) or "").lower())
+    return not call.args or (_is_of_framework(file, call) and "loss" in (dotted(call.args[0].value) or "").lower())
 
 
-def _is_of_framework(call: cst.Call) -> bool:
-    """Whether a framework's own object takes a loss backward: `self.accelerator.backward(loss)`."""
-    path = dotted(call.func.value) if isinstance(call.func, cst.Attribute) else None
-    return bool(call.args) and _FRAMEWORK_NAME.search(path or "") is not None
+def _is_of_framework(file: File, call: cst.Call) -> bool:
+    """Whether a framework's own object takes a loss backward: `self.accelerator.backward(loss)`.
+
+    That is an object of a class of such a package, whatever it is called.
+    """
+    if not call.args or not isinstance(call.func, cst.Attribute):
+        return False
+    receiver = call.func.value
+    made = (file.names.callee(each) for each in _values(file, receiver) if isinstance(each, cst.Call))
+    packages = TRAINED_WITH_AMP - {"torch"}
+    is_object = any(each.partition(".")[0] in packages and each.rpartition(".")[2][:1].isupper() for each in made)
+    return is_object or _FRAMEWORK_NAME.search(dotted(receiver) or "") is not None
 
 
 def gather_again(
@@ -191,7 +199,7 @@ def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Bac
         return Refusal(
             file, call, f"{code} is not the backward of one loss", "call backward() on the sum of the losses instead"
         )
-    if _is_of_framework(call) or (call.args and path == "self"):
+    if _is_of_framework(file, call) or (call.args and path == "self"):
         return Refusal(
             file,
             call,

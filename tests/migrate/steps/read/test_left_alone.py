@@ -110,6 +110,22 @@ def test_accelerate(leaves: Check, dtype: str) -> None:
     )
 
 
+def test_an_accelerator_whatever_it_is_called(leaves: Check, dtype: str) -> None:
+    leaves(
+        """
+        from accelerate import Accelerator
+        def main():
+            helper = Accelerator(mixed_precision="fp16")
+            for x, y in loader:
+                loss = nn.functional.mse_loss(model(x), y)
+                helper.backward(loss)
+                optimizer.step()
+        """,
+        "a framework's own backward",
+        dtype=dtype,
+    )
+
+
 def test_lightning_fabric(leaves: Check, dtype: str) -> None:
     leaves(
         """
