@@ -849,23 +849,41 @@ def register(
     node: ast.AST,
     leaves: Leaves | None = None,
 ) -> Value:
-    """A hook gets gradients whenever there are some: while they are scaled. One of a module gets them in tuples."""
+    """A hook gets gradients whenever there are some: while they are scaled. One of a module gets them in tuples.
+
+    One that runs once they are accumulated gets the parameter, and finds them there.
+    """
     analysis = frame.analysis
     tensor = owner if isinstance(owner, Tensor) else SOME_TENSOR
     every = analysis.pytorch.registry.scalers
     analysis.heap.read(REGISTRY, _ANYWHERE, frame.task)  # a scaler may be made later, and elsewhere
-    units: Units = frozenset((each, 1) for each in relevant(frame, every) or every) or PURE
+    scalers = [each for each in relevant(frame, every) or every if not is_off(frame, each)]
+    units: Units = frozenset((each, 1) for each in scalers) or PURE
     analysis.pytorch.gradients_read[frame.site(node)] = units
     gradient = SOME_TENSOR.but(units=units, reads=frozenset({frame.site(node)}), precision=tensor.precision)
     analysis.event(frame, Act.HOOK, node, leaves=tensor.leaf if leaves is None else leaves)
     given = [one(gradient)]
     if "backward" in name:  # of a module
         given = [one(owner), *[tup(given)] * (1 if "pre" in name else 2)]
-    elif name == "register_post_accumulate_grad_hook":
+    before = frame.now.worlds
+    if name == "register_post_accumulate_grad_hook":
         given = [one(owner)]
+        _accumulate(frame, tensor.leaf or frozenset({UNKNOWN_PARAMETERS}), scalers)
     analysis.call(frame, args.get(0, "hook") or UNKNOWN, Arguments(given), node)
     frame.is_dead = False
+    frame.now.worlds = before  # it runs later
     return UNKNOWN
+
+
+def _accumulate(frame: Frame, leaves: frozenset[Atom], scalers: Sequence[Atom]) -> None:
+    """Go on as in the middle of a backward pass, where some leaves have got gradients of a loss that is scaled."""
+    targets = [*holders(frame, leaves), *standalone_leaves(leaves)]
+    kinds = [Grad(SCALED, each) for each in scalers] or [Grad(TRUE)]
+    _change(
+        frame,
+        map(grad_key, targets),
+        lambda machine: (machine.but(dict.fromkeys(map(grad_key, targets), kind)) for kind in kinds),
+    )
 
 
 # Optimizers

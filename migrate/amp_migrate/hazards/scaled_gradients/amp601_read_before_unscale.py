@@ -78,6 +78,7 @@ RULE = Rule(
     options=("--unsafe",),
 )
 FLOAT16_ONLY = True
+_BEHIND_ALL = "unscale them with the scaler's unscale_(optimizer), and do behind it what the hook does"
 
 
 def detect(script: Script) -> Iterator[Hazard]:
@@ -120,6 +121,8 @@ def _elsewhere(script: Script, told: list[cst.CSTNode]) -> Iterator[Hazard]:
     """
     flowing, questions = script.flowing, script.flowing.questions
     bodies = {script.file.tree.body(each) for each in told}
+    called = questions.analysis.callees
+    hooks = {code for each in questions.events(flow.Act.HOOK) for code in called.get(each.node, ())}
     for event in questions.events(flow.Act.CLIP, flow.Act.READ) if script.courses else ():
         place = flowing.place(script.file, event)
         if place is None or place[0].tree.body(place[1]) in bodies or event.scaler or _asks_scale(event.code):
@@ -132,6 +135,7 @@ def _elsewhere(script: Script, told: list[cst.CSTNode]) -> Iterator[Hazard]:
         if where is not None:
             found = f"are{where} still multiplied by the loss scale"
             hint = "call the scaler's unscale_(optimizer) before it, on every way that leads there"
+            hint = _BEHIND_ALL if event.code in hooks else hint
         elif not is_told and _are_added_to(script, event):
             found = "a scaled loss has added to since their step"
             hint = "read them before that loss goes backward"
@@ -194,7 +198,7 @@ def _in_hooks(script: Script) -> Iterator[Hazard]:
             yield Hazard(
                 node,
                 f"{script.file.tree.quote(node)} gets gradients that are still multiplied by the loss scale",
-                "unscale them with the scaler's unscale_(optimizer), and do behind it what the hook does",
+                _BEHIND_ALL,
             )
 
 

@@ -414,3 +414,40 @@ def test_a_clip_of_gradients_that_another_scaled_loss_has_added_to(marked: Check
 )
 def test_gradients_that_no_other_loss_has_added_to(clean: Check, between: str, behind: str) -> None:
     clean(("" if "switch" not in between else SWITCH) + GAN.format(between=between, behind=behind, inside=""))
+
+
+ACCUMULATED = """
+def train(batches):
+    net = nn.Linear(6, 2).cuda()
+    optimizer = torch.optim.RMSprop(net.parameters())
+    scaler = torch.amp.GradScaler("cuda"{enabled})
+
+    def shorten(weight):
+        {hook}
+
+    for weight in net.parameters():
+        weight.register_post_accumulate_grad_hook(shorten)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.amp.autocast("cuda"):
+            loss = F.l1_loss(net(x.cuda()), y.cuda())
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    "hook", ["nn.utils.clip_grad_norm_(weight, 1.0)", "weight.grad.clamp_(-1, 1)", "print(weight.grad.norm())"]
+)
+def test_a_hook_that_runs_once_gradients_are_accumulated_finds_them_scaled(marked: Check, hook: str) -> None:
+    found = marked(ACCUMULATED.format(hook=f"{hook}  # AMP601", enabled=""))
+    assert found[0].hint.endswith("and do behind it what the hook does")
+
+
+@pytest.mark.parametrize(
+    ("hook", "enabled"),
+    [("print(weight.shape)", ""), ("nn.utils.clip_grad_norm_(weight, 1.0)", ", enabled=False")],
+)
+def test_a_hook_that_does_not_see_the_scale_is_right(clean: Check, hook: str, enabled: str) -> None:
+    clean(ACCUMULATED.format(hook=hook, enabled=enabled))
