@@ -169,6 +169,11 @@ class Casts:
                 yield FloatCast(site_of(event.code.file, each), ast.unparse(changed))
 
     @cached_property
+    def _left_float(self) -> dict[ast.AST, Event]:
+        """What happens, by its place, where autocast would have computed in float32."""
+        return {each.node: each for each in self._analysis.events.values() if each.act is Act.LEFT_FLOAT}
+
+    @cached_property
     def _made_into_arrays(self) -> list[Event]:
         return sorted(
             (each for each in self._analysis.events.values() if each.act is Act.TO_NUMPY), key=lambda each: each.site
@@ -528,6 +533,10 @@ class Casts:
     ) -> Iterator[FloatCast]:
         """The casts for an operand: at the calls of its function where it is a parameter, else where it stands."""
         root = self._inward(node)
+        inner = self._left_float.get(root)
+        if inner is not None and inner is not event:  # it is float32 as soon as what it is computed from is
+            yield from self._of_low(root, code, inner)
+            return
         given = {} if code in seen else self._given(root, code, event)
         if given:
             for each, caller in given.items():

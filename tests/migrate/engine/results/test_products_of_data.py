@@ -61,8 +61,8 @@ def migrated(forward: str = PLAIN, computed: str = LOSS) -> tuple[str, list[str]
     [
         ("points = points @ self.basis\nreturn self.body(points)", "points = "),
         (
-            "codes = self.basis[0]\n"
-            'rows = torch.einsum("i,j->ij", torch.arange(8.0, device="cuda"), codes)\n'
+            'at = torch.arange(8.0, device="cuda")\n'
+            'rows = torch.einsum("i,j->ij", at, self.basis[0])\n'
             "return self.body(points) + rows[0]",
             "rows",
         ),

@@ -332,9 +332,9 @@ def test_a_step_that_may_reach_a_device_moves(old: str, new: str) -> None:
 
 
 def test_a_librarys_model_that_is_moved_computes_where_it_is() -> None:
-    model = "nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))"
-    text = ON_CPU.replace(model, "nn.DataParallel(vgg16()).cuda()")
-    text = f"from torchvision.models import vgg16\n{text}".replace("(model(x), y)", "(model(x), y.cuda())")
+    made = "nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))"
+    text = ON_CPU.replace(made, "nn.DataParallel(vgg16()).cuda()").replace("(model(x), y)", "(model(x), y.cuda())")
+    text = f"from torchvision.models import vgg16\n{text}"
     assert "scaler.step(optimizer)" in migrate_text(text, Settings()).after
 
 

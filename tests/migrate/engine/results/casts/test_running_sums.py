@@ -54,3 +54,9 @@ def test_sums_of_what_layers_give_that_are_put_together_one_by_one_are_float32(l
     plan = migrate_text(SCRIPT.format(layers=layers), Settings())
     assert SUMS in plan.after
     assert not any("saved" in each.message for each in plan.findings)
+
+
+def test_what_is_summed_is_cast_once_where_it_is_computed_from_what_is_low() -> None:
+    script = SCRIPT.format(layers="models.vgg19_bn(weights='DEFAULT').features")
+    after = migrate_text(script.replace("(found, dim=0)", "(found**2, dim=0)"), Settings()).after
+    assert SUMS.replace("found.float()", "found.float() ** 2") in after.replace("()**2", "() ** 2")
