@@ -6,7 +6,7 @@ from collections.abc import Callable
 from textwrap import dedent, indent
 
 import pytest
-from amp_migrate.flow.events import Act
+from amp_migrate.flow.events import CANCELLED, Act
 
 from .conftest import Told
 
@@ -69,15 +69,20 @@ def text(body: str, defined: str = "", enabled: bool = True) -> str:
     return LOOP.format(defined=dedent(defined), enabled=enabled, body=indent(body, " " * 8))
 
 
+def cancelled(answer: Told) -> list[int]:
+    """The lines of differences; what else is rounded in them, or before, is of no concern."""
+    return sorted({answer.line(each.site) for each in answer.events(Act.RISK) if each.why == CANCELLED})
+
+
 @pytest.mark.parametrize(("defined", "body"), CANCELS)
 def test_a_difference_of_rounded_means(told: Tell, defined: str, body: str) -> None:
     whole = text(body, defined)
     lines = whole.removeprefix("\n").splitlines()
     wanted = [at for at, line in enumerate(lines, 1) if line.endswith("# cancels")]
-    assert told(whole).lines(Act.RISK) == wanted
-    assert told(text(body, defined, enabled=False)).lines(Act.RISK) == []
+    assert cancelled(told(whole)) == wanted
+    assert cancelled(told(text(body, defined, enabled=False))) == []
 
 
 @pytest.mark.parametrize("body", STAYS)
 def test_a_difference_of_anything_else(told: Tell, body: str) -> None:
-    assert told(text(body)).lines(Act.RISK) == []
+    assert cancelled(told(text(body))) == []

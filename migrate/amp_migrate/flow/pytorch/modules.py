@@ -64,7 +64,7 @@ from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.classes import MODULE, external_bases, has_unread_base
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import gradients, unread, weight_casts
-from amp_migrate.flow.pytorch.operators import halved, may_be_weights, operate
+from amp_migrate.flow.pytorch.operators import halved, learned, may_be_weights, operate
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import library_models
 from amp_migrate.tables import operators as table
@@ -587,9 +587,10 @@ def unknown_result(
         why = unread.name_of(frame, held)
         frame.analysis.event(frame, Act.UNREAD_MODEL, node, subject=held, why=why, is_sure=bool(models))
     reach = own | (NOTHING.union(*(each.reach | each.leaf for each in given)) if flows & FLOWS else NOTHING)
-    # What code that nobody has read makes of tensors may be computed with weights.
-    is_learned = is_module or gets_data or any(may_be_weights(frame, each) for each in callee if isinstance(each, Atom))
-    tags = LEARNED if is_learned else 0
+    # What an object that nobody has read makes of tensors may be computed with weights; a function has none.
+    is_learned = is_module or (gets_data and bool(callee))
+    is_learned |= any(may_be_weights(frame, each) for each in callee if isinstance(each, Atom))
+    tags = LEARNED if is_learned else learned(frame, given)
     tensor = made(
         precision,
         SHAPED | 1,

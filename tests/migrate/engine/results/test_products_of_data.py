@@ -103,3 +103,10 @@ def test_what_cannot_stand_apart_from_a_layer_is_told() -> None:
     after, told = migrated("return self.body(points @ self.basis)")
     assert OFF not in after
     assert told == ["may overflow, or round, in half precision"]
+
+
+def test_what_a_function_of_another_package_makes_of_data_is_data() -> None:
+    forward = "return self.body(points) + (Batch(points).points @ self.basis).sum()"
+    text = SCRIPT.format(forward=indent(forward, " " * 8), computed=indent(LOSS, " " * 4))
+    told = [each.message for each in migrate_text(f"from graphs import Batch\n{text}", Settings()).findings]
+    assert f"may overflow, or round, in half precision: {DATA}" in told

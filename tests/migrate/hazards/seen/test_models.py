@@ -26,10 +26,10 @@ FLOAT32 = """\
 import torch
 from models.attention import Attention
 
-model = Attention()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+keys, model = torch.nn.Linear(8, 8), Attention()
+optimizer = torch.optim.SGD(keys.parameters(), lr=0.1)
 for x, y, mask in loader:
-    loss = torch.nn.functional.mse_loss(model(x, x, mask), y)
+    loss = torch.nn.functional.mse_loss(model(x, keys(x), mask), y)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
