@@ -165,6 +165,15 @@ def test_the_targets_of_a_loss_that_takes_only_floats_may_be_cast(wrong: Check) 
     assert wrong(before.replace("binary_", ""), after.replace("binary_", "")) != ""
 
 
+@pytest.mark.parametrize("given", ["torch.load(path)", 'torch.load(path)["amp"]', 'state.pop("amp")'])
+def test_what_a_state_is_restored_from_is_still_made(wrong: Check, given: str) -> None:
+    restored = f"amp.load_state_dict({given})\n"
+    once = f'taken = {given}\nif "scale" in taken:\n    scaler.load_state_dict(taken)\n'
+    assert wrong(APEX + restored, NATIVE + once) == ""
+    assert wrong(APEX + restored, NATIVE) != ""
+    assert wrong(APEX + restored, NATIVE + once.replace("in taken", f"in {given}")) != ""
+
+
 def test_a_scaler_goes_through_calls_and_files(wrong: Check) -> None:
     engine = """
     def step(model, x, optimizer):

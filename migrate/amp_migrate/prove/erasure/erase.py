@@ -26,7 +26,7 @@ from amp_migrate.prove.code.public_names import (
     of_torch,
 )
 from amp_migrate.prove.code.scopes import FUNCTIONS, Function, Scope, heads, imported_name, parameters
-from amp_migrate.prove.code.trees import Same, dump, is_same
+from amp_migrate.prove.code.trees import Same, dump, is_quiet, is_same
 from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.erasure.calls_of_torch import native_call
 from amp_migrate.prove.erasure.clips_in_step import CLIP, KEYWORD, Limits, clips, named_alike
@@ -268,6 +268,11 @@ class Eraser:
             method = self._scaler_method(value)
             # What is made half without its value being kept is a module.
             if halved(value) is not None or method in _NO_STATEMENTS or self._name(value.func) in _NO_FUNCTIONS:
+                # Reading a state from the disk is no less done for what becomes of it.
+                is_state = isinstance(value.func, ast.Attribute) and value.func.attr == "load_state_dict"
+                for each in map(self.expression, value.args if is_state else ()):
+                    if not is_quiet(each):
+                        yield ast.copy_location(ast.Expr(each), node)
                 return
         yield ast.copy_location(ast.Expr(self.expression(value)), node)
 

@@ -291,7 +291,11 @@ class _Back:
             for inner in _bodies(statement):
                 changed |= self._body(inner, function)
             name = _only_name(statement)
-            if name in self.names and self._goes_back(body, index, name, function):
+            if name in self.names and not _reads(function, name):
+                assert isinstance(statement, ast.Assign)
+                body[index] = ast.copy_location(ast.Expr(statement.value), statement)
+                changed = True
+            elif name in self.names and self._goes_back(body, index, name, function):
                 del body[index]
                 changed = True
         return changed

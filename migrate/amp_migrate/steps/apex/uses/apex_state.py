@@ -16,15 +16,15 @@ from amp_migrate.steps.scaler.checkpoint_entries import restores_keywords
 from amp_migrate.tables.apex_names import AMP
 from amp_migrate.trees.nodes import find, subscript_key
 
+_STATE_NAMES = ("scaler_state", "amp_state")
+
 
 def not_understood(files: Iterable[File]) -> Iterator[Refusal]:
-    """Where Apex's state is taken apart, or restored from what cannot be asked whether it is a scaler's."""
+    """Where Apex's state is taken apart, or restored in the midst of something else."""
     for file in files:
         for call in amp_calls(file, "load_state_dict"):
-            source = call.args[0].value if len(call.args) == 1 and not call.args[0].star else None
-            is_plain = source is not None and not any(True for _ in find(source, cst.Call))
-            is_plain = is_plain and isinstance(file.tree.parents[call], cst.Expr)
-            if not is_plain and restored_entry(file, call) is None:
+            is_one = len(call.args) == 1 and not call.args[0].star
+            if not is_one or not isinstance(file.tree.parents[call], cst.Expr) or _state_name(file, call) is None:
                 yield _restored(file, call)
         for call in _saved_calls(file):
             if isinstance(file.tree.parents[call], (cst.Subscript, cst.Attribute)):
@@ -73,6 +73,15 @@ def _saved(file: File, call: cst.Call) -> Refusal:
     return Refusal(file, call, "the result of amp.state_dict is kept in a way that is not understood")
 
 
+def name_of_restored(file: File, call: cst.Call) -> str:
+    """A name for what Apex's state is restored from, where a call gives that; empty where it can be asked as it is."""
+    return _state_name(file, call) or ""
+
+
+def _state_name(file: File, call: cst.Call) -> str | None:
+    return file.scopes.free(_STATE_NAMES) if any(True for _ in find(call.args[0].value, cst.Call)) else ""
+
+
 def saved_entry(file: File, call: cst.Call) -> cst.DictElement | cst.Assign | None:
     """The entry of a dictionary that Apex's state is saved in, by a key that is written out."""
     node: cst.CSTNode = call
@@ -84,7 +93,16 @@ def saved_entry(file: File, call: cst.Call) -> cst.DictElement | cst.Assign | No
 
 
 def restored_entry(file: File, call: cst.Call) -> tuple[cst.BaseExpression, cst.SimpleString] | None:
-    """The checkpoint that Apex's state is taken from, and the key: of `checkpoint["amp"]`, `checkpoint.get("amp")`."""
+    """The checkpoint that Apex's state is taken from, and the key: of `checkpoint["amp"]`, `checkpoint.get("amp")`.
+
+    Returns:
+        None for others, and where a call gives the checkpoint, which is made but once.
+    """
+    found = _entry(file, call)
+    return None if found is None or any(True for _ in find(found[0], cst.Call)) else found
+
+
+def _entry(file: File, call: cst.Call) -> tuple[cst.BaseExpression, cst.SimpleString] | None:
     source = call.args[0].value if len(call.args) == 1 else None
     if not isinstance(file.tree.parents[call], cst.Expr):
         return None

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.plan.code import code
 from amp_migrate.plan.edit import Edit, Remove, SetKeyword
-from amp_migrate.steps.apex.uses.apex_state import key_of, restored_entry, saved_entry
+from amp_migrate.steps.apex.uses.apex_state import key_of, name_of_restored, restored_entry, saved_entry
 from amp_migrate.steps.scaler.checkpoint_entries import KEY
 from amp_migrate.trees.nodes import find
 from amp_migrate.write.editor import Editor, guarded
@@ -86,11 +87,13 @@ def write_restored_by_content(
     editor: Editor, call: cst.Call, scaler: str | None, *, is_spared: bool = False
 ) -> Iterator[Edit]:
     """The edits that restore the scaler from what its own state says that it is: Apex's says nothing of a scale."""
-    statement, source = editor.file.tree.parents[call], editor.text(call.args[0].value)
-    restore = f"{scaler}.load_state_dict({source})"
+    statement, given = editor.file.tree.parents[call], call.args[0].value
+    name = name_of_restored(editor.file, call)
+    source = name or editor.text(given)
     if isinstance(statement, cst.Expr):
         test = f'if {_spared(scaler or "", is_spared=is_spared)}"scale" in {source}:'
-        yield editor.substitute(statement, guarded(test, restore))
+        lines = [guarded(test, f"{scaler}.load_state_dict({source})")]
+        yield editor.substitute(statement, *([code("{} = {}", name, given)] if name else []), *lines)
 
 
 def _spared(scaler: str, *, is_spared: bool) -> str:

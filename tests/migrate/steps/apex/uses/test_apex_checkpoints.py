@@ -312,6 +312,26 @@ model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         ),
         (
             'state["amp"] = amp.state_dict()',
+            'amp.load_state_dict(state.pop("amp"))',
+            [
+                'state["amp"] = scaler.state_dict()',
+                'scaler_state = state.pop("amp")',
+                'if "scale" in scaler_state:',
+                "    scaler.load_state_dict(scaler_state)",
+            ],
+        ),
+        (
+            'torch.save({"amp": amp.state_dict()}, args.path)',
+            'amp.load_state_dict(torch.load(args.path)["amp"])',
+            [
+                'torch.save({"amp": scaler.state_dict()}, args.path)',
+                'scaler_state = torch.load(args.path)["amp"]',
+                'if "scale" in scaler_state:',
+                "    scaler.load_state_dict(scaler_state)",
+            ],
+        ),
+        (
+            'state["amp"] = amp.state_dict()',
             'if args.resume and "amp" in state and state["amp"] is not None:\n    amp.load_state_dict(state["amp"])',
             [
                 'state["scaler"] = scaler.state_dict()',
@@ -330,7 +350,6 @@ def test_what_is_saved_is_found_again(migrate: Check, saved: str, restored: str,
 @pytest.mark.parametrize(
     ("saved", "restored"),
     [
-        ('state = {"amp": amp.state_dict()}', 'amp.load_state_dict(state.pop("amp"))'),
         ('state = {"amp": amp.state_dict()}', "amp.load_state_dict(*saved)"),
         ('state = {"amp": amp.state_dict()}', "done = amp.load_state_dict(saved)"),
         ('scale = amp.state_dict()["loss_scaler0"]', "amp.load_state_dict(saved)"),
