@@ -156,6 +156,35 @@ def evaluated_by_others(
                 yield file, node, known
 
 
+def evaluated_by_objects(
+    roles: Roles, moved: Collection[File], within: Collection[cst.FunctionDef]
+) -> Iterator[tuple[File, cst.Call]]:
+    """The calls of objects, in functions of other files that are called, whose `__call__` evaluates in another file.
+
+    Args:
+        within: the functions that run in the regions of steps.
+    """
+    project = roles.project
+    methods = (
+        (file, method)
+        for file in project.library.mentioning("__call__")
+        for method in (() if file in moved else file.methods.get("__call__", ()))
+    )
+    evaluating = {
+        method
+        for file, method in methods
+        if not _is_module_method(file, roles, method) and not uses_amp(file, block_of(method), method)
+        if roles.has_forward(project.reference(file, method))
+    }
+    calls = ((file, call) for file in moved for call in file.calls)
+    for function in called_below(project, calls).values() if evaluating else ():
+        if function.node in within or function.file in moved:
+            continue
+        for call in find(function.node.body, cst.Call):
+            if any(each.node in evaluating for each in project.methods(function.file, call.func, "__call__")):
+                yield function.file, call
+
+
 def _evaluating_when_called(
     project: Project, file: File, moved: Collection[File]
 ) -> Iterator[tuple[cst.BaseExpression, FunctionRef]]:

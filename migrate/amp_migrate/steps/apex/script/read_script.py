@@ -39,7 +39,12 @@ from amp_migrate.steps.apex.uses.cast_functions import cast_functions
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.steps.read.value_calls import ValueCalls
-from amp_migrate.steps.regions.evaluation import called_within, evaluated_by_others, evaluated_elsewhere
+from amp_migrate.steps.regions.evaluation import (
+    called_within,
+    evaluated_by_objects,
+    evaluated_by_others,
+    evaluated_elsewhere,
+)
 from amp_migrate.steps.statements.amp_signs import names_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.wishes import Wishes
@@ -107,6 +112,11 @@ class ScriptReader:
             for file, call, function in evaluated_by_others(self._roles, files, evaluated, evaluates)
             # What is handed on is called later.
             if not (call in called and runs_early(self._project, initializes, file, call))
+        )
+        by_others += tuple(
+            (file, call.func, None)
+            for file, call in evaluated_by_objects(self._roles, files, within)
+            if not runs_early(self._project, initializes, file, call)
         )
         script = ApexScript(files, tuple(initializes), steps, splits, (), evaluated, by_others, may_be_round)
         if not script.all_steps and not any(without_forwards(script, self._roles)):

@@ -667,6 +667,41 @@ def test_a_function_of_another_file_that_runs_before_is_not_told_of(tmp_path: Pa
     assert [each.code for each in outcome.findings] == ["AMP201", "AMP202"]
 
 
+SCORER = """\
+import torch
+
+class Scorer:
+    def __call__(self, model):
+        return {scored}
+
+def evaluated(model):
+    scorer = Scorer()
+    return scorer(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("scored", "before", "behind", "is_told"),
+    [
+        ("model(torch.ones(1, 8)).argmax(1)", "", "evaluated(model)", True),
+        ("model(torch.ones(1, 8)).argmax(1)", "evaluated(model)", "", False),
+        ("model(torch.ones(1, 8)).argmax(1)", "", "", False),
+        ("len(list(model.parameters()))", "", "evaluated(model)", False),
+    ],
+)
+def test_an_object_that_evaluates_when_it_is_called_is_told_of(
+    scored: str, before: str, behind: str, is_told: bool, tmp_path: Path
+) -> None:
+    text = main(BEFORE.format(before=before, behind=behind)).replace(
+        "import torch\n", "import torch\nfrom evaluation import evaluated\n", 1
+    )
+    (tmp_path / "main.py").write_text(text)
+    (tmp_path / "evaluation.py").write_text(SCORER.format(scored=scored))
+    said = [each.message for each in migrate([tmp_path], Settings()).findings if each.code == "AMP211"]
+    message = "evaluation stays in float32: scorer() is in another file, and may not be this script's alone"
+    assert said == ([message] if is_told else [])
+
+
 CHECK = "def check(model, xs):\n    return sum(model(x).mean().item() for x in xs)\n"
 LOOPED = "def check(model, xs):\n    for x in xs:\n        print(model(x).mean())\n"
 TRAINS = """\
