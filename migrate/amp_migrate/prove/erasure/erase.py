@@ -502,15 +502,16 @@ class Eraser:
         if is_same(left, right) and is_scale(left):
             found = isinstance(operator, (ast.Eq, ast.LtE, ast.GtE))
             return ast.copy_location(ast.Constant(found), node)
-        if isinstance(operator, (ast.Is, ast.IsNot)) and isinstance(right, ast.Constant) and right.value is None:
+        asks = isinstance(operator, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq))
+        if asks and isinstance(right, ast.Constant) and right.value is None:
             value = self._of(node.left)
             is_none = value == {NONE} or (isinstance(left, ast.Constant) and left.value is None)
             if is_none or (NONE not in value and _is_of_precision(value)):
-                return ast.copy_location(ast.Constant(is_none == isinstance(operator, ast.Is)), node)
+                return ast.copy_location(ast.Constant(is_none == isinstance(operator, (ast.Is, ast.Eq))), node)
             if _is_of_precision(value - {NONE}):  # there is one where it is on
                 is_on = ast.copy_location(ast.Call(ast.Name(IS_ON, ast.Load()), [], []), node)
                 is_off = ast.UnaryOp(ast.Not(), is_on)
-                return is_on if isinstance(operator, ast.IsNot) else ast.copy_location(is_off, node)
+                return is_on if isinstance(operator, (ast.IsNot, ast.NotEq)) else ast.copy_location(is_off, node)
         return new
 
     def _BoolOp(self, node: ast.BoolOp) -> ast.expr:

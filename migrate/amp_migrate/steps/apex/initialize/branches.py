@@ -10,8 +10,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.steps.apex.initialize.put_in import put_in
-from amp_migrate.steps.apex.uses.amp_tests import without_amp_tests
-from amp_migrate.steps.apex.uses.import_flags import says_apex_is_there, without_import_flags
+from amp_migrate.steps.apex.uses.amp_tests import settled, without_amp_tests
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE
 from amp_migrate.trees import build
@@ -35,15 +34,13 @@ class Branch:
     test: cst.BaseExpression | None
 
     def condition(self, file: File) -> tuple[str, ...]:
-        """What is true in the branch, as code."""
-        failed = tuple(negated(test) for test in self.tests if not never_holds(test))
-        if self.test is None:
-            return failed
-        return (*failed, file.tree.code(without_import_flags(file, without_amp_tests(file, self.test))))
-
-    def asks_for_apex(self, file: File) -> bool:
-        """Whether it is only asked that Apex could be imported."""
-        return not self.tests and self.test is not None and says_apex_is_there(file, self.test)
+        """What is true in the branch, as code; nothing where it is only asked that Apex is there."""
+        failed = [settled(file, test) for test in self.tests if not never_holds(test)]
+        own = True if self.test is None else settled(file, self.test)
+        if own is False or True in failed:
+            return ("False",)
+        asked = tuple(negated(each) for each in failed if not isinstance(each, bool))
+        return asked if own is True else (*asked, file.tree.code(own))
 
 
 def branch_of(file: File, statement: Statement) -> Branch | None:
@@ -76,9 +73,6 @@ def place_of(
         if branch.test is not None and file.tree.code(branch.test) in IS_SCRIPT:
             break
         is_next = not conditions
-        if is_next and branch.asks_for_apex(file):
-            home = branch.chain
-            continue
         bound_inside = _bound(file, branch.chain)
         if not is_next and not _makes_elsewhere(file, branch, optimizer):
             break
@@ -97,7 +91,7 @@ def choice_of(file: File, chain: cst.If, statements: Sequence[Statement]) -> tup
     branches = branches_of(chain)
     if [file.tree.block(each) for each in statements] != [block for _, block in branches]:
         return None
-    tests = [file.tree.code(test) for test, _ in branches if test is not None]
+    tests = [file.tree.code(without_amp_tests(file, test)) for test, _ in branches if test is not None]
     return (" or ".join(tests),) if len(tests) == len(branches) else ()
 
 
@@ -156,7 +150,7 @@ def chosen_scale(file: File, chain: cst.If, scales: Sequence[str | None]) -> str
     tests = [test for test, _ in branches_of(chain) if test is not None]
     code = scales[-1] or DYNAMIC_SCALE
     for test, scale in reversed([*zip(tests, scales[:-1], strict=False)]):
-        code = f"{scale or DYNAMIC_SCALE} if {file.tree.code(test)} else {code}"
+        code = f"{scale or DYNAMIC_SCALE} if {file.tree.code(without_amp_tests(file, test))} else {code}"
     return code
 
 
@@ -167,7 +161,7 @@ def chosen_switch(file: File, chain: cst.If, switches: Sequence[tuple[str, ...]]
     on = " and ".join(switches[-1]) or "True" if has_else else "False"
     tests = [test for test, _ in branches if test is not None]
     for test, own in reversed([*zip(tests, switches, strict=False)]):
-        code, mine = grouped(file.tree.code(test)), " and ".join(own) or "True"
+        code, mine = grouped(file.tree.code(without_amp_tests(file, test))), " and ".join(own) or "True"
         if mine == on:
             continue
         if mine == "True" and not _is_other_level(file, test, on):

@@ -26,12 +26,13 @@ from amp_migrate.steps.apex.initialize.branches import (
     place_of,
 )
 from amp_migrate.steps.apex.initialize.results import rebinds_of
+from amp_migrate.steps.apex.uses.amp_tests import settled
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.apex.uses.apex_guards import alone_in_guard, is_apex_import
 from amp_migrate.steps.apex.uses.loss_scale import setting_after
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE, USE_SHIM
 from amp_migrate.trees import build
-from amp_migrate.trees.nodes import Statement, block_of, is_constant, statements, written_string
+from amp_migrate.trees.nodes import Statement, is_constant, statements, written_string
 from amp_migrate.trees.own_calls import named_arguments
 
 _WITH_SCALE = ", with a loss scale"
@@ -481,12 +482,22 @@ def _number(code: str) -> float | None:
     return float(code) if is_written else None
 
 
-def _only_for_apex(file: File, home: Statement, gone: Collection[Statement | None]) -> bool:
+def _only_for_apex(file: File, home: Statement, gone: Collection[Statement | None], *, is_inner: bool = False) -> bool:
+    """Whether an `if` does nothing but some statements where Apex is there; an inner one asks for nothing else."""
     assert isinstance(home, cst.If)
-    orelse = home.orelse
-    otherwise = statements(orelse.body) if isinstance(orelse, cst.Else) else ()  # type: ignore[arg-type]
-    others = [each for each in (*statements(block_of(home)), *otherwise) if each not in gone]
-    return not isinstance(orelse, cst.If) and all(is_apex_import(file, each) for each in others)
+    for index, (test, block) in enumerate(branches_of(home)):
+        truth = True if test is None else settled(file, test)
+        if truth is False:
+            continue
+        if not isinstance(truth, bool) and (index or is_inner):
+            return False
+        for each in statements(block):
+            is_asked = isinstance(each, cst.If) and _only_for_apex(file, each, gone, is_inner=True)
+            if each not in gone and not is_asked and not is_apex_import(file, each):
+                return False
+        if truth is True:
+            break
+    return True
 
 
 def _is_none(value: cst.BaseExpression | None) -> bool:

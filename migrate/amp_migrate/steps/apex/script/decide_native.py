@@ -230,13 +230,14 @@ class NativeDecider:
     def _tests(self, file: File, folds: Iterable[FoldedBranch]) -> Iterator[tuple[AmpTest, str | Refusal | None]]:
         """The tests of whether `apex.amp` is there, but for those of folded branches, with the switch that they ask."""
         gone = {fold.statement.test for fold in folds if fold.statement in file.tree.parents}
-        homes = [each.home for each in self._initializes if each.replaces_home]
+        homes: list[cst.CSTNode] = [each.home for each in self._initializes if each.replaces_home]
         starting = [each.home for each in self._initializes if each.file is file]
         for test in amp_tests(file):
             around = {test.node, *file.tree.ancestors(test.node)}
             if around.isdisjoint(gone):
                 if not test.is_switch:
                     if around.isdisjoint(homes):
+                        homes.append(test.node)  # another name in it is answered with it
                         yield test, None
                 elif any(isinstance(home, cst.If) and home.test in around for home in starting):
                     yield test, Refusal(file, test.node, "amp itself is used as a value")

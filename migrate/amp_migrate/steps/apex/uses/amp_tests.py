@@ -7,14 +7,14 @@ test asks for the script's switch.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings
-from amp_migrate.steps.apex.uses.apex_calls import amp_name
 from amp_migrate.steps.apex.uses.apex_guards import insists
+from amp_migrate.steps.apex.uses.import_flags import says_apex_is_there
 from amp_migrate.tables.apex_names import AMP, API, AS_REGISTERED
 from amp_migrate.trees.nodes import compared_with_none, find, is_constant, written_string
 
@@ -45,32 +45,37 @@ def amp_tests(file: File) -> Iterator[AmpTest]:
             continue
         is_switch = not is_none_without_apex(file, name)
         test = _test(file, name, is_switch=is_switch)
-        decided = _decided_by(file, name)
-        is_of_version = test is not None and isinstance(test.node, cst.Call) and "initialize" not in decided
-        if decided & API and not is_switch and not is_of_version and not (test is not None and _is_one_of(file, test)):
-            continue
         if test is not None:
-            yield test
+            yield test if is_switch else _whole(file, test)
+
+
+def settled(file: File, test: cst.BaseExpression) -> cst.BaseExpression | bool:
+    """A test as it is where Apex is there: its truth, or what is left of it to ask."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        inner = settled(file, test.expression)
+        if isinstance(inner, bool):
+            return not inner
+        return test if inner is test.expression else test.with_changes(expression=inner)
+    if isinstance(test, cst.BooleanOperation):
+        decides = isinstance(test.operator, cst.Or)
+        sides = [settled(file, each) for each in (test.left, test.right)]
+        asked = [each for each in sides if not isinstance(each, bool)]
+        if decides in sides or not asked:
+            return decides if decides in sides else not decides
+        if len(asked) == 1:
+            is_bare = isinstance(asked[0], (cst.BooleanOperation, cst.UnaryOperation, cst.IfExp)) and not asked[0].lpar
+            return asked[0].with_changes(lpar=test.lpar, rpar=test.rpar) if is_bare else asked[0]
+        return test if asked == [test.left, test.right] else test.with_changes(left=asked[0], right=asked[1])
+    value, is_there = compared_with_none(test) or (test, True)
+    is_name = isinstance(value, (cst.Name, cst.Attribute)) and value in file.uses.get("amp", ())
+    is_amp = is_name and is_amp_or_none(file, value) and is_none_without_apex(file, value)
+    return is_there if is_amp or says_apex_is_there(file, test) else test
 
 
 def without_amp_tests(file: File, condition: cst.BaseExpression) -> cst.BaseExpression:
-    """A condition without each `amp is not None`, or `amp` alone, that asks for Apex beside another question."""
-    if not isinstance(condition, cst.BooleanOperation) or not isinstance(condition.operator, cst.And):
-        return condition
-    left, right = condition.left, condition.right
-    for side, other in ((left, right), (right, left)):
-        asked, is_there = compared_with_none(side) or (side, True)
-        is_name = isinstance(asked, (cst.Name, cst.Attribute)) and asked in file.uses.get("amp", ())
-        if is_there and is_name and is_amp_or_none(file, asked) and is_none_without_apex(file, asked):
-            return without_amp_tests(file, other)
-    sides = [without_amp_tests(file, each) for each in (left, right)]
-    return condition if sides == [left, right] else condition.with_changes(left=sides[0], right=sides[1])
-
-
-def _is_one_of(file: File, test: AmpTest) -> bool:
-    """Whether a test is one of several that have to be true, so that another one is the script's switch."""
-    around = file.tree.parents[test.node]
-    return test.answer and isinstance(around, cst.BooleanOperation) and without_amp_tests(file, around) is not around
+    """A condition without what asks for Apex beside another question."""
+    rest = settled(file, condition)
+    return condition if isinstance(rest, bool) else rest
 
 
 def _test(file: File, name: cst.Name | cst.Attribute, *, is_switch: bool) -> AmpTest | None:
@@ -88,22 +93,26 @@ def _test(file: File, name: cst.Name | cst.Attribute, *, is_switch: bool) -> Amp
     return AmpTest(name, name, answer=True, is_switch=is_switch) if _is_only_asked(file, name) else None
 
 
+def _whole(file: File, test: AmpTest) -> AmpTest:
+    """The longest test that one of them decides: `not (amp is not None)`, `fast or amp is not None`."""
+    parent = file.tree.parents[test.node]
+    is_test = (
+        isinstance(parent, cst.BooleanOperation) and _is_only_asked(file, parent) and not any(find(parent, cst.Call))
+    )
+    if not is_test and not (isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not)):
+        return test
+    answer = settled(file, cst.ensure_type(parent, cst.BaseExpression))
+    return _whole(file, replace(test, node=parent, answer=answer)) if isinstance(answer, bool) else test
+
+
 def _is_only_asked(file: File, node: cst.BaseExpression) -> bool:
     """Whether only the truth of a value decides, and the value goes nowhere."""
     parent = file.tree.parents[node]
     if isinstance(parent, cst.BooleanOperation):
         return (parent.left is node and isinstance(parent.operator, cst.And)) or _is_only_asked(file, parent)
-    return isinstance(parent, (cst.If, cst.IfExp)) and parent.test is node
-
-
-def _decided_by(file: File, name: cst.Name | cst.Attribute) -> set[str | None]:
-    """Which of Apex's own calls stand in an `if` that a name stands in the test of: it is a part of the switch."""
-    inside: cst.CSTNode = name
-    for each in file.tree.ancestors(name):
-        if isinstance(each, cst.If) and inside is each.test:
-            return {amp_name(file, call.func) for call in find(each, cst.Call)}
-        inside = each
-    return set()
+    if isinstance(parent, cst.UnaryOperation):
+        return isinstance(parent.operator, cst.Not)
+    return isinstance(parent, (cst.If, cst.IfExp, cst.While, cst.Assert)) and parent.test is node
 
 
 def is_amp_or_none(file: File, name: cst.BaseExpression) -> bool:

@@ -151,15 +151,16 @@ def insists(file: File, statement: Statement) -> bool:
 
 
 def _tests_for(file: File, test: cst.BaseExpression, *, present: bool) -> bool:
-    """Whether a test asks that `apex.amp` is there, or that it is not, and nothing else."""
+    """Whether a test is true because `apex.amp` is there, or false because of that, whatever else it asks."""
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         return _tests_for(file, test.expression, present=not present)
     if (probe := next((each for each in find_probes(file) if each.node is test), None)) is not None:
         return probe.answer == present
     if (asked := compared_with_none(test)) is not None:
         return asked[1] == present and AMP in file.names.meanings(asked[0])
-    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And) and not present:
-        return any(_tests_for(file, each, present=False) for each in (test.left, test.right))
+    if isinstance(test, cst.BooleanOperation):
+        sides = [_tests_for(file, each, present=present) for each in (test.left, test.right)]
+        return any(sides) if isinstance(test.operator, cst.Or) is present else all(sides)
     if isinstance(test, cst.Call) and not test.args:  # from wherever it was copied
         return present and last_word(test.func) in PROBES
     return present and isinstance(test, cst.Name) and AMP in file.names.meanings(test)

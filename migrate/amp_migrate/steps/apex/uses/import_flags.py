@@ -22,16 +22,6 @@ def says_apex_is_there(file: File, node: cst.BaseExpression) -> bool:
     return guard is not None and all(_is_missing(file, each, guard) for each in others)
 
 
-def without_import_flags(file: File, condition: cst.BaseExpression) -> cst.BaseExpression:
-    """A condition without each such name that is asked beside another question."""
-    if not isinstance(condition, cst.BooleanOperation) or not isinstance(condition.operator, cst.And):
-        return condition
-    for side, other in ((condition.left, condition.right), (condition.right, condition.left)):
-        if says_apex_is_there(file, side):
-            return without_import_flags(file, other)
-    return condition
-
-
 def _guard(file: File, binding: Binding) -> cst.Try | None:
     """The `try` that a name gets its value in, where that imports `apex.amp` first."""
     statement = file.tree.statement(binding.node)

@@ -40,6 +40,8 @@ def write_answer(editor: Editor, test: AmpTest, switch: str | None) -> Edit:
             return editor.remove(around)
         if isinstance(around.orelse, cst.Else):
             return editor.splice(around, block_of(around.orelse))
+    if isinstance(around, cst.IfExp) and around.test is test.node:
+        return editor.replace(around, code("{}", around.body if test.answer else around.orelse))
     return answered(editor, test.node, answer=test.answer)
 
 

@@ -921,3 +921,89 @@ def test_question_whether_apex_is_there_goes_from_a_longer_test(test: str, migra
 def test_apex_that_is_the_value_of_a_test_stays(migrate: Check) -> None:
     plan = migrate(_ASKED.format("args.fp16", "args.fp16").replace("MODEL", "MODEL\n    tell(args.fp16 and amp)"))
     assert "from amp_shim import amp" in plan.after, plan.after
+
+
+_BEHIND_THE_IMPORT = """
+    try:
+        from apex import amp
+    except ImportError:
+        amp = None
+    args.fast = bool(args.fast)
+    MODEL
+    {}
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        if {}:
+            {}
+        else:
+            {}
+        optimizer.step()
+    """
+_PLAIN_FIRST, _APEX_FIRST = ("loss.backward()", "SCALE_LOSS"), ("SCALE_LOSS", "loss.backward()")
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "not args.fp16 or amp is None",
+        "amp == None or not args.fp16",
+        "not (args.fp16 and amp)",
+        "not args.fp16 or not amp",
+        "amp is None or not args.fp16 or not amp is not None",
+    ],
+)
+@pytest.mark.parametrize(
+    "start",
+    [
+        "if args.fp16 and amp is not None:\n        INITIALIZE",
+        "if args.fp16:\n        if amp is not None:\n            INITIALIZE\n        else:\n            raise OSError",
+        "if args.fp16:\n        assert not args.fp16 or amp is not None\n        INITIALIZE",
+        "if amp is not None:\n        if args.fp16:\n            INITIALIZE",
+        "if not args.fp16 or amp is None:\n        pass\n    else:\n        INITIALIZE",
+    ],
+)
+def test_question_whether_apex_is_missing_beside_the_switch(start: str, test: str, migrate: Check) -> None:
+    after = migrate(_BEHIND_THE_IMPORT.format(start, test, *_PLAIN_FIRST)).after
+    assert not any(word in after for word in ("if ", "raise", "assert", "apex", "amp_shim")), after
+    assert '\nscaler = torch.amp.GradScaler("cuda", enabled=' in after, after
+    assert "    scaler.scale(loss).backward()\n    scaler.step(optimizer)\n" in after, after
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "if amp is not None:\n        INITIALIZE",
+        "if amp is None:\n        raise RuntimeError\n    else:\n        INITIALIZE",
+        "if amp:\n        INITIALIZE",
+    ],
+)
+def test_apex_that_is_asked_for_alone_is_always_there(start: str, migrate: Check) -> None:
+    after = migrate(_BEHIND_THE_IMPORT.format(start, "amp is not None", *_APEX_FIRST)).after
+    assert '\nscaler = torch.amp.GradScaler("cuda")\n' in after, after
+    assert not any(word in after for word in ("if ", "raise", "apex")), after
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ("flag = args.fp16 and amp is not None", "flag = args.fp16"),
+        ("flag = not (amp is None)", "flag = True"),
+        ("level = 1 if amp is not None else 0", "level = 1"),
+        ("level = 1 if amp is None or args.fast else 0", "level = 1 if args.fast else 0"),
+        ("if args.fast or amp is not None:\n        tell()", "tell()"),
+        ("if not (amp is None or args.fast and args.fp16):\n        tell()", "if not (args.fast and args.fp16):"),
+        ("if amp is None or args.fast:\n        tell()", "if args.fast:"),
+    ],
+)
+def test_question_whether_apex_is_there_is_answered(asked: str, answer: str, migrate: Check) -> None:
+    start = f"if args.fp16:\n        INITIALIZE\n    {asked}"
+    after = migrate(_BEHIND_THE_IMPORT.format(start, "args.fp16", *_APEX_FIRST)).after
+    assert f"\n{answer}\n" in after, after
+    assert not any(word in after for word in ("amp is", "amp_shim")), after
+
+
+def test_amp_that_the_script_itself_may_do_without_is_its_switch(migrate: Check) -> None:
+    start = "if not args.fp16:\n        amp = None\n    if amp is not None:\n        INITIALIZE"
+    after = migrate(_BEHIND_THE_IMPORT.format(start, "amp is None", *_PLAIN_FIRST)).after
+    assert "from amp_shim import amp" in after, after
