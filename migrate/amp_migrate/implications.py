@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 Fact: TypeAlias = "tuple[str, bool, frozenset[str]]"  # the text of a test, what it came to, the names in it
 Facts: TypeAlias = "frozenset[Fact]"
@@ -16,13 +16,15 @@ _STEADY = frozenset(("len", "isinstance", "hasattr", "getattr", "is_enabled"))
 
 @lru_cache(maxsize=4096)
 def implied(test: ast.expr, outcome: bool) -> Facts:
-    """What follows from a test that came to `outcome`; `x is not None` is taken for `x`."""
+    """What follows from a test that came to `outcome`; `x is not None` is taken for `x`, `i % n` for `i % n != 0`."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return implied(test.operand, not outcome)
     if isinstance(test, ast.BoolOp):
         if isinstance(test.op, ast.And) is outcome:
             return frozenset().union(*(implied(each, outcome) for each in test.values))
         return _fact(test, outcome)
+    if isinstance(test, ast.BinOp) and isinstance(test.op, ast.Mod):
+        return implied(ast.Compare(test, [ast.Eq()], [ast.Constant(0)]), not outcome)
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
         operator, other = test.ops[0], test.comparators[0]
         if isinstance(other, ast.Constant) and other.value is None and isinstance(operator, (ast.Is, ast.IsNot)):
@@ -32,6 +34,53 @@ def implied(test: ast.expr, outcome: bool) -> Facts:
         if outcome and isinstance(operator, ast.Eq) and isinstance(other, ast.Constant) and other.value == 0:
             return _fact(test, True).union(*(_fact(each, True) for each in _by_factors(test.left, other)))
     return _fact(test, outcome)
+
+
+def behind_all(loop: ast.For | ast.AsyncFor, facts: Facts) -> Facts:
+    """What facts of the last round come to behind a loop that has gone through all of `enumerate(x)`, or `range(n)`.
+
+    What was asked of `i + 1` was asked of `len(x)`, or `n`; of `i`, where it counts from 1.
+    """
+    source = loop.iter
+    if not (isinstance(source, ast.Call) and isinstance(source.func, ast.Name) and source.args):
+        return frozenset()
+    index, others = loop.target, list[ast.expr]()
+    total, *start = (*source.args, *(each.value for each in source.keywords))
+    if source.func.id == "enumerate" and isinstance(index, ast.Tuple) and len(index.elts) == 2:
+        (index, *others), total = index.elts, ast.Call(ast.Name("len"), [total], [])
+    elif source.func.id != "range" or start:
+        return frozenset()
+    first = start[0].value if start and isinstance(start[0], ast.Constant) else None if start else 0
+    asked = [fact for fact in facts if isinstance(index, ast.Name) and index.id in fact[2]]
+    if first not in (0, 1) or not asked or _are_stored([index, total], [*loop.body, *others]):
+        return frozenset()
+    count = index if first else ast.BinOp(index, ast.Add(), ast.Constant(1))
+    replaced = _Replaced(ast.unparse(count), total)
+    found = (implied(replaced.visit(ast.parse(text, mode="eval")).body, outcome) for text, outcome, _ in asked)
+    return frozenset(fact for each in found for fact in each if ast.unparse(index) not in fact[2])
+
+
+def _are_stored(expressions: Iterable[ast.expr], nodes: Iterable[ast.AST]) -> bool:
+    """Whether some nodes give something another value that expressions read."""
+
+    def word(node: ast.AST) -> str | None:
+        return getattr(node, "attr", getattr(node, "id", None))
+
+    read = {word(each) for expression in expressions for each in ast.walk(expression)} - {None}
+    inside = (each for node in nodes for each in ast.walk(node))
+    return any(word(e) in read for e in inside if isinstance(getattr(e, "ctx", None), (ast.Store, ast.Del)))
+
+
+class _Replaced(ast.NodeTransformer):
+    """Puts an expression where one with another text stands."""
+
+    def __init__(self, text: str, other: ast.expr) -> None:
+        self._text = text
+        self._other = other
+
+    def visit(self, node: ast.AST) -> Any:
+        is_it = isinstance(node, ast.expr) and ast.unparse(node) == self._text
+        return self._other if is_it else super().visit(node)
 
 
 def _by_factors(left: ast.expr, zero: ast.expr) -> Iterator[ast.expr]:

@@ -12,14 +12,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 
+from amp_migrate.counters import implied_in
+from amp_migrate.implications import Fact, Facts, behind_all
 from amp_migrate.prove.code.arguments import bound, defaults
 from amp_migrate.prove.code.atoms import CONTEXT, ENTERED, NONE, SCALE, SCALER, is_carrier
 from amp_migrate.prove.code.program import Program
 from amp_migrate.prove.code.public_names import NO_CONTEXTS, OPTIMIZERS
-from amp_migrate.prove.code.repeated_tests import RepeatedTests, changing
-from amp_migrate.prove.code.scopes import DEFINITIONS, Definition, Function, Scope, heads
+from amp_migrate.prove.code.scopes import DEFINITIONS, Definition, Function, Scope, heads, last_word
 from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.code.ways import Walk
 
@@ -28,7 +28,7 @@ _DEPTH = 6  # calls in one another that are gone into: what is further down is n
 _READERS = frozenset(
     {"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "get_total_norm", "clip_grads_with_norm_"}
 )
-_NAME = re.compile(r"\w+")
+_NAME, _CALL = re.compile(r"\w+"), re.compile(r"\w\(")
 _SPOKEN_OF = _READERS | {"backward", "step", "zero_grad"}
 
 
@@ -44,7 +44,7 @@ class Between:
         read_safely: whether gradients were unscaled since the last scaled backward.
         unscaled, stepped: the optimizers that were.
         cleared: the optimizers whose gradients were cleared since the last backward.
-        asked: what tests have come to that are asked again.
+        known: what tests have come to, each with how many calls deep it was made.
     """
 
     scaled: bool = False
@@ -56,7 +56,7 @@ class Between:
     unscaled: frozenset[str] = frozenset()
     stepped: frozenset[str] = frozenset()
     cleared: frozenset[str] = frozenset()
-    asked: frozenset[tuple[str, bool]] = frozenset()
+    known: frozenset[tuple[int, Fact]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,11 @@ class _Code:
         self._direct: dict[Function, bool] = {}
         self._called: set[Function] = set()
         self._calls: dict[ast.expr, list[tuple[ast.Call, Scope]]] = {}
-        self._repeated: dict[ast.AST, RepeatedTests] = {}
         self.stepped: set[str] = set()  # the optimizers that step through a scaler somewhere
         self.optimizers: set[str] = (
             set()
         )  # what is one if it steps: `zero_grad()` is called on it, or it is made as one
+        self._changing: dict[str, set[ast.AST]] = {}  # who gives an attribute, or a name of others, another value
         for file in program.files.values():
             for node, scope in file.scopes.functions:
                 owner = f"{scope.node.name}." if isinstance(scope.node, ast.ClassDef) else ""
@@ -126,10 +126,18 @@ class _Code:
                             self.stepped.add(_word(_key(call.args[0], {})))
                         elif isinstance(call.func, ast.Attribute) and call.func.attr == "zero_grad":
                             self.optimizers.add(_word(_key(call.func.value, {})))
+                for each in () if getattr(scope.node, "name", "") == "__init__" else _changed(heads(statement)):
+                    if isinstance(each, ast.Attribute) or last_word(each) in scope.elsewhere:
+                        self._changing.setdefault(last_word(each), set()).add(scope.node)
                 made = statement.value if isinstance(statement, ast.Assign) else None
                 name = self.values.name(made.func, scope) if isinstance(made, ast.Call) else ""
                 if f"{name.rpartition('.')[0]}." in OPTIMIZERS and isinstance(statement, ast.Assign):
                     self.optimizers.update(_word(_key(target, {})) for target in statement.targets)
+
+    def facts(self, test: ast.expr, outcome: bool, scope: Scope) -> Facts:
+        """What follows from a test, as far as no other function changes what it asks."""
+        found = implied_in(self._program.files[scope.file].tree, scope.node, test, outcome)
+        return frozenset(fact for fact in found if all(self._changing.get(e, set()) <= {scope.node} for e in fact[2]))
 
     def starts(self) -> Iterator[tuple[str, ast.Module | Definition, Scope, str]]:
         """Where the code may be entered: modules, and functions that nobody in the files calls."""
@@ -138,17 +146,6 @@ class _Code:
             for node, scope in file.scopes.functions:
                 if node not in self._called:
                     yield file.name, node, self.values.inside(node, scope), self._labels[node]
-
-    def repeated_tests(self, scope: Scope) -> RepeatedTests:
-        """The tests of a function that are asked more than once."""
-        if scope.node not in self._repeated:
-            self._repeated[scope.node] = RepeatedTests(self._program.files[scope.file].tree, scope.node, self._changing)
-        return self._repeated[scope.node]
-
-    @cached_property
-    def _changing(self) -> frozenset[str]:
-        """The attributes that anything but a constructor stores."""
-        return frozenset().union(*(changing(each.tree) for each in self._program.files.values()))
 
     def label(self, function: Function) -> str:
         """What a function is called in its file."""
@@ -236,14 +233,16 @@ class _Order(Walk[Between]):
         self._label = label
         self._names = names
         self._running = running
-        self._repeated = code.repeated_tests(scope)
         self._regions = 0
         self._scaled_by_apex = 0  # bodies of `amp.scale_loss`, at the end of which Apex unscales
         self.found: list[Disorder] = []
 
     def fewer(self, states: frozenset[Between]) -> frozenset[Between]:
-        if len(states) > _MOST:
-            states = frozenset(replace(each, asked=frozenset()) for each in states)
+        known: dict[Between, frozenset[tuple[int, Fact]]] = {}
+        for each in states:
+            bare = replace(each, known=frozenset()) if each.known else each
+            known[bare] = known.get(bare, each.known) & each.known
+        states = frozenset(replace(each, known=facts) if facts else each for each, facts in known.items())
         return states if len(states) <= _MOST else frozenset(sorted(states, key=_in_words)[:_MOST])
 
     def interrupted(self, states: frozenset[Between]) -> frozenset[Between]:
@@ -251,11 +250,9 @@ class _Order(Walk[Between]):
         return frozenset(each for each in states if not (each.scaled and each.stepped)) or states
 
     def give(self, node: ast.stmt, states: frozenset[Between]) -> frozenset[Between]:
-        gone = self._repeated.with_other_answers(node)
-        if gone:
-            states = frozenset(replace(s, asked=frozenset(e for e in s.asked if e[0] not in gone)) for s in states)
         if not isinstance(node, (ast.For, ast.AsyncFor)):
             return states
+        states = _forgetting([node.target], states)
         turn = {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
 
         def before(keys: frozenset[str]) -> frozenset[str]:  # the same name is another optimizer in the next turn
@@ -269,13 +266,23 @@ class _Order(Walk[Between]):
     def branch(self, test: ast.expr, outcome: bool, states: frozenset[Between]) -> frozenset[Between]:
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self.branch(test.operand, not outcome, states)
-        known = self._told.get(test.id) if isinstance(test, ast.Name) else None
-        if known is not None:
-            return super().branch(known, outcome, states)
-        answers = self._repeated.answers(test, outcome)
-        contrary = {(text, not so) for text, so in answers}
-        possible = (each for each in super().branch(test, outcome, states) if contrary.isdisjoint(each.asked))
-        return frozenset(replace(each, asked=each.asked | answers) if answers else each for each in possible)
+        told = self._told.get(test.id, test) if isinstance(test, ast.Name) else test
+        return self._assuming(self._code.facts(test, outcome, self._scope), super().branch(told, outcome, states))
+
+    def exhausted(self, node: ast.For | ast.AsyncFor, states: frozenset[Between]) -> frozenset[Between]:
+        depth = len(self._running)
+        found: frozenset[Between] = frozenset()
+        for each in states:
+            facts = behind_all(node, frozenset(fact for asked, fact in each.known if asked == depth))
+            found |= self._assuming(facts, frozenset({each}))
+        return found
+
+    def _assuming(self, facts: Facts, states: frozenset[Between]) -> frozenset[Between]:
+        """The states in which some facts may hold, and which know it now."""
+        depth = len(self._running)
+        contrary = {(depth, (text, not outcome, names)) for text, outcome, names in facts}
+        told = {(depth, fact) for fact in facts}
+        return frozenset(replace(s, known=s.known | told) for s in states if s.known.isdisjoint(contrary))
 
     def enter(self, node: ast.With | ast.AsyncWith) -> None:
         self._regions += self._is_region(node)
@@ -308,10 +315,11 @@ class _Order(Walk[Between]):
         return not (isinstance(call, ast.Call) and self._code.scaler_method(call, self._scope) in ("step", "update"))
 
     def read(self, node: ast.stmt, expressions: Iterable[ast.expr], states: frozenset[Between]) -> frozenset[Between]:
+        expressions = [*expressions]
         for expression in expressions:
             for call, scope in self._code.calls_of(expression, self._scope):
                 states = self._call(call, scope, states)
-        return states
+        return _forgetting(expressions, states)
 
     def _note(self, what: str, node: ast.AST) -> None:
         self.found.append(Disorder(what, self._scope.file, self._label, getattr(node, "lineno", 0)))
@@ -391,14 +399,11 @@ class _Order(Walk[Between]):
         }
         inner = _Order(self._code, scope, self._code.label(function), names, (*self._running, function), told)
         inner._regions = self._regions
-        ended: set[Between] = set()
-        for known in {each.asked for each in states}:  # of the caller's own names
-            inner.returned = set()
-            here = frozenset(replace(each, asked=frozenset()) for each in states if each.asked == known)
-            through = inner.block(function.body, here) | inner.returned
-            ended.update(replace(each, asked=known) for each in through)
+        ended = inner.block(function.body, states) | frozenset(inner.returned)
         self.found += inner.found
-        return frozenset(ended) or states
+        depth = len(self._running)
+        ended = frozenset(replace(s, known=frozenset(e for e in s.known if e[0] <= depth)) for s in ended)
+        return self.fewer(ended) or states
 
     def _object(self, node: ast.expr) -> str:
         """The object whose method is called, as it is told from others: `super()` is the one of the caller."""
@@ -411,9 +416,8 @@ class _Order(Walk[Between]):
         if is_scaled and self._regions:
             self._note("backward() runs inside an autocast region", call)
         if is_scaled:
-            first = Between(scaled=True)
             return frozenset(
-                replace(first, plain=s.plain, is_new=s.is_new, unscaled=s.unscaled, stepped=s.stepped, asked=s.asked)
+                replace(s, scaled=True, is_latest_plain=False, is_updated=False, read_safely=False, cleared=frozenset())
                 for s in states
             )
         # A gradient that it goes on from may be that of the scaled loss: what is in it, the analysis of values tells.
@@ -447,12 +451,35 @@ class _Order(Walk[Between]):
     def _update(self, call: ast.Call, state: Between) -> Between:
         if state.scaled and not (state.stepped or state.unscaled):  # `unscale_` has looked at gradients, too
             self._note("the scale is updated without a step", call)
-        return Between(is_updated=state.scaled, asked=state.asked)
+        return Between(is_updated=state.scaled, known=state.known)
+
+
+def _changed(expressions: Iterable[ast.expr]) -> Iterator[ast.expr]:
+    """What expressions give another value: names and attributes, and those of which it is an item."""
+    for each in (inner for expression in expressions for inner in ast.walk(expression)):
+        if isinstance(each, (ast.Name, ast.Attribute, ast.Subscript)) and not isinstance(each.ctx, ast.Load):
+            yield each.value if isinstance(each, ast.Subscript) else each
+
+
+def _forgetting(expressions: Iterable[ast.expr], states: frozenset[Between]) -> frozenset[Between]:
+    """The states without what is known of what expressions give another value, or of the length of what has methods."""
+    if not any(each.known for each in states):
+        return states
+    names = {last_word(each) for each in _changed(expressions)}
+    inside = [inner for each in expressions for inner in ast.walk(each)]
+    asked = {last_word(e.func.value) for e in inside if isinstance(e, ast.Call) and isinstance(e.func, ast.Attribute)}
+
+    def is_left(known: tuple[int, Fact]) -> bool:
+        text, _, of = known[1]
+        return names.isdisjoint(of) and not (_CALL.search(text) and not asked.isdisjoint(of))
+
+    return frozenset(replace(each, known=frozenset(filter(is_left, each.known))) for each in states)
 
 
 def _in_words(state: Between) -> str:
     """A state as the same text in every run: the order of a set is another in each."""
-    return repr([sorted(each) if isinstance(each, frozenset) else each for each in vars(state).values()])
+    values = vars(replace(state, known=frozenset())).values()
+    return repr([sorted(each) if isinstance(each, frozenset) else each for each in values])
 
 
 def _stepped(states: Iterable[Between]) -> frozenset[str]:

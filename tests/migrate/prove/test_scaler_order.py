@@ -334,6 +334,63 @@ def test_a_test_that_is_a_constant_has_one_way(wrong: Check, test: str, is_known
     assert (found == "") is is_known
 
 
+REST = """
+import torch
+from data import batches
+class Trainer:
+    def __init__(self, model, every):
+        self.optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        self.every = every
+        self.count = 0
+    def tick(self):
+        self.count += 1
+    def step(self):
+        self.optimizer.step()
+    def epoch(self, model):
+        i = 0
+        for i, x in enumerate(batches):
+            model(x).sum().backward()
+            if FULL:
+                self.step()
+        if LEFT:
+            self.step()
+"""
+
+
+def with_scaler(text: str) -> str:
+    """The program as it becomes."""
+    text = text.replace("0.1)\n", '0.1)\n        self.scaler = torch.amp.GradScaler("cuda")\n')
+    text = text.replace("model(x).sum().backward()", "self.scaler.scale(model(x).sum()).backward()")
+    return text.replace("self.optimizer.step()", "self.scaler.step(self.optimizer)\n        self.scaler.update()")
+
+
+@pytest.mark.parametrize(
+    ("full", "left", "is_known"),
+    [
+        ("i % self.every == 0", "i % self.every != 0", True),
+        ("i % self.every == 0", "i % self.every", True),
+        ("i % self.every == 0", "i % 2 != 0", False),
+        (
+            "self.count % self.every == 0",
+            "self.count % self.every != 0",
+            False,
+        ),  # `tick` changes it, whoever calls that
+        ("i % self.every == 0", "(i := i + 1) and i % self.every != 0", False),
+    ],
+)
+def test_a_test_that_is_made_twice_comes_out_alike(full: str, left: str, is_known: bool, wrong: Check) -> None:
+    before = REST.replace("FULL", full).replace("LEFT", left)
+    found = wrong(before, with_scaler(before))
+    assert ("steps behind the update" in found) is not is_known
+
+
+def test_a_test_is_another_where_something_has_changed(wrong: Check) -> None:
+    before = REST.replace("FULL", "i % self.every == 0").replace("LEFT", "i % self.every != 0")
+    for change in ("        i = 3\n", "        self.every = 3\n", "        for i in range(2):\n            pass\n"):
+        other = before.replace("        if i % self.every != 0", f"{change}        if i % self.every != 0")
+        assert "steps behind the update" in wrong(other, with_scaler(other))
+
+
 CHOSEN = """
 import functools
 import torch

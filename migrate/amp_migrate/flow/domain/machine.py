@@ -319,6 +319,12 @@ def assuming(worlds: Worlds, facts: Facts) -> Worlds:
     return merged(World(each.entry, both[each.facts], each.now) for each in worlds if each.facts in both)
 
 
+def following(worlds: Worlds, consequences: Callable[[Facts], Facts]) -> Worlds:
+    """The worlds with what follows from what tests have come to in each."""
+    more = {each.facts: consequences(each.facts) for each in worlds}
+    return frozenset().union(*(assuming(frozenset({each}), more[each.facts]) for each in worlds))
+
+
 def assuming_all(worlds: Worlds, facts: Facts) -> Worlds:
     """The worlds in which all of some facts hold; none where they exclude each other."""
     for each in sorted(facts, key=str):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from amp_migrate.counters import implied_in
@@ -31,7 +32,7 @@ from amp_migrate.flow.domain.atoms import (
 )
 from amp_migrate.flow.domain.contexts import Context
 from amp_migrate.flow.domain.kept_casts import Turn
-from amp_migrate.flow.domain.machine import World, changed, few_ways
+from amp_migrate.flow.domain.machine import World, changed, few_ways, following
 from amp_migrate.flow.domain.state import State, meet
 from amp_migrate.flow.domain.tensor import FLOWS, LOW, SOME_TENSOR, Tensor, told_apart
 from amp_migrate.flow.events import Act
@@ -39,6 +40,7 @@ from amp_migrate.flow.python import containers
 from amp_migrate.flow.python.expressions import OPERATORS, assign, binary, evaluate, in_turn
 from amp_migrate.flow.python.frame import Frame, Loop
 from amp_migrate.flow.python.narrow import assume
+from amp_migrate.implications import behind_all
 from amp_migrate.tables.signatures import FORMS
 
 AGAIN = ("again",)
@@ -314,6 +316,8 @@ def _having_run(
         assume(frame, node.test, False)
         behind = frame.state or behind
     leaving.worlds = behind.worlds
+    if isinstance(node, (ast.For, ast.AsyncFor)):
+        leaving.worlds = following(behind.worlds, partial(behind_all, node))
     for name, value in leaving.names.items():
         through = only(behind.names.get(name, NEVER), Tensor)
         if through is not None and through.flows & FLOWS and value != behind.names[name]:

@@ -39,6 +39,10 @@ class Walk(Generic[State]):
         """The states in which a test may come out so: `if True:` has one way."""
         return frozenset() if isinstance(test, ast.Constant) and bool(test.value) is not outcome else states
 
+    def exhausted(self, node: ast.For | ast.AsyncFor, states: frozenset[State]) -> frozenset[State]:
+        """The states behind a loop that has gone through all that there is."""
+        return states
+
     def fewer(self, states: frozenset[State]) -> frozenset[State]:
         """The same states, told apart less finely where they are many."""
         return states
@@ -116,7 +120,7 @@ class Walk(Generic[State]):
                 break
             start = more
         left = start if self.skips_loops or isinstance(node, ast.While) else self.fewer(turned)
-        left = self.branch(node.test, False, left) if isinstance(node, ast.While) else left
+        left = self.branch(node.test, False, left) if isinstance(node, ast.While) else self.exhausted(node, left)
         return self.block(node.orelse, left) | ended
 
     def _try(self, node: ast.Try, states: frozenset[State]) -> frozenset[State]:
