@@ -274,6 +274,8 @@ class Eraser:
                     if not is_quiet(each):
                         yield ast.copy_location(ast.Expr(each), node)
                 return
+            if self._name(value.func) == "torch.save" and len(value.args) == 2 and is_carrier(self._of(value.args[0])):
+                return  # its state, in a file of its own
         yield ast.copy_location(ast.Expr(self.expression(value)), node)
 
     def _clips(self, call: ast.Call, node: ast.stmt) -> Iterator[ast.stmt]:
@@ -695,7 +697,7 @@ class Eraser:
 
 
 _NO_EFFECT = frozenset(
-    "torch apex amp_shim amp_C apex_C functools contextlib importlib argparse packaging distutils warnings".split()
+    "torch apex amp_shim amp_C apex_C functools contextlib importlib argparse packaging distutils warnings os".split()
 )
 
 

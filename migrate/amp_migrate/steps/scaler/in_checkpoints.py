@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.library import Library
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.optimizers import OPTIMIZER_SIGN
 from amp_migrate.catalog.step_rules import RISKY_NUMERICS
@@ -15,7 +16,7 @@ from amp_migrate.plan.edit import Edit
 from amp_migrate.plan.move import Move, Refusal
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.steps.model.route import Route, Ways
-from amp_migrate.steps.scaler import checkpoint_entries
+from amp_migrate.steps.scaler import checkpoint_entries, own_files
 from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.scaler.one_process import is_in_one_process
 from amp_migrate.steps.write.write_route import unwanted_way
@@ -66,6 +67,25 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wish
         else:
             yield _move(checkpoint_entries.write_restored(at, each, way.scaler, key), way)
     yield from (_move(checkpoint_entries.write_given(at, each, way.scaler), way) for at, each, way in given)
+    yield from _in_own_files(library, beside, editor)
+
+
+def _in_own_files(library: Library, beside: _Beside, editor: Editor) -> Iterator[Move]:
+    """The moves that save and restore scalers beside optimizers that have files of their own.
+
+    Of several that share a scaler, the last in a function has it behind. What is restored is what is saved so.
+    """
+    saved: set[tuple[str, str]] = set()
+    for file in library.calling("state_dict", OPTIMIZER_SIGN):
+        for entry, route in beside.last_of(file, own_files.saved_alone(file)):
+            saved.add((entry.name, route.scaler))
+            yield _move(own_files.write_saved_alone(editor.of(file), entry, route.scaler), route)
+    for file in library.calling("load_state_dict", OPTIMIZER_SIGN) if saved else ():
+        for entry, route in beside.last_of(file, own_files.restored_alone(file)):
+            if (entry.name, route.scaler) in saved and is_in_one_process(file, entry.statement):
+                yield Move((), (_told_apart(file, entry),))
+            elif (entry.name, route.scaler) in saved:
+                yield _move(own_files.write_restored_alone(editor.of(file), entry, route.scaler), route)
 
 
 def _move(edit: Edit, way: Route) -> Move:
@@ -77,7 +97,7 @@ def _saves_others(file: File) -> bool:
     return any(file.names.callee(call) == "torch.save" for call in file.calls)
 
 
-def _told_apart(file: File, entry: checkpoint_entries.RestoredEntry) -> Finding:
+def _told_apart(file: File, entry: checkpoint_entries.RestoredEntry | own_files.OwnFile) -> Finding:
     """What is said where a scaler is not restored, as the scales of the processes would differ from then on."""
     message = f"only one process loads {file.tree.code(entry.optimizer)} here: its scaler is saved, but not loaded"
     hint = "load both in every process: what DistributedDataParallel averages has to be of one scale"
@@ -110,6 +130,15 @@ class _Beside:
             return None
         self.traveller.ways.add(route)
         return route
+
+    def last_of(self, file: File, entries: Iterable[own_files.OwnFile]) -> Iterator[tuple[own_files.OwnFile, Route]]:
+        """The last place of each scaler in each function, with its way there."""
+        found = {
+            (file.tree.body(each.statement), route.scaler): (each, route)
+            for each in entries
+            if (route := self.route(file, each.optimizer)) is not None
+        }
+        yield from found.values()
 
     def _is_too_early(self, file: File, node: cst.CSTNode) -> bool:
         """Whether a place comes before the one that a scaler has to be made at."""

@@ -236,8 +236,8 @@ def test_bare_state_of_an_optimizer_is_left_as_it_was(rewrites: Check) -> None:
         ~ MODEL
         ~ EPOCH
           torch.save(model.state_dict(), "model.pt")
-          torch.save(optimizer.state_dict(), "optimizer.pt")
-          optimizer.load_state_dict(torch.load("optimizer.pt"))
+          torch.save(optimizer.state_dict(), "last.pt")
+          optimizer.load_state_dict(torch.load("last.pt"))
         """
     )
 

@@ -1,0 +1,104 @@
+"""Optimizers' states in files of their own: the scaler's goes into one beside, and comes from there where there is one.
+
+torch.save(self.optimizer.state_dict(), path + "_optimizer")
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amp_migrate.analysis.files import File
+from amp_migrate.analysis.values.optimizers import is_optimizer
+from amp_migrate.plan.code import code, plain
+from amp_migrate.plan.edit import Edit
+from amp_migrate.trees.nodes import find
+from amp_migrate.write.editor import Editor, guarded
+
+_OPTIMIZER = re.compile(r"(?<![a-z])opt(?:im(?:izer)?)?(?![a-z])")
+
+# Calls in a path that come to the same, and do nothing else, when they are made again.
+_PLAIN = ("os.path.join", "str")
+
+
+@dataclass(frozen=True)
+class OwnFile:
+    """A statement that saves an optimizer's state, and nothing else, to a file, or restores it from there.
+
+    Attributes:
+        call: that of `torch.save` or `torch.load`.
+        path: the argument that says which file.
+        name: the literal in it by which the file is the optimizer's.
+    """
+
+    optimizer: cst.BaseExpression
+    statement: cst.Expr
+    call: cst.Call
+    path: cst.BaseExpression
+    name: str
+
+    def of_scaler(self, file: File) -> str:
+        """The path of the scaler's file."""
+        before, _, after = file.tree.code(self.path).rpartition(self.name)
+        return before + _of_scaler(self.name) + after
+
+
+def _of_scaler(name: str) -> str:
+    *_, last = _OPTIMIZER.finditer(name)
+    return f"{name[: last.start()]}scaler{name[last.end() :]}"
+
+
+def saved_alone(file: File) -> Iterator[OwnFile]:
+    """Every statement of the form `torch.save(optimizer.state_dict(), path + "_optimizer")`."""
+    for call in file.calls:
+        if file.names.callee(call) == "torch.save" and len(call.args) == 2 and call.args[1].keyword is None:
+            yield from _own_file(file, call.args[0].value, "state_dict", call, call.args[1].value, call)
+
+
+def restored_alone(file: File) -> Iterator[OwnFile]:
+    """Every statement of the form `optimizer.load_state_dict(torch.load(path + "_optimizer"))`."""
+    for call in file.calls:
+        loaded = call.args[0].value if len(call.args) == 1 else None
+        if isinstance(loaded, cst.Call) and file.names.callee(loaded) == "torch.load" and loaded.args:
+            yield from _own_file(file, call, "load_state_dict", loaded, loaded.args[0].value, call)
+
+
+def _own_file(
+    file: File, of_state: cst.BaseExpression, method: str, call: cst.Call, path: cst.BaseExpression, whole: cst.Call
+) -> Iterator[OwnFile]:
+    func = of_state.func if isinstance(of_state, cst.Call) else None
+    statement = file.tree.parents[whole]
+    if not (isinstance(func, cst.Attribute) and func.attr.value == method and isinstance(statement, cst.Expr)):
+        return
+    texts = [each.value for each in find(path, cst.SimpleString)]
+    texts += [each.value for each in find(path, cst.FormattedStringText)]
+    names = [each for each in texts if _OPTIMIZER.search(each)]
+    is_plain = names and all(not each.star for each in call.args) and call.args[0].keyword is None
+    is_plain = is_plain and all(file.names.callee(each) in _PLAIN for each in find(path, cst.Call))
+    # Somebody else's scaler, as that of a data set, may have the name.
+    if is_plain and is_optimizer(file, func.value) and _of_scaler(names[-1]) not in _strings(file):
+        yield OwnFile(func.value, statement, call, path, names[-1])
+
+
+def _strings(file: File) -> set[str]:
+    plain_ones = {each.value for each in file.tree.every(cst.SimpleString)}
+    return plain_ones | {each.value for each in file.tree.every(cst.FormattedStringText)}
+
+
+def write_saved_alone(editor: Editor, entry: OwnFile, scaler: str) -> Edit:
+    """The edit that saves the scaler's state behind the optimizer's: one that is off has none."""
+    save, path = editor.text(entry.call.func), entry.of_scaler(editor.file)
+    return editor.after(
+        entry.statement, guarded(f"if {scaler}.is_enabled():", f"{save}({scaler}.state_dict(), {path})")
+    )
+
+
+def write_restored_alone(editor: Editor, entry: OwnFile, scaler: str) -> Edit:
+    """The edit that restores the scaler behind the optimizer, if its state was saved."""
+    path = entry.of_scaler(editor.file)
+    load = editor.text(entry.call).replace(editor.text(entry.path), path, 1)
+    exists = code("if {}.path.exists({}):", editor.module("os", entry.statement), plain(path))
+    return editor.after(entry.statement, guarded(exists, f"{scaler}.load_state_dict({load})"))
