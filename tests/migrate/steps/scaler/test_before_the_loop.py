@@ -31,8 +31,7 @@ def test_optimizers_of_the_objects_in_a_list(rewrites: Check) -> None:
         -         agent.optimizer.step()
         +         scaler.step(agent.optimizer)
         +     scaler.update()
-              for agent in agents:
-                  agent.optimizer.zero_grad()
+              tidy(*agents)
         """
     )
 
