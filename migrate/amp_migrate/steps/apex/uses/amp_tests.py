@@ -96,12 +96,13 @@ def _test(file: File, name: cst.Name | cst.Attribute, *, is_switch: bool) -> Amp
 def _whole(file: File, test: AmpTest) -> AmpTest:
     """The longest test that one of them decides: `not (amp is not None)`, `fast or amp is not None`."""
     parent = file.tree.parents[test.node]
-    is_test = (
-        isinstance(parent, cst.BooleanOperation) and _is_only_asked(file, parent) and not any(find(parent, cst.Call))
-    )
-    if not is_test and not (isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not)):
+    if isinstance(parent, cst.BooleanOperation):
+        is_free = _is_only_asked(file, parent) and not any(find(parent, cst.Call))
+    else:
+        is_free = isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not)
+    if not is_free or not isinstance(parent, cst.BaseExpression):
         return test
-    answer = settled(file, cst.ensure_type(parent, cst.BaseExpression))
+    answer = settled(file, parent)
     return _whole(file, replace(test, node=parent, answer=answer)) if isinstance(answer, bool) else test
 
 
