@@ -495,12 +495,13 @@ class Values:
             locate = self.files[scope.file].locate
             at = locate(module) if module else None
             whole = locate(full)
+            origin = self.files[scope.file].handed_on(full) if at is None or whole is None else None
+            is_bound = origin is not None and origin[1] in self.files[origin[0]].scopes.module.names
             if at is not None and name in self.files[at].scopes.module.names and at != scope.file:
                 self._imported[key] = frozenset({("of", at, name)})
-            elif whole is not None:
+            elif whole is not None and not is_bound:  # what a package binds hides its module of that name
                 self._imported[key] = frozenset({("module", whole, full)})
             else:
-                origin = self.files[scope.file].handed_on(full)
                 of = None if origin is None else ("of", *origin)
                 self._imported[key] = frozenset({of or ("name", public(full))})
         value = self._imported[key]

@@ -320,6 +320,34 @@ def test_step_in_another_file_is_given_the_scaler(rewrites_files: Check) -> None
     )
 
 
+_FIT = """
+from apex import amp
+
+def fit(model, optimizer, loader):
+    for x in loader:
+        optimizer.zero_grad()
+        loss = model(x).mean()
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("taken", ["from jobs import fit", "from jobs.fit import fit"])
+def test_function_that_a_package_binds_by_the_name_of_its_module(taken: str, tmp_path: Path) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs/__init__.py").write_text("from .fit import fit\n")
+    (tmp_path / "jobs/fit.py").write_text(_FIT)
+    (tmp_path / "main.py").write_text(
+        f"import torch\nfrom apex import amp\n{taken}\nmodel = torch.nn.Linear(2, 2).cuda()\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "model, optimizer = amp.initialize(model, optimizer)\nfit(model, optimizer, [])\n"
+    )
+    moved = {each.source.path.name: each.after for each in migrate_paths([tmp_path], Settings()).changed}
+    assert "fit(model, optimizer, scaler, [])" in moved["main.py"]
+    assert "scaler.scale(loss).backward()" in moved["fit.py"]
+
+
 def test_step_in_another_file_in_bfloat16(rewrites_files: Check) -> None:
     rewrites_files(
         {
