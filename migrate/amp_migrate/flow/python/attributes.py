@@ -92,6 +92,8 @@ def _load(frame: Frame, atom: Atom | Tensor, name: str, node: ast.AST) -> Value:
         return atom.items[min(at, len(atom.items) - 1)]
     if isinstance(atom, Some) and atom.kind == "ndarray" and name == "T":
         return one(atom)
+    if isinstance(atom, Const) and atom.kind == "device" and name == "type":
+        return const(atom.value)
     if isinstance(atom, (Const, Some, Tup)):
         # Where it is the 0 that a sum began with, and the method a tensor's, it raises: some round has added to it.
         return NEVER if isinstance(atom, Const) and not hasattr(atom.value, name) else one(Native(name, atom))

@@ -62,6 +62,9 @@ def call(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
                 return const(str(constant(args.positional[0])))
             for each in args.positional:
                 frame.analysis.pytorch.gauge(frame, each, node, "printed")
+            # A device's name is as good as the device, and may have a number besides.
+            devices = frozenset(e for each in args.positional for e in each if getattr(e, "kind", "") == "device")
+            return devices | some("str")
         return some(_PLAIN[name])
     if name in _DECORATORS:
         return (

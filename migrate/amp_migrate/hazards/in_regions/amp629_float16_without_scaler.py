@@ -9,7 +9,7 @@ import libcst as cst
 
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
-from amp_migrate.flow.domain.atoms import tensors_in
+from amp_migrate.flow.domain.atoms import Const, tensors_in
 from amp_migrate.flow.domain.tensor import F16, HALVED, LOW, PERHAPS_HALVED, PURE, Tensor
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.autocast_regions import FLOAT16, AutocastRegion
@@ -112,7 +112,7 @@ def _unscaled(script: Script) -> Iterator[Hazard]:
     """
     file, flowing = script.file, script.flowing
     is_perhaps = any(_is_chosen(script, region) for region in script.regions.values())
-    is_float16 = is_perhaps or any(region.is_float16 for region in script.regions.values())
+    is_float16 = is_perhaps or any(_is_float16(script, each) for each in script.regions.values())
     if not is_float16 or any(map(_OTHERS.search, file.uses)):
         return
     tags = HALVED | PERHAPS_HALVED if is_perhaps else HALVED
@@ -127,6 +127,15 @@ def _unscaled(script: Script) -> Iterator[Hazard]:
                 f"{file.tree.quote(call)} is the backward of a {what}, and nothing scales it",
                 "scale it and step through a GradScaler, or compute in bfloat16",
             )
+
+
+def _is_float16(script: Script, region: AutocastRegion) -> bool:
+    """Whether a region may compute in float16: for its dtype, or by default on what may be a GPU."""
+    names, device = script.file.names, script.file.names.argument(region.call, "device_type")
+    if region.is_float16 or region.device or device is None or names.argument(region.call, "dtype") is not None:
+        return region.is_float16
+    devices = script.flowing.value_of(script.file, device)
+    return any(isinstance(each, Const) and str(each.value).partition(":")[0] == "cuda" for each in devices)
 
 
 def _is_chosen(script: Script, region: AutocastRegion) -> bool:

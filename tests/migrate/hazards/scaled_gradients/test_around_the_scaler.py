@@ -323,6 +323,31 @@ def test_the_default_dtype_of_cuda_is_float16(marked: Check) -> None:
     )
 
 
+ON_A_DEVICE = """
+    device = {device}
+    def train(model, optimizer, loader):
+        for x, y in loader:
+            with torch.autocast(device_type={given}):
+                loss = F.mse_loss(model(x), y)
+            loss.backward(){told}
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("given", ["str(device)", "device.type"])
+@pytest.mark.parametrize(
+    ("device", "told"),
+    [
+        ('torch.device("cuda" if torch.cuda.is_available() else "cpu")', "  # AMP629"),
+        ('torch.device("cuda:1")', "  # AMP629"),
+        ('torch.device("cpu")', ""),
+        ("torch.device(input())", ""),
+    ],
+)
+def test_the_default_dtype_is_that_of_the_device(given: str, device: str, told: str, marked: Check) -> None:
+    marked(ON_A_DEVICE.format(given=given, device=device, told=told))
+
+
 CHOSEN = """
     def train(model, optimizer, loader, device, choice):
         chosen = torch.float16 if choice else torch.bfloat16
