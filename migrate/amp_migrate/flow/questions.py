@@ -110,6 +110,7 @@ NO_BFLOAT16 = "NumPy has no bfloat16"
 LIMITED = "gradients that are not scaled are clipped by a scaled limit"
 UNSCALED_LOSS = "torch.autograd.grad() takes gradients of an unscaled loss beside those of the scaled one"
 IDLE = "nothing that is trained computes in half precision"
+IDLE_STEP = "nothing that this step has under autocast computes in half precision"
 IN_THREADS = "nn.DataParallel computes in float16 in its threads, whatever dtype the region has"
 IN_FLOAT64 = "the model computes in float64, which autocast leaves alone"
 STEPS_INSIDE = "what is evaluated here may train by itself, in code that could not be read: its steps are in no region"
@@ -440,6 +441,27 @@ class Questions:
         is_idle = not pytorch.working & training or self._trains_nothing_low
         what = IN_FLOAT64 if pytorch.in_float64 & training else IDLE
         return [Fault(site, what) for site in sorted(training)] if is_idle else []
+
+    def idle_steps(self) -> list[Fault]:
+        """The regions of steps that low precision does nothing for, while it does something for others.
+
+        A step is told from others where its loss goes backward in the function that opens its regions, and that runs no
+        region of another. One that is opened elsewhere may be for the forward of any.
+        """
+        analysis = self.analysis
+        losses = {each.code: None for each in self.events(Act.BACKWARD)}
+        opened: defaultdict[Code | None, set[Site]] = defaultdict(set)
+        for site in (each for each, mode in analysis.pytorch.opened.items() if mode & ON):
+            holding = (code for code in losses if code.has(site) and not any(each.has(site) for each in code.inner))
+            opened[next(holding, None)].add(site)
+        working = [code for code, sites in opened.items() if sites & analysis.pytorch.working]
+        idle = [code for code in opened if code not in working and code not in analysis.given_up]
+        return [
+            Fault(site, IDLE_STEP)
+            for code in idle
+            if working and not any(each is None or analysis.is_run_by(each, code) for each in working)
+            for site in sorted(opened[code])
+        ]
 
     @property
     def _trains_nothing_low(self) -> bool:

@@ -50,6 +50,7 @@ from amp_migrate.flow.questions import (
     EVALUATED_APART,
     GIVEN_SMALL,
     IDLE,
+    IDLE_STEP,
     IN_FLOAT64,
     IN_THREADS,
     LOSS_ON_CPU,
@@ -84,7 +85,7 @@ Measured: TypeAlias = "Mapping[str, Mapping[int, str]]"
 # A wrong result costs more than the seconds to look further than other questions do.
 _PATIENCE = 8
 _BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), IN_THREADS, SAVED_LOW, NO_BFLOAT16))
-_OF_REGIONS = frozenset((IDLE, IN_FLOAT64))
+_OF_REGIONS = frozenset((IDLE, IDLE_STEP, IN_FLOAT64))
 _MAY_HARM = frozenset(
     (
         *(WRONG_BY_ITSELF[each] for each in (Act.RISK, Act.GAUGE, Act.REFUSED, Act.NO_OPTIMIZER, Act.SCALED_AGAIN)),
@@ -214,6 +215,7 @@ _TROUBLES = {
     WRONG_BY_ITSELF[Act.OVERFLOW]: Trouble.MASK,
     CLIPPED: Trouble.CLIPPED,
     IDLE: Trouble.IDLE,
+    IDLE_STEP: Trouble.IDLE,
     IN_FLOAT64: Trouble.DOUBLE,
     IN_THREADS: Trouble.THREADS,
     EVALUATED_APART: Trouble.APART,
@@ -521,7 +523,7 @@ def _faults(questions: Questions) -> Sequence[Fault]:
     added = {each.site: Fault(each.site, what) for each in questions.uncleared}
     found = [each for each in found if each.what != ADDED or each.site not in added] + [*added.values()]
     by_region = (*questions.idle_regions(), *questions.evaluating_apart(), *questions.given_small())
-    by_region += questions.unread_models
+    by_region += (*questions.idle_steps(), *questions.unread_models)
     found += _beside_inverses(questions)
     return [*by_region, *questions.unsaved, *questions.wrongly_divided, *found]
 

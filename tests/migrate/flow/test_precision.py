@@ -600,6 +600,8 @@ def test_a_script_that_never_reaches_a_device(told: Tell, line: str, is_on_cpu: 
         ("loss = F.cross_entropy(logits, weight.long())", True),
         ("loss = (logits @ weight).mean()", False),
         ("loss = something(logits)", False),
+        ("loss = (logits * something.a.b.c.d.e.f.detach().clone().to('cuda')).mean()", True),
+        ("loss = (logits * something.a.b.c.d.e.f.scored(logits)).mean()", False),
         ("with torch.amp.autocast('cuda'):\n        loss = model(logits).mean()", False),
         ("with torch.no_grad():\n        weight = model(logits)\n    loss = (logits * weight).mean()", False),
     ],

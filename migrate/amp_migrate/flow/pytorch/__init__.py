@@ -564,6 +564,9 @@ class PyTorch:
                 weight_casts.cast_of_unknown(frame, callee, node)
             kind = callee.path[0] if len(callee.path) == 2 else None
             return join(found, self._made_out_of_sight(frame, kind, node)) if isinstance(kind, Class) else found
+        if not callee.path and isinstance(func, ast.Attribute):
+            if found := self._as_of_tensor(frame, Opaque(), func.attr, args, node):
+                return found
         self._out_of_sight(frame, args, node)
         is_module = self.is_like_module(frame, callee)
         if not is_module and self.is_kept(frame, callee):
@@ -693,15 +696,6 @@ class PyTorch:
             facts = {"optimizer": one(owner)} if is_optimizer else {"subject": one(owner)}
             self.analysis.event(frame, act, node, **facts)
             return gradients.state_at(frame, node)
-        if (
-            name in modules._HANDS_BACK
-            and not args.keywords.get("dtype")
-            and name not in ("float", "half", "double", "type")
-        ):
-            tensor = owner.tensor
-            if name in ("cuda", "xpu") or any(map(self.place_of, args.all())):
-                self.places |= ANYWHERE
-            return one(owner) if tensor is None else tensors.method(frame, tensor, name, args, node)
         if name in ("parameters", "named_parameters"):
             leaf = made(F32, flows=FLOWS, leaf=frozenset({Part(owner, "*")}))
             inside = one(leaf) if name == "parameters" else one(Tup((some("str"), one(leaf))))
@@ -714,12 +708,8 @@ class PyTorch:
                 gradients.handed_on(frame, one(owner), node)
             gradients.backward(frame, loss, args.keywords.get("gradient"), node)
             return NONE_VALUE
-        if name in ("item", "tolist"):
-            return some("float")
-        if plain := tensors.no_tensor_of_call(name, args):
-            return plain
-        if name in table.RESULT or name in table.DTYPE_METHODS or name in table.LIKE:
-            return tensors.method(frame, SOME_TENSOR.but(reach=frozenset({Part(owner, "*")})), name, args, node)
+        if found := self._as_of_tensor(frame, owner, name, args, node):
+            return found
         if name in ("append", "update", "add") and not owner.path:
             return NONE_VALUE
         self._out_of_sight(frame, args, node)
@@ -744,6 +734,25 @@ class PyTorch:
         ):
             return one(callee.part("()"))
         return modules.unknown_result(frame, one(callee), args, node, is_module=name == "forward")
+
+    def _as_of_tensor(self, frame: Frame, owner: Opaque, name: str, args: Arguments, node: ast.AST) -> Value:
+        """What a method of something unknown gives, where it has the name of one of tensors; else nothing."""
+        if (
+            name in modules._HANDS_BACK
+            and not args.keywords.get("dtype")
+            and name not in ("float", "half", "double", "type")
+        ):
+            tensor = owner.tensor
+            if name in ("cuda", "xpu") or any(map(self.place_of, args.all())):
+                self.places |= ANYWHERE
+            return one(owner) if tensor is None else tensors.method(frame, tensor, name, args, node)
+        if name in ("item", "tolist"):
+            return some("float")
+        if plain := tensors.no_tensor_of_call(name, args):
+            return plain
+        if name == "detach" or name in table.RESULT or name in table.DTYPE_METHODS or name in table.LIKE:
+            return tensors.method(frame, SOME_TENSOR.but(reach=frozenset({Part(owner, "*")})), name, args, node)
+        return NEVER
 
     def method(self, frame: Frame, call: Native, args: Arguments, node: ast.AST) -> Value:
         """A call of a method of something that is not the project's."""

@@ -241,3 +241,102 @@ def test_what_a_class_inherits_that_nobody_has_read_may_compute_in_half_precisio
     (tmp_path / "train.py").write_text(INHERITING.replace("BODY", body))
     told = [each.message for each in migrate([tmp_path], Settings()).findings]
     assert any("nothing that is trained computes in half precision" in each for each in told) is is_left
+
+
+SEEKERS = """\
+import torch
+from torch import nn
+
+
+class Seeker:
+    places = {}
+
+    def seek(self, x):
+        raise NotImplementedError
+
+    def place(self, name):
+        return self.places[name]
+
+
+class Near(Seeker):
+    def __init__(self, net):
+        self.net = net
+
+    def seek(self, x):
+        self.places = {"goal": self.net(x)}
+
+
+class Far(Near):
+    def seek(self, x):
+        self.places = {"goal": self.net(self.net(x))}
+
+
+class Table(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.Embedding(100, 8)
+
+    def look(self, at):
+        return self.rows(at.to("cuda"))
+
+
+def pretrain(net, loader):
+    optimizer = torch.optim.Adam(net.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = (net(x.cuda()) - y.cuda()).abs().mean()
+        loss.backward()
+        optimizer.step()
+    return net
+"""
+SEEKING = """\
+import sys
+import torch
+from torch import nn
+from seekers import Far, Near, Table, pretrain
+
+
+def train(loader, table, seeker, optimizer):
+    for x, at in loader:
+        seeker.seek(x.cuda()){inner}
+        goal = seeker.place("goal")
+        near = table.look(at)
+        loss = 1 - torch.exp(torch.cosine_similarity(near, goal, dim=-1)){layers}.mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8)).cuda()
+loader = torch.load("data.pt")
+{before}
+kind = {{"near": Near, "far": Far}}[sys.argv[1]]
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
+train(loader, Table().cuda(), kind(net), optimizer)
+"""
+MOVED = ["AMP501", "AMP501"]
+
+
+@pytest.mark.parametrize(
+    ("blanks", "codes"),
+    [
+        ({"before": "pretrain(net, loader)"}, ["AMP501", "AMP590"]),
+        # What computes in half precision may be for this step's loss.
+        ({"inner": "\n        pretrain(seeker.net, [(x, x)])"}, MOVED),
+        # And what nobody has read may compute.
+        ({"before": "pretrain(net, loader)", "layers": " * loader.weigh(near)"}, MOVED),
+        ({"before": "pretrain(net, loader)", "layers": " + near @ near.T"}, MOVED),
+    ],
+)
+def test_a_step_is_left_whose_forward_is_out_of_its_region_though_another_step_has_its_own(
+    tmp_path: Path, blanks: dict[str, str], codes: list[str]
+) -> None:
+    blanks = {"before": "", "inner": "", "layers": "", **blanks}
+    (tmp_path / "seekers.py").write_text(SEEKERS)
+    (tmp_path / "train.py").write_text(SEEKING.format(**blanks))
+    found = migrate([tmp_path], Settings()).findings
+    assert sorted(each.code for each in found if each.code in ("AMP501", "AMP590")) == codes
+    for each in found:
+        if each.code == "AMP590":
+            assert "nothing that this step has under autocast computes in half precision" in each.message
+            assert each.path.endswith("train.py")
