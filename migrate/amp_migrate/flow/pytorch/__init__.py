@@ -111,6 +111,7 @@ class PyTorch:
         moments: what means and products are made of.
         terms: the products, and the squares of their factors, that values are sums of.
         guards: what is kept from singular points in vain.
+        sums: where the elements were made that values are sums of, be something added to keep them from zero.
         numbers: those that tensors are made of, by where they are made.
         gradients_read: the loss scale in gradients, by where they were read.
         called: the full names of what was called of other packages, by place.
@@ -141,6 +142,7 @@ class PyTorch:
         self.running: set[Atom] = set()
         self.moments, self.terms = variances.Moments(), distances.Terms()
         self.guards = guards.Guards()
+        self.sums: defaultdict[Site, set[Site]] = defaultdict(set)
         self.numbers: dict[Site, frozenset[float]] = {}
         self.gradients_read: dict[Site, Units] = {}
         self.called: dict[Site, str] = {}
@@ -564,9 +566,9 @@ class PyTorch:
                 weight_casts.cast_of_unknown(frame, callee, node)
             kind = callee.path[0] if len(callee.path) == 2 else None
             return join(found, self._made_out_of_sight(frame, kind, node)) if isinstance(kind, Class) else found
-        if not callee.path and isinstance(func, ast.Attribute):
-            if found := self._as_of_tensor(frame, Opaque(), func.attr, args, node):
-                return found
+        name = func.attr if isinstance(func, ast.Attribute) and not callee.path else ""
+        if found := self._as_of_tensor(frame, Opaque(), name, args, node):
+            return found
         self._out_of_sight(frame, args, node)
         is_module = self.is_like_module(frame, callee)
         if not is_module and self.is_kept(frame, callee):

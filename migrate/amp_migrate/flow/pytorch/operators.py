@@ -312,7 +312,8 @@ def _facts(
             regions |= autocast.regions
     flows, reach, surely = _gradients(frame, tensors, precision)
     born = tensors[0].born if is_view and tensors[0].born else frozenset({frame.site(node)})
-    tags = _tags(name, tensors, operands, precision) & ~WAY_OF_GRADIENT | _of_overflow(name, args)
+    is_share = _is_share(frame, name, tensors, node)
+    tags = _tags(name, tensors, operands, precision, is_share=is_share) & ~WAY_OF_GRADIENT | _of_overflow(name, args)
     if not is_view or name == "clone":
         tags &= ~A_GRADIENT
     if not flows & FLOWS:
@@ -426,7 +427,22 @@ def _gradients(frame: Frame, tensors: list[Tensor], precision: int) -> tuple[int
     return flows, few_leaves(reach), surely
 
 
-def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision: int) -> int:
+def _is_share(frame: Frame, name: str, tensors: list[Tensor], node: ast.AST) -> bool:
+    """Whether a tensor is divided by its own sum, be it kept from zero; a sum is noted for that."""
+    sums = frame.analysis.pytorch.sums
+    if name in table.QUOTIENTS and len(tensors) == 2:
+        return any(not tensors[0].born.isdisjoint(sums.get(each, ())) for each in tensors[1].born)
+    summed: Iterable[Site] = tensors[0].born if name == "sum" else ()
+    if len(tensors) == 1 and (name == "add" or name in guards.CLAMPS):
+        summed = (each for site in tensors[0].born for each in sums.get(site, ()))
+    if found := frozenset(summed):
+        sums[frame.site(node)] |= found
+    return False
+
+
+def _tags(
+    name: str, tensors: list[Tensor], operands: Sequence[Value], precision: int, *, is_share: bool = False
+) -> int:
     """What is known of the range of what comes out."""
     carried = 0
     for each in tensors:
@@ -473,11 +489,15 @@ def _tags(name: str, tensors: list[Tensor], operands: Sequence[Value], precision
         )
     elif name in ("add", "clamp", "clip", "clamp_min", "clamp_max"):
         numbers = [constant(each) for each in operands[1:]] + [constant(each) for each in operands[:1]]
-        is_tiny = any(isinstance(each, float) and 0 < abs(each) < 0.01 for each in numbers) and len(tensors) == 1
-        tags = carried | (
-            first.tags & (PROBABILITY | COMPLEMENT | BOUNDED) | PATIENT if is_tiny or name != "add" else 0
-        )
-    elif name in ("mul", "multiply") and len(tensors) > 1 and all(each.tags & _BELOW_ONE for each in tensors):
+        tiny = [each for each in numbers if isinstance(each, float) and 0 < abs(each) < 0.01 and len(tensors) == 1]
+        tags = carried
+        if tiny or name != "add":
+            tags |= first.tags & (PROBABILITY | COMPLEMENT | BOUNDED)
+            # The gradient of a quotient is as large as the inverse of its divisor.
+            tags |= PATIENT if name != "add" or max(map(abs, tiny)) > _INVERTIBLE else 0
+    elif (is_share and first.tags & _BELOW_ONE) or (
+        name in ("mul", "multiply") and len(tensors) > 1 and all(each.tags & _BELOW_ONE for each in tensors)
+    ):
         tags = carried | PROBABILITY | BOUNDED
     elif name in ("mean", "where", "index", "getitem", "neg", "float", "to"):
         tags = carried | first.tags
@@ -768,6 +788,7 @@ def compare(frame: Frame, left: Value, right: Value, node: ast.AST) -> Value:
 
 
 _BELOW_ONE = PROBABILITY | COMPLEMENT
+_INVERTIBLE = 1 / 65504  # what is larger has an inverse in float16
 _OVER = frozenset("reciprocal rsqrt".split())
 _OF_ANY_SIZE = (0, float("inf"), -float("inf"))
 # What takes elements by a test, or makes another test of it.

@@ -639,6 +639,40 @@ def test_a_rounded_probability_is_told_once_at_each_place() -> None:
     ]
 
 
+MAP = """\
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(8, 50), {last}).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, truth in torch.load("data.pt"):
+    seen = model(x.cuda())
+    {made}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "made", "is_told"),
+    [
+        ("nn.Sigmoid()", "loss = -(seen / seen.sum(1, keepdim=True)).log().mean()", True),
+        ("nn.Sigmoid()", "loss = -(seen.flatten(1) / (seen.sum() + 1e-3)).log().mean()", True),
+        ("nn.Sigmoid()", "loss = -(seen / seen.sum(1, True).clamp(min=1e-3)).log().mean()", True),
+        ("nn.Sigmoid()", "loss = (truth.cuda() / (seen / seen.sum() + 1e-12)).mean()", True),
+        ("nn.Sigmoid()", "loss = (truth.cuda() / (seen / seen.sum() + 1e-3)).mean()", False),
+        ("nn.Sigmoid()", "loss = (truth.cuda() / (seen / seen.sum()).clamp(min=1e-12)).mean()", False),
+        ("nn.Sigmoid()", "loss = (1 + seen / seen.sum()).log().mean()", False),
+        ("nn.Softplus()", "loss = -(seen / seen.sum(1, keepdim=True)).log().mean()", False),
+    ],
+)
+def test_what_a_rounded_probability_is_of_its_sum_is_as_rounded(last: str, made: str, is_told: bool) -> None:
+    plan = migrate_text(MAP.format(last=last, made=made), Settings())
+    assert "autocast(" in plan.after
+    assert ("AMP502" in {each.code for each in plan.findings}) is is_told
+
+
 READING = """\
 for x, target in loader:
     x.requires_grad_(True)
