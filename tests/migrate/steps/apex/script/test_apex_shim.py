@@ -273,29 +273,6 @@ def test_branches_that_initialize_apex_in_different_ways(more: str, serves: Chec
     )
 
 
-def test_amp_tested_for_none(serves: Check) -> None:
-    serves(
-        """
-        try:
-            from apex import amp
-        except ImportError:
-            amp = None
-
-        MODEL
-        if amp is not None:
-            INITIALIZE
-        for x, y in loader:
-            loss = nn.functional.mse_loss(model(x), y)
-            if amp is not None:
-                SCALE_LOSS
-            else:
-                loss.backward()
-            optimizer.step()
-        """,
-        "amp itself is used as a value",
-    )
-
-
 def test_amp_passed_on(serves: Check) -> None:
     serves(
         """

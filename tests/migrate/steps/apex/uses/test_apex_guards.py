@@ -893,6 +893,110 @@ def test_switch_beside_the_question_whether_apex_is_there(test: str, rewrites: C
     )
 
 
+@pytest.mark.parametrize(
+    ("prepares", "plain", "enabled"),
+    [
+        ("args.fp16 and amp is not None", "not args.fp16 or amp is None", "enabled=bool(args.fp16)"),
+        ("amp and args.fp16", "amp is None or not args.fp16", "enabled=bool(args.fp16)"),
+        ("args.fp16 and amp is not None", "amp is None", "enabled=bool(args.fp16)"),
+        ("amp is not None", "amp is None", ""),
+        ("amp", "not amp", ""),
+    ],
+)
+def test_plain_step_where_apex_is_missing(prepares: str, plain: str, enabled: str, rewrites: Check) -> None:
+    given = f", {enabled}" if enabled else ""
+    rewrites(
+        f"""
+        - try:
+        -     from apex import amp
+        - except ImportError:
+        -     amp = None
+        -
+          MODEL
+        - if {prepares}:
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda"{given})
+          for x, y in loader:
+              optimizer.zero_grad()
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     if {plain}:
+        -         loss.backward()
+        -     else:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16{given}):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_preparation_beside_what_is_said_where_apex_is_missing(rewrites: Check) -> None:
+    rewrites(
+        """
+        - try:
+        -     from apex import amp
+        - except ImportError:
+        -     amp = None
+        -
+          MODEL
+        - if args.fp16:
+        -     if amp is not None:
+        -         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        -     else:
+        -         print("float32")
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+          for x, y in loader:
+              optimizer.zero_grad()
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     if not args.fp16 or amp is None:
+        -         loss.backward()
+        -     else:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
+def test_preparation_in_the_else_of_what_asks_whether_apex_is_missing(rewrites: Check) -> None:
+    rewrites(
+        """
+        - try:
+        -     from apex import amp
+        - except ImportError:
+        -     amp = None
+        -
+          MODEL
+        - if amp is None or not args.fp16:
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+        + if not args.fp16:
+              print("float32")
+        - else:
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+          for x, y in loader:
+              optimizer.zero_grad()
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
+
+
 _ASKED = """
     try:
         from apex import amp
