@@ -87,6 +87,16 @@ def test_an_answer_is_no_answer_where_more_is_known_than_everywhere() -> None:
     assert asked.times == 6
 
 
+def test_what_follows_from_an_answer_that_was_asked_for_where_more_is_known_is_asked_for_again() -> None:
+    asked = Asked()
+    asked.held("a", LAYER)
+    assert asked.held("a", known={(LAYER, "size"): const(1)}) == one(LAYER) | const(1)
+    asked.heap.kept("outer", "a", {}, lambda: asked.held("a", LAYER, {(LAYER, "size"): const(1)}))
+    asked.heap.write(LAYER, "size", const("any"))
+    assert asked.heap.kept("outer", "a", {}, lambda: asked.held("a", LAYER)) == const(1) | const("any")
+    assert asked.held("a") == one(LAYER) | const(1) | const("any")
+
+
 def test_what_grows_while_it_is_asked_for_is_asked_for_again() -> None:
     asked = Asked()
 
@@ -110,3 +120,37 @@ def test_what_somebody_else_reads_meanwhile_is_not_what_an_answer_follows_from()
         asked.heap.kept("running", "a", {}, running_something)
         asked.heap.write(OTHER, "size", const(2))
     assert asked.outdated == ["b"]
+
+
+class Reader:
+    """Somebody who counts how often he is noted, or looked for among those who are."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __hash__(self) -> int:
+        self.times += 1
+        return id(self)
+
+
+def test_who_asks_again_is_noted_only_with_what_is_new() -> None:
+    asked = Asked()
+    owners = [External(f"net{each}") for each in range(10)]
+    for owner in owners:
+        for cell in range(20):
+            asked.heap.write(owner, f"at{cell}", const("given"))
+
+    def whole(reader: Any) -> Value:
+        return asked.heap.kept("whole", reader, {}, lambda: join_all(asked.held(reader, each) for each in owners))
+
+    first, second = Reader(), Reader()
+    whole(first)
+    whole(second)
+    asked.heap.write(owners[0], "at0", const("more"))
+    before = second.times
+    whole(first)
+    assert const("more") <= whole(second)
+    assert 20 < second.times - before < 80  # of two hundred cells
+    asked.outdated.clear()
+    asked.heap.write(owners[5], "at5", const("more"))
+    assert len(asked.outdated) == 2

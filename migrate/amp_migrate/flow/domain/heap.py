@@ -29,18 +29,25 @@ class _Answer:
     """What a question has come to.
 
     Attributes:
-        cells: those that it was answered from.
+        own: the cells that were read for it.
         listed: the objects of which all names were looked at for it.
-        readers: who has read these cells by asking.
-        holds_everywhere: whether nothing was read that is known better where it was asked.
+        inner: the answers that it follows from as well.
+        cells: all cells that it follows from.
+        askers: the questions whose answers follow from this one.
+        readers: who has read what it follows from, by asking.
+        holds_everywhere: whether nothing was read that is known better where it was asked, or has grown since.
     """
 
-    __slots__ = ("cells", "holds_everywhere", "listed", "readers", "value")
+    __slots__ = ("askers", "cells", "holds_everywhere", "inner", "listed", "own", "question", "readers", "value")
 
-    def __init__(self, reader: Any) -> None:
+    def __init__(self, question: Hashable, reader: Any) -> None:
+        self.question = question
         self.value: Any = None
-        self.cells: dict[Cell, None] = {}
+        self.own: dict[Cell, None] = {}
         self.listed: dict[Atom, None] = {}
+        self.inner: dict[_Answer, None] = {}
+        self.cells = self.own
+        self.askers: dict[Hashable, None] = {}
         self.readers = {reader}
         self.holds_everywhere = True
 
@@ -69,7 +76,7 @@ class Heap:
         cell = (owner, name)
         self._readers[cell][reader] = None
         if self._asking and self._asking[-1][0] is reader:
-            self._asking[-1][1].cells[cell] = None
+            self._asking[-1][1].own[cell] = None
         return self._cells.get(cell, NEVER)
 
     def has(self, owner: Atom, name: str) -> bool:
@@ -127,13 +134,8 @@ class Heap:
         found = self._answers.get(question)
         if found is None or not found.cells.keys().isdisjoint(known.keys()):
             return self._ask(question, reader, ask)
-        if reader not in found.readers:
-            found.readers.add(reader)
-            for cell in found.cells:
-                self._readers[cell][reader] = None
-            for owner in found.listed:
-                self._listers[owner][reader] = None
-        self._count_among_read(reader, found)
+        self._note_reader(found, reader)
+        self._note_asker(reader, found)
         return found.value  # type: ignore[no-any-return]
 
     def holds_only_here(self) -> None:
@@ -142,30 +144,51 @@ class Heap:
             self._asking[-1][1].holds_everywhere = False
 
     def _ask(self, question: Hashable, reader: Any, ask: Callable[[], T]) -> T:
-        answer, changes = _Answer(reader), self._changes
+        answer, changes = _Answer(question, reader), self._changes
         self._asking.append((reader, answer))
         try:
             value = answer.value = ask()
         finally:
             self._asking.pop()
-        self._count_among_read(reader, answer)
-        if answer.holds_everywhere and changes == self._changes:
+        if answer.inner:
+            answer.cells = dict(answer.own)
+            for each in answer.inner:
+                answer.cells.update(each.cells)
+        # One that is kept already has its own askers: it is not replaced.
+        answer.holds_everywhere &= changes == self._changes and question not in self._answers
+        self._note_asker(reader, answer)
+        if answer.holds_everywhere:
             self._answers[question] = answer
-            for cell in answer.cells:
+            for cell in answer.own:
                 self._asked_of[cell][question] = None
             for owner in answer.listed:
                 self._asked_of[owner][question] = None
         return value
 
-    def _count_among_read(self, reader: Any, answer: _Answer) -> None:
-        """Count what a question was answered from among that which the question is answered from that asks it."""
+    def _note_reader(self, answer: _Answer, reader: Any) -> None:
+        if reader not in answer.readers:
+            answer.readers.add(reader)
+            for cell in answer.own:
+                self._readers[cell][reader] = None
+            for owner in answer.listed:
+                self._listers[owner][reader] = None
+            for each in answer.inner:
+                self._note_reader(each, reader)
+
+    def _note_asker(self, reader: Any, answer: _Answer) -> None:
+        """Note that the answer that is looked for, if any is, follows from another one."""
         if self._asking and self._asking[-1][0] is reader:
             outer = self._asking[-1][1]
-            outer.cells.update(answer.cells)
-            outer.listed.update(answer.listed)
+            outer.inner[answer] = None
             outer.holds_everywhere &= answer.holds_everywhere
+            answer.askers[outer.question] = None
 
     def _forget_answers(self, changed: Cell | Atom) -> None:
         self._changes += 1
         for question in self._asked_of.pop(changed, ()):
-            self._answers.pop(question, None)
+            self._forget(question)
+
+    def _forget(self, question: Hashable) -> None:
+        answer = self._answers.pop(question, None)
+        for each in () if answer is None else answer.askers:
+            self._forget(each)
