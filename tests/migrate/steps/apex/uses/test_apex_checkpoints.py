@@ -68,6 +68,7 @@ def test_restored_under_the_flag_that_initializes(rewrites: Check) -> None:
         +         loss = model(x).mean()
         +     scaler.scale(loss).backward()
         ~     optimizer.step()
+              optimizer.zero_grad()
         """
     )
 
