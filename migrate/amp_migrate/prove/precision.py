@@ -520,7 +520,8 @@ def _faults(questions: Questions) -> Sequence[Fault]:
         # Of a part of a program nobody knows what its callers clear: only what is seen in it counts.
         found = [each for each in found if each.what in _BY_ITSELF]
     what = _NEVER_CLEARED if not questions.hands_on_gradients else _NOT_CLEARED_IN_SIGHT
-    added = {each.site: Fault(each.site, what) for each in questions.uncleared}
+    # With a switch that is off, nothing divides them.
+    added = {e.site: Fault(e.site, what) for e in questions.uncleared if any(map(questions.is_on, e.scaler))}
     found = [each for each in found if each.what != ADDED or each.site not in added] + [*added.values()]
     by_region = (*questions.idle_regions(), *questions.evaluating_apart(), *questions.given_small())
     by_region += (*questions.idle_steps(), *questions.unread_models)
