@@ -132,6 +132,14 @@ for x, x2, y in loader:
             id="a module of Apex that the shim has",
         ),
         pytest.param(
+            'import ops\nfrom apex import amp\namp.register_float_function(ops, "f")\nprint(ops.f, ops.g)\n',
+            'import ops\nops.f = torch.amp.custom_fwd(ops.f, device_type="cuda", cast_inputs=torch.float32)\n'
+            "print(ops.f, ops.g)\n",
+            'import ops\nops.f = torch.amp.custom_fwd(ops.g, device_type="cuda", cast_inputs=torch.float32)\n'
+            "print(ops.f, ops.g)\n",
+            id="a function of a module that casts what it is given",
+        ),
+        pytest.param(
             "from apex import amp\nself.model, self.optimizer = amp.initialize(model, optimizer)\nprint(self)\n",
             "self.model = model\nself.optimizer = optimizer\nprint(self)\n",
             "self.model = model\nself.optimizer = self.model\nprint(self)\n",

@@ -217,7 +217,8 @@ class Eraser:
             erased = _without_cast(target.value, erased) if isinstance(target, ast.Subscript) else erased
         for target in node.targets:
             kept = self._target(target, value)
-            is_put_back = isinstance(erased, ast.Name) and erased.id == self._name(target)  # of another module
+            put = f"{self._name(target.value)}.{target.attr}" if isinstance(target, ast.Attribute) else ""
+            is_put_back = isinstance(erased, ast.Name) and erased.id == put  # `ops.f = ops.f`, of a module
             if kept is not None and not is_put_back and not is_same(kept, erased):
                 targets += _pairs(kept, erased)
         if not targets:
