@@ -104,19 +104,24 @@ def is_named_evaluation(file: File, call: cst.Call) -> bool:
 
 
 def evaluated_elsewhere(
-    project: Project, moved: Collection[File], evaluates: Callable[[File, cst.Call], bool] = is_named_evaluation
+    project: Project,
+    moved: Collection[File],
+    evaluates: Callable[[File, cst.Call], bool] = is_named_evaluation,
+    running: Collection[File] = (),
 ) -> dict[File, set[cst.FunctionDef]]:
     """The functions of other files that evaluate for files whose steps have moved, and for no others.
 
     Args:
         evaluates: whether a call is one of evaluation.
+        running: the files that run those, whose calls evaluate for them, too.
     """
     found: dict[File, set[cst.FunctionDef]] = defaultdict(set)
+    calling = (*moved, *running)
 
     def is_seen(site: CallSite) -> bool:
-        return site.file in moved or site.file.tree.function(site.call) in found.get(site.file, ())
+        return site.file in calling or site.file.tree.function(site.call) in found.get(site.file, ())
 
-    calls = [(file, call) for file in moved for call in file.calls]
+    calls = [(file, call) for file in calling for call in file.calls]
     for file, call in calls:  # grows while it is gone through
         function = project.called(file, call) if evaluates(file, call) else None
         if function is None or function.file in moved or function.node in found[function.file]:
@@ -125,9 +130,9 @@ def evaluated_elsewhere(
         if sites is not None and all(map(is_seen, sites)):
             found[function.file].add(function.node)
             calls += ((function.file, each) for each in find(function.node.body, cst.Call))
-    for file in moved:
+    for file in calling:
         for _, function in _evaluating_when_called(project, file, moved):
-            if project.users(function) <= {*moved}:
+            if project.users(function) <= {*calling}:
                 found[function.file].add(function.node)
     return {file: functions for file, functions in found.items() if functions}
 
@@ -137,6 +142,7 @@ def evaluated_by_others(
     moved: Collection[File],
     evaluated: Mapping[File, Collection[cst.FunctionDef]],
     evaluates: Callable[[File, cst.Call], bool],
+    running: Collection[File] = (),
 ) -> Iterator[tuple[File, cst.BaseExpression, FunctionRef | None]]:
     """What is called, or handed on to be, that evaluates in another file, where no region can stand: others do so, too.
 
@@ -145,8 +151,9 @@ def evaluated_by_others(
     Args:
         evaluated: the functions of other files that evaluate for those that have moved, and for no others.
         evaluates: whether a call is one of evaluation.
+        running: the files that run those, whose calls evaluate for them, too.
     """
-    for file in moved:
+    for file in (*moved, *running):
         called = ((c.func, _evaluating(roles, file, c, evaluates), roles.project.called(file, c)) for c in file.calls)
         handed_on = ((name, [function], None) for name, function in _evaluating_when_called(roles.project, file, moved))
         for node, functions, known in chain(called, handed_on):

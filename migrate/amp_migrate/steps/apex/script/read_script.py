@@ -29,6 +29,7 @@ from amp_migrate.steps.apex.script.doubts import (
 from amp_migrate.steps.apex.script.idle_optimizers import is_idle_optimizer
 from amp_migrate.steps.apex.script.prepared_steps import plain_steps_of
 from amp_migrate.steps.apex.script.script_group import ApexScript, asks_apex, uses_apex_amp
+from amp_migrate.steps.apex.script.starting_files import starting_files
 from amp_migrate.steps.apex.step.apex_steps import ApexStep, read_steps
 from amp_migrate.steps.apex.step.fp16_optimizer import not_understood, read_wrappers
 from amp_migrate.steps.apex.step.half_weights import asked_of_weights
@@ -100,16 +101,17 @@ class ScriptReader:
         parts = (part.gathered.step for each in splits for part in each.steps)
         within = called_within(self._roles, [*(each.gathered.step for each in steps), *parts])
         evaluates = partial(self._evaluates, within)
+        running = starting_files(self._project, files, initializes)
         evaluated = {
             file: [each for each in functions if self._wishes.wants(file.tree, each, APEX_STEP.code)]
-            for file, functions in evaluated_elsewhere(self._project, files, evaluates).items()
+            for file, functions in evaluated_elsewhere(self._project, files, evaluates, running).items()
             if not _trains(file)
         }
-        called = {each.func for file in files for each in file.calls}
+        called = {each.func for file in (*files, *running) for each in file.calls}
         may_be_round = self._settings.evaluated_inside.isdisjoint(each.name for each in files)
         by_others = tuple(
             (file, call, function if may_be_round else None)
-            for file, call, function in evaluated_by_others(self._roles, files, evaluated, evaluates)
+            for file, call, function in evaluated_by_others(self._roles, files, evaluated, evaluates, running)
             # What is handed on is called later.
             if not (call in called and runs_early(self._project, initializes, file, call))
         )

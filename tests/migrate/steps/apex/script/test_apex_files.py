@@ -1083,3 +1083,85 @@ def test_scripts_share_an_optimizer_of_their_own_through_a_file_without_apex(rew
             "tools/second.py": script,
         }
     )
+
+
+SWITCHED = {
+    "trainer.py": """
+from apex import amp
+import torch
+
+class Trainer:
+    def __init__(self, model, params):
+        self.model, self.params = model, params
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        if params.fp16:
+            self.model, self.optimizer = amp.initialize(self.model, self.optimizer, opt_level="O1")
+
+    def step(self, x):
+        self.optimizer.zero_grad()
+        loss = self.model(x).square().mean()
+        if self.params.fp16:
+            with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            loss.backward()
+        self.optimizer.step()
+""",
+    "evaluator.py": """
+import torch
+
+class Evaluator:
+    def __init__(self, trainer, params):
+        self.model, self.params = trainer.model, params
+
+    def run(self, x):
+        self.model.eval()
+        with torch.no_grad():
+            h = self.model(x)
+            h = h.half() if self.params.fp16 else h
+            return self.model(h).mean().item()
+""",
+    "checks.py": VALIDATION,
+}
+STARTING = """
+import argparse
+import torch
+from checks import do_validation
+from evaluator import Evaluator
+from trainer import Trainer
+
+@torch.no_grad()
+def own(model, loader):
+    return sum(model(x).mean().item() for x in loader)
+
+params = argparse.ArgumentParser().parse_args()
+{before}
+trainer = Trainer(torch.nn.Linear(8, 8).cuda(), params)
+for x in torch.load("data.pt"):
+    trainer.step(x.cuda())
+print({after})
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "evaluator", "told"),
+    [
+        ("", "Evaluator(trainer, params).run(x)", True, []),
+        ("", "do_validation(trainer.model, [x])", False, ["checks.py"]),
+        ("", "own(trainer.model, [x])", False, ["main.py"]),
+        ("", "len(x)", False, []),
+        ("own(torch.nn.Linear(8, 8), [])", "len(x)", False, []),
+    ],
+)
+def test_evaluation_that_the_program_calls_behind_a_trainer_that_initializes(
+    tmp_path: Path, before: str, after: str, evaluator: bool, told: list[str]
+) -> None:
+    for name, text in SWITCHED.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "main.py").write_text(STARTING.format(before=before, after=after))
+    outcome = migrate_paths([tmp_path], Settings())
+    assert [Path(each.path).name for each in outcome.findings if each.code == "AMP211"] == told
+    moved = {each.source.path.name: each.after for each in outcome.changed}
+    assert "self.scaler.step(self.optimizer)" in moved["trainer.py"]
+    region = 'with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(self.params.fp16)):'
+    assert (region in moved.get("evaluator.py", "")) is evaluator
