@@ -10,6 +10,7 @@ from itertools import chain
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.analysis.roles import Roles
@@ -153,8 +154,9 @@ def evaluated_by_others(
         evaluates: whether a call is one of evaluation.
         running: the files that run those, whose calls evaluate for them, too.
     """
-    for file in (*moved, *running):
-        called = ((c.func, _evaluating(roles, file, c, evaluates), roles.project.called(file, c)) for c in file.calls)
+    within = {file: [c for each in nodes for c in find(each.body, cst.Call)] for file, nodes in evaluated.items()}
+    for file, calls in (within | {file: [*file.calls] for file in (*moved, *running)}).items():
+        called = ((c.func, _evaluating(roles, file, c, evaluates), roles.project.called(file, c)) for c in calls)
         handed_on = ((name, [function], None) for name, function in _evaluating_when_called(roles.project, file, moved))
         for node, functions, known in chain(called, handed_on):
             is_own = any(each.file in moved or each.node in evaluated.get(each.file, ()) for each in functions)
@@ -205,9 +207,12 @@ def _evaluating(
     roles: Roles, file: File, call: cst.Call, evaluates: Callable[[File, cst.Call], bool]
 ) -> list[FunctionRef]:
     """The functions that a call may run, where it evaluates: by its name, or by what is seen of the function."""
-    if is_named_evaluation(file, call) and any(roles.is_module(file, arg.value) for arg in call.args):
-        return list(roles.project.may_call(file, call, "torch"))
     known = roles.project.called(file, call)
+    is_of_derived = known is None and (dotted(call.func) or "").rpartition(".")[0] == "self"
+    if is_named_evaluation(file, call) and (
+        is_of_derived or any(roles.is_module(file, arg.value) for arg in call.args)
+    ):
+        return list(roles.project.may_call(file, call, "torch"))
     if known is None or not (_is_evaluation(known.file, known.node) or evaluates(file, call)):
         return []
     return [] if _is_module_method(known.file, roles, known.node) else [known]  # the call of one has a region

@@ -1165,3 +1165,21 @@ def test_evaluation_that_the_program_calls_behind_a_trainer_that_initializes(
     assert "self.scaler.step(self.optimizer)" in moved["trainer.py"]
     region = 'with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(self.params.fp16)):'
     assert (region in moved.get("evaluator.py", "")) is evaluator
+
+
+def test_evaluation_by_a_method_that_a_derived_class_has_is_told(tmp_path: Path) -> None:
+    derived = SWITCHED["evaluator.py"].replace(
+        "    def run", "    def run_all(self, x):\n        self.run(x)\n        self.evaluate_all(x)\n\n    def run"
+    )
+    derived += (
+        "\nclass Both(Evaluator):\n    def evaluate_all(self, x):\n"
+        "        h = self.model(x)\n        return self.model(h.half() if self.params.fp16 else h)\n"
+    )
+    for name, text in (SWITCHED | {"evaluator.py": derived}).items():
+        (tmp_path / name).write_text(text)
+    script = STARTING.format(before="", after="Both(trainer, params).run_all(x)")
+    (tmp_path / "main.py").write_text(script.replace("import Evaluator", "import Both"))
+    outcome = migrate_paths([tmp_path], Settings())
+    assert [Path(each.path).name for each in outcome.findings if each.code == "AMP211"] == ["evaluator.py"], [
+        each.message for each in outcome.findings
+    ]
