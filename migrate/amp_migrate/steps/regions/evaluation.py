@@ -154,7 +154,10 @@ def evaluated_by_others(
         evaluates: whether a call is one of evaluation.
         running: the files that run those, whose calls evaluate for them, too.
     """
-    within = {file: [c for each in nodes for c in find(each.body, cst.Call)] for file, nodes in evaluated.items()}
+    within = {
+        file: [c for node in nodes for c in find(node.body, cst.Call) if _is_of_derived(roles.project, file, c)]
+        for file, nodes in evaluated.items()
+    }
     for file, calls in (within | {file: [*file.calls] for file in (*moved, *running)}).items():
         called = ((c.func, _evaluating(roles, file, c, evaluates), roles.project.called(file, c)) for c in calls)
         handed_on = ((name, [function], None) for name, function in _evaluating_when_called(roles.project, file, moved))
@@ -207,15 +210,19 @@ def _evaluating(
     roles: Roles, file: File, call: cst.Call, evaluates: Callable[[File, cst.Call], bool]
 ) -> list[FunctionRef]:
     """The functions that a call may run, where it evaluates: by its name, or by what is seen of the function."""
-    known = roles.project.called(file, call)
-    is_of_derived = known is None and (dotted(call.func) or "").rpartition(".")[0] == "self"
-    if is_named_evaluation(file, call) and (
-        is_of_derived or any(roles.is_module(file, arg.value) for arg in call.args)
-    ):
+    is_of_derived = _is_of_derived(roles.project, file, call)
+    if is_named_evaluation(file, call) and (is_of_derived or any(roles.is_module(file, a.value) for a in call.args)):
         return list(roles.project.may_call(file, call, "torch"))
+    known = roles.project.called(file, call)
     if known is None or not (_is_evaluation(known.file, known.node) or evaluates(file, call)):
         return []
     return [] if _is_module_method(known.file, roles, known.node) else [known]  # the call of one has a region
+
+
+def _is_of_derived(project: Project, file: File, call: cst.Call) -> bool:
+    """Whether a call is of a method of the object itself that its class has not: one that derives from it has."""
+    is_own = (dotted(call.func) or "").rpartition(".")[0] == "self"
+    return is_own and project.called(file, call) is None
 
 
 def _has_or_is_in(file: File, body: Block, quiet: cst.CSTNode) -> bool:
