@@ -132,11 +132,16 @@ def _goes_on(file: File, roles: Roles, call: cst.Call, given: Sequence[cst.Arg])
     owner, body = file.tree.owner_class(call), file.tree.body(call)
     if owner is None or all(arg.keyword is not None and arg.keyword.value not in _GRADIENTS for arg in given):
         return False
-    is_inside = roles.is_module_class(file, owner) or any(
-        file.names.full(base.value) == "torch.autograd.Function" for base in owner.bases
-    )
+    is_inside = roles.is_module_class(file, owner) or _is_in_function(file, call)
     methods = (each.func.attr.value for each in find(body, cst.Call) if isinstance(each.func, cst.Attribute))
     return is_inside and "step" not in methods
+
+
+def _is_in_function(file: File, call: cst.Call) -> bool:
+    """Whether a call stands in a function of autograd's own, which gets gradients, and no loss."""
+    owner = file.tree.owner_class(call)
+    bases = () if owner is None else owner.bases
+    return any(file.names.full(base.value) == "torch.autograd.Function" for base in bases)
 
 
 def _is_scaled(loss: cst.BaseExpression) -> bool:
@@ -207,6 +212,8 @@ def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Bac
             "switch mixed precision on in that framework instead",
             code=OTHER_PRECISION.code,
         )
+    if _is_in_function(file, call) and _goes_on(file, roles, call, call.args):
+        return None
     if is_of_engine(file, roles, call):
         return Refusal(
             file,

@@ -285,6 +285,24 @@ def test_backward_of_a_kernel_that_gives_gradients_back(ignores: Check) -> None:
     )
 
 
+@pytest.mark.parametrize("back", ["return self.pool.backward(x, dy)", "self.pool.backward(x, dy)"])
+def test_the_backward_of_a_layer_in_an_autograd_function(ignores: Check, back: str, dtype: str) -> None:
+    ignores(
+        f"""
+        class Pooled(torch.autograd.Function):
+            def forward(self, x):
+                self.save_for_backward(x)
+                self.pool = nn.AvgPool2d(2)
+                return self.pool.forward(x)
+            def backward(self, dy):
+                (x,) = self.saved_tensors
+                {back}
+        optimizer = torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1)
+        """,
+        dtype=dtype,
+    )
+
+
 @pytest.mark.parametrize(
     "again", ["torch.autograd.backward(y, dy, retain_graph=True)", "y.backward(dy)", "y.backward(gradient=dy)"]
 )
