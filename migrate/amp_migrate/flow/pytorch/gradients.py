@@ -301,7 +301,8 @@ def holders(frame: Frame, leaves: frozenset[Atom], surely: frozenset[Atom] | Non
     for each, answer in answers.items():
         if answer is False:
             continue
-        is_sure = surely is None or gets_one(registry.optimizers[each], surely)
+        # What is computed from none of them has no `backward()` that does not raise.
+        is_sure = surely is None or gets_one(registry.optimizers[each], surely | {leaves})
         found[each] = answer if is_sure else None
     if not any(answers.values()):
         return dict.fromkeys(found, True)

@@ -231,6 +231,44 @@ def test_a_step_without_any_gradients_stays(migrate: Check, test: str) -> None:
     assert "a scaler steps an optimizer without gradients" in plan.findings[0].message
 
 
+MIXED = """
+  class Net(nn.Module):
+      def __init__(self):
+          super().__init__()
+          self.body, self.head = nn.Linear(2, 4), nn.Linear(4, 2)
+      def forward(self, x):
+          found = []
+          found.append(self.head(self.body(x)))
+          return tuple(found)
+
+  class Mixed(nn.CrossEntropyLoss):
+      def forward(self, *given):
+          found, target = tuple(given)
+          return super().forward(*tuple(list(found) + [target]))
+
+  net = Net().cuda()
+  criterion = Mixed()
+~ optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+  for epoch in range(3):
+      for x, y in loader:
+          optimizer.zero_grad()
+~         loss = criterion(net(x), y)
+~         loss.backward()
+~         optimizer.step()
+"""
+
+
+def test_a_loss_that_goes_backward_is_computed_from_something(rewrites: Check) -> None:
+    # Which of the two that the criterion gets is the prediction cannot be told; one of them is, or backward() raises.
+    rewrites(MIXED)
+
+
+def test_a_loss_may_be_computed_from_what_no_optimizer_has(leaves: Check) -> None:
+    text = "\n".join(line[2:] for line in MIXED.splitlines()).replace("net(x), y)", "net(x), y) if x.any() else zero")
+    zero = "zero = torch.zeros(1, device='cuda', requires_grad=True)\nfor epoch"
+    leaves(text.replace("for epoch", zero), "a scaler steps an optimizer without gradients")
+
+
 def test_gradients_are_unscaled_before_a_function_that_reads_them(rewrites: Check) -> None:
     rewrites(
         """
