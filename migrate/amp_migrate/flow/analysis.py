@@ -638,7 +638,8 @@ class Analysis:
         module = self.module(function.code.file)
         assert module is not None
         task = self.task(module.code, FrameRef(module.code, (), None), {}, self._outermost)
-        frame = Frame(self, module, task, State({}, {}, self._escaped.get(function, self._outermost), START))
+        context = self._escaped.get(function, self._outermost).where_called()
+        frame = Frame(self, module, task, State({}, {}, context, START))
         frame.task = _Outside(task)
         node = function.code.node
         assert isinstance(node, FUNCTIONS)

@@ -93,3 +93,41 @@ def test_what_is_kept_from_it_in_half_precision_as_well(told: Tell, body: str, e
 @pytest.mark.parametrize("body", [*IN_VAIN, *IN_VAIN_IN_FLOAT16])
 def test_a_region_that_a_run_switches_may_be_on(told: Tell, body: str) -> None:
     assert told(text(body, enabled="args.amp")).lines(Act.RISK)[:1] == marked(text(body))
+
+
+CALLED_BACK = """
+def length(x):
+    return torch.sqrt(torch.clamp({summed}, min=1e-8))
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(8, 8)
+
+    def of_edge(self, edges):
+        return length(self.inner(edges.x))
+
+    def forward(self, graph):
+        graph.apply_edges(self.of_edge)
+        return graph.edata
+
+model = Layer().cuda()
+with torch.amp.autocast("cuda", dtype=torch.float16):
+    model(something)
+"""
+
+
+@pytest.mark.parametrize(
+    ("summed", "is_in_vain"),
+    [
+        ("torch.sum(torch.square(x), -1)", False),
+        ("x.square()", False),
+        ("x.abs()", True),
+        ("torch.relu(x)", True),
+    ],
+)
+def test_what_is_called_out_of_sight_has_its_layers_and_its_squares_in_one_region(
+    told: Tell, summed: str, is_in_vain: bool
+) -> None:
+    answer = told(CALLED_BACK.format(summed=summed))
+    assert bool([each for each in answer.events(Act.RISK) if "singular" in each.why]) is is_in_vain

@@ -55,6 +55,12 @@ class Autocast(Numbered):
             self.asked or other.asked,
         )
 
+    def decided_by_run(self) -> Autocast:
+        """The same, if it may be on and off, where only a run knows which."""
+        if self.on != ON | OFF:
+            return self
+        return Autocast(self.on, self.dtype, self.cache, self.regions, self.outermost, True)
+
 
 def _dtypes(a: Autocast, b: Autocast) -> int:
     """The dtypes of those that may be on: what is off casts to nothing."""
@@ -96,6 +102,10 @@ class Context(Numbered):
             self.gradients | other.gradients,
             self.in_gradient or other.in_gradient,
         )
+
+    def where_called(self) -> Context:
+        """This context of what is called out of sight: where autocast is on, so it is in all that this calls."""
+        return self.but(cuda=self.cuda.decided_by_run(), cpu=self.cpu.decided_by_run())
 
     def low(self, place: int) -> tuple[Autocast, bool]:
         """The autocast that decides for tensors at a place, and whether it surely does.
