@@ -567,7 +567,8 @@ class PyTorch:
             kind = callee.path[0] if len(callee.path) == 2 else None
             return join(found, self._made_out_of_sight(frame, kind, node)) if isinstance(kind, Class) else found
         name = func.attr if isinstance(func, ast.Attribute) and not callee.path else ""
-        if found := self._as_of_tensor(frame, Opaque(), name, args, node):
+        is_handed_back = name in modules._HANDS_BACK
+        if not is_handed_back and (found := self._as_of_tensor(frame, Opaque(), name, args, node)):
             return found
         self._out_of_sight(frame, args, node)
         is_module = self.is_like_module(frame, callee)
@@ -576,7 +577,8 @@ class PyTorch:
             weight_casts.cast_of_unknown(frame, callee, node)
         if callee.path[1:] == ("()",) and any(tensors_in(value) for value in args.all()):
             self._ask(callee.path, _ON_TENSORS)
-        return modules.unknown_result(frame, one(callee), args, node, is_module=is_module)
+        computes = not is_handed_back
+        return modules.unknown_result(frame, one(callee), args, node, is_module=is_module, computes=computes)
 
     def is_kept(self, frame: Frame, unknown: Opaque) -> bool:
         """Whether a module keeps something unknown, or what that is taken from."""

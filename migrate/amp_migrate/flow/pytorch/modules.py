@@ -540,15 +540,24 @@ def _place_of_result(frame: Frame, callee: Value, given: int) -> int:
 
 
 def unknown_result(
-    frame: Frame, callee: Value, args: Arguments, node: ast.AST, *, is_module: bool = False, name: str = ""
+    frame: Frame,
+    callee: Value,
+    args: Arguments,
+    node: ast.AST,
+    *,
+    is_module: bool = False,
+    computes: bool = True,
+    name: str = "",
 ) -> Value:
     """What something unknown gives: nobody knows its shape; its tensors may be low where autocast is on.
 
     Args:
         is_module: whether it is a module, whose result depends on its parameters.
+        computes: whether it may compute anything that autocast casts.
         name: its full name, where it is of another package, and `callee` does not say so.
     """
-    frame.analysis.pytorch.works(frame)
+    if computes:
+        frame.analysis.pytorch.works(frame)
     given = [each for value in args.all() for each in tensors_in(value)]
     whole: Tensor | None = None
     for each in given:
