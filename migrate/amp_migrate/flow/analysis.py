@@ -283,9 +283,9 @@ class Analysis:
             stack += more
         return any(each.code is code for each in seen)
 
-    def is_run_by(self, code: Code, other: Code | None) -> bool:
+    def is_run_by(self, code: Code, other: Code) -> bool:
         """Whether a function may be called, be it by others, from another, as far as is seen."""
-        return other is not None and any(self.runs_in(each, other) for each in self._by_code.get(code, ()))
+        return any(self.runs_in(each, other) for each in self._by_code.get(code, ()))
 
     def _fill_tables(self) -> None:
         """Run what is imported for nothing but what it puts into a table, as `import models` for its decorators.

@@ -455,7 +455,8 @@ class Questions:
             holding = (code for code in losses if code.has(site) and not any(each.has(site) for each in code.inner))
             opened[next(holding, None)].add(site)
         working = [code for code, sites in opened.items() if sites & analysis.pytorch.working]
-        idle = [code for code in opened if code not in working and code not in analysis.given_up]
+        told_apart = (code for code in opened if code is not None and code not in analysis.given_up)
+        idle = [code for code in told_apart if code not in working]
         return [
             Fault(site, IDLE_STEP)
             for code in idle

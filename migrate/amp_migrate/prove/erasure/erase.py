@@ -261,6 +261,25 @@ class Eraser:
             return
         yield self._rebuilt(node)
 
+    def _If(self, node: ast.If) -> Iterator[ast.stmt]:
+        if not self._restores_own_file(node):
+            yield self._rebuilt(node)
+
+    def _restores_own_file(self, node: ast.If) -> bool:
+        """Whether a scaler's state is restored from a file of its own, where there is one, and nothing else is done."""
+        restored = node.body[0].value if len(node.body) == 1 and isinstance(node.body[0], ast.Expr) else None
+        if node.orelse or not (isinstance(node.test, ast.Call) and isinstance(restored, ast.Call) and restored.args):
+            return False
+        loaded = restored.args[0]
+        return (
+            self._scaler_method(restored) == "load_state_dict"
+            and self._name(node.test.func) == "os.path.exists"
+            and isinstance(loaded, ast.Call)
+            and self._name(loaded.func) == "torch.load"
+            and is_same(loaded.args[:1], node.test.args)
+            and is_quiet(self.expression(node.test))
+        )
+
     def _Expr(self, node: ast.Expr) -> Iterator[ast.stmt]:
         value = node.value
         if isinstance(value, ast.Constant):
