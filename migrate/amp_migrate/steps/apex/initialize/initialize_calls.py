@@ -29,10 +29,11 @@ from amp_migrate.steps.apex.initialize.results import rebinds_of
 from amp_migrate.steps.apex.uses.amp_tests import settled
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.apex.uses.apex_guards import alone_in_guard, is_apex_import
+from amp_migrate.steps.apex.uses.import_flags import says_apex_is_there
 from amp_migrate.steps.apex.uses.loss_scale import setting_after
 from amp_migrate.tables.apex_names import DYNAMIC_SCALE, INITIALIZE, NOT_NATIVE, USE_SHIM
 from amp_migrate.trees import build
-from amp_migrate.trees.nodes import Statement, is_constant, statements, written_string
+from amp_migrate.trees.nodes import Statement, find, is_constant, statements, written_string
 from amp_migrate.trees.own_calls import named_arguments
 
 _WITH_SCALE = ", with a loss scale"
@@ -485,9 +486,13 @@ def _number(code: str) -> float | None:
 def _only_for_apex(file: File, home: Statement, gone: Collection[Statement | None], *, is_inner: bool = False) -> bool:
     """Whether an `if` does nothing but some statements where Apex is there; an inner one asks for nothing else."""
     assert isinstance(home, cst.If)
+    is_there = False
     for index, (test, block) in enumerate(branches_of(home)):
         truth = True if test is None else settled(file, test)
-        if truth is False:
+        if truth is False or is_there:
+            # That it never runs cannot be proven by a flag of the import, which may be false above it.
+            if _asks_flag(file, home) and not all(isinstance(each, cst.Pass) for each in statements(block)):
+                return False
             continue
         if not isinstance(truth, bool) and (index or is_inner):
             return False
@@ -495,9 +500,13 @@ def _only_for_apex(file: File, home: Statement, gone: Collection[Statement | Non
             is_asked = isinstance(each, cst.If) and _only_for_apex(file, each, gone, is_inner=True)
             if not (each in gone or is_asked or isinstance(each, cst.Pass) or is_apex_import(file, each)):
                 return False
-        if truth is True:
-            break
+        is_there = truth is True
     return True
+
+
+def _asks_flag(file: File, home: cst.If) -> bool:
+    tests = (test for test, _ in branches_of(home) if test is not None)
+    return any(says_apex_is_there(file, each) for test in tests for each in find(test, cst.Name))
 
 
 def _is_none(value: cst.BaseExpression | None) -> bool:

@@ -228,6 +228,7 @@ def test_optimizers_that_apex_is_given_together_are_told_of_nothing(migrate: Che
         def train(model, optimizer, other_optimizer, loader):
             model, (optimizer, other_optimizer) = amp.initialize(model, (optimizer, other_optimizer))
             for x, y in loader:
+                model.zero_grad()
                 loss = nn.functional.mse_loss(model(x), y)
                 with amp.scale_loss(loss, (optimizer, other_optimizer)) as scaled_loss:
                     scaled_loss.backward()
