@@ -21,9 +21,11 @@ _DISTRIBUTED = "horovod.torch.DistributedOptimizer"
 
 
 def distributed_optimizers(file: File) -> Iterator[cst.Call]:
-    """The calls that make an optimizer one of Horovod."""
-    for call in file.calls if "DistributedOptimizer" in file.tree.text else ():
-        if file.names.callee(call) == _DISTRIBUTED:
+    """The calls that make an optimizer one of Horovod, or may: `hvd.DistributedOptimizer(...)` where `hvd = load()`."""
+    word = _DISTRIBUTED.rpartition(".")[2]
+    for call in file.calls if word in file.tree.text else ():
+        name = file.names.callee(call)
+        if name == _DISTRIBUTED or (not name and isinstance(call.func, cst.Attribute) and call.func.attr.value == word):
             yield call
 
 

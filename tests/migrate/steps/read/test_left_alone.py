@@ -540,9 +540,14 @@ for x, y in loader:
 """
 
 
+IMPORTED = "import horovod.torch as hvd\n"
+LOADED = "def load():\n    import horovod.torch as hvd\n    return hvd\nhvd = load()\n"
+
+
+@pytest.mark.parametrize("imported", [IMPORTED, LOADED, "from launch import load\nhvd = load()\n"])
 @pytest.mark.parametrize("dtype", ["fp16", "auto"])
-def test_an_optimizer_that_adds_up_gradients_when_it_steps(leaves: Check, dtype: str) -> None:
-    leaves(HOROVOD, "Horovod's optimizer adds up gradients", dtype)
+def test_an_optimizer_that_adds_up_gradients_when_it_steps(leaves: Check, dtype: str, imported: str) -> None:
+    leaves(HOROVOD.replace(IMPORTED, imported), "Horovod's optimizer adds up gradients", dtype)
 
 
 def test_no_scaler_reads_them_in_bfloat16(migrate: Check) -> None:
