@@ -255,6 +255,11 @@ CASES = {
         "class A:\n    pass\na = A()\nsetattr(a, 'n', 1)\nx = getattr(a, 'n')\ny = getattr(a, 'm', 2)",
         {"x": "1", "y": "2"},
     ),
+    "setattr by one of some names": (
+        "class A:\n    n, m, other = 1, 's', None\na = A()\nfor each in ('n', 'm'):\n"
+        "    setattr(a, each, getattr(a, each))\nx, y, z = a.n, a.m, a.other",
+        {"x": "'s' | 1", "y": "'s' | 1", "z": "None"},
+    ),
     "a dataclass": (
         "from dataclasses import dataclass\n@dataclass\nclass A:\n    n: int\n    m: str = 'd'\n"
         "x = A(1)\ny, z = x.n, x.m",

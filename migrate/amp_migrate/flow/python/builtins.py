@@ -306,8 +306,9 @@ def any_attribute(frame: Frame, atom: object) -> Value:
 def _setattr(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     if len(args.positional) == 3:
         owner, name, value = args.positional
-        known = constant(name)
-        attributes.store(frame, owner, known if isinstance(known, str) else attributes.ANY_ATTRIBUTE, value, node)
+        known = [each.value for each in name if isinstance(each, Const) and each.kind == "str"]
+        for each in known if len(known) == len(name) else (attributes.ANY_ATTRIBUTE,):
+            attributes.store(frame, owner, each, value, node)
     return NONE_VALUE
 
 
