@@ -82,6 +82,15 @@ def test_a_part_of_a_chain_is_a_chain_whose_weights_are_trained(told: Tell, part
     assert answer.lines(Act.BACKWARD) == [6]
 
 
+@pytest.mark.parametrize("given", ["{'head': Block()}", "[('head', Block())]", "zip(['head'], [Block()])"])
+def test_a_dictionary_of_modules_has_those_that_it_is_made_of(told: Tell, given: str) -> None:
+    answer = told(
+        f"{BLOCK}blocks = nn.ModuleDict({given})\nfor name, block in blocks.items():\n    y = block(torch.rand(2, 2))\n"
+        "z = blocks['head'](torch.rand(2, 2))\n"
+    )
+    assert (show(answer.value("y")), show(answer.value("z"))) == ("'s'", "'s'")
+
+
 @pytest.mark.parametrize("part", ["['head']", "[0]", "[-1]", "[n]"])
 def test_one_module_of_a_list_is_no_list(told: Tell, part: str) -> None:
     made = "nn.ModuleDict({'head': Block()})" if "head" in part else "nn.ModuleList([Block()])"

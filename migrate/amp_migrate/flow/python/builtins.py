@@ -20,7 +20,6 @@ from amp_migrate.flow.domain.atoms import (
     Obj,
     Opaque,
     Some,
-    Tup,
     Value,
     Wrapped,
     const,
@@ -138,19 +137,9 @@ def _dict(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     (owner,) = made
     assert isinstance(owner, Obj)
     for each in args.positional:
-        pairs = frozenset(atom for atom in each if isinstance(atom, (Tup, Obj)) and not containers.is_dict(atom))
-        given, rest = containers.sequence(frame, pairs, node)
-        for pair in (*given, *([rest] if rest else ())):
-            at, value = containers.unpack(frame, pair, 2, None, node)
-            cell = containers.key(at)
-            if cell is not None:
-                frame.write(owner, cell, value, strong=pair is not rest)
-            else:
-                frame.write(owner, "<key>", at, strong=False)
-                containers.put(frame, owner, value)
-        if given and pairs == each:
-            frame.write(owner, "<length>", const(len(given) + len(args.keywords)))
-        containers.merge_dict(frame, owner, each - pairs, node)
+        count = containers.merge_pairs(frame, owner, each, node)
+        if count:
+            frame.write(owner, "<length>", const(count + len(args.keywords)))
     for name, value in args.keywords.items():
         frame.write(owner, f"[{name!r}]", value)
     if args.others:

@@ -495,6 +495,22 @@ def _is_whole(frame: Frame, owner: Atom) -> bool:
     return length == len(keys) or frame.analysis.pytorch.has_steps(frame.read(owner, each) for each in keys)
 
 
+def merge_pairs(frame: Frame, owner: Obj, value: Value, node: ast.AST) -> int:
+    """Put what `dict` is made of into a dictionary: another one, or pairs; returns how many, where these are all."""
+    pairs = frozenset(atom for atom in value if isinstance(atom, (Tup, Obj)) and not is_dict(atom))
+    given, rest = sequence(frame, pairs, node)
+    for pair in (*given, *([rest] if rest else ())):
+        at, held = unpack(frame, pair, 2, None, node)
+        cell = key(at)
+        if cell is not None:
+            frame.write(owner, cell, held, strong=pair is not rest)
+        else:
+            frame.write(owner, "<key>", at, strong=False)
+            put(frame, owner, held)
+    merge_dict(frame, owner, value - pairs, node)
+    return len(given) if pairs == value else 0
+
+
 def merge_dict(frame: Frame, owner: Atom, value: Value, node: ast.AST) -> None:
     """Put everything of a mapping into a dictionary."""
     for each in as_containers(frame, value):

@@ -76,9 +76,8 @@ WRAPPERS = frozenset(
         "torch.nn.parallel.distributed.DistributedDataParallel apex.parallel.DistributedDataParallel"
     ).split()
 )
-_CHAINS = frozenset(
-    "torch.nn.Sequential torch.nn.ModuleList torch.nn.ModuleDict torch.nn.ParameterList torch.nn.ParameterDict".split()
-)
+_DICTS = frozenset(("torch.nn.ModuleDict", "torch.nn.ParameterDict"))
+_CHAINS = frozenset(("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ParameterList")).union(_DICTS)
 _SLICED = frozenset(("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ParameterList"))
 _HANDS_BACK = frozenset(
     "to cuda cpu float double half bfloat16 train eval requires_grad_ apply type xpu compile share_memory".split()
@@ -123,6 +122,8 @@ def make(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         frame.write(owner, "device_ids", NONE_VALUE if ids is None else ids, strong=False)
     elif name == "torch.nn.Sequential":
         fill(frame, owner, args, node)
+    elif name in _DICTS and args.positional:
+        containers.merge_pairs(frame, owner, args.positional[0], node)
     elif name in _CHAINS and args.positional:
         given = args.positional[0]
         for each in given:

@@ -44,6 +44,7 @@ from amp_migrate.steps.scaler.optimizer_origin import (
     makes,
     other_names,
 )
+from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.trees.nodes import (
     LOOP_TYPES,
     Statement,
@@ -86,6 +87,7 @@ class Traveller:
         self._gives = gives
         self._spare = spare
         self._spared: set[cst.CSTNode] = set()  # functions and classes that may be given None beside an optimizer
+        self._left_out: dict[cst.CSTNode, str] = {}  # functions that may be given no optimizer, by its parameter
         self._given: set[cst.ClassDef] = set()
         self._taking: dict[cst.CSTNode, str] = {}  # methods that are being given a scaler, by that name
         self._uncalled: set[cst.CSTNode] = set()  # which pass a scaler on that nobody gives them
@@ -322,9 +324,15 @@ class Traveller:
         """Whether a scaler that has come to a place may be None, for an optimizer that none of the scalers steps."""
         is_kept, around = scaler.startswith("self."), file.tree.ancestors(at)
         if not is_kept:
-            return any(node in self._spared for node in around if isinstance(node, cst.FunctionDef))
+            functions = (node for node in around if isinstance(node, cst.FunctionDef))
+            return any(node in self._spared or self._is_left_out(file, at, node) for node in functions)
         owners = (node for node in around if isinstance(node, cst.ClassDef))
         return any(each in self._spared for owner in owners for _, each in self.project.lineage(file, owner))
+
+    def _is_left_out(self, file: File, at: cst.CSTNode, function: cst.FunctionDef) -> bool:
+        """Whether a function may be given no optimizer, and a place in it does not ask whether there is one."""
+        tests = (each.test for each in file.tree.ancestors(at) if isinstance(each, cst.If))
+        return function in self._left_out and self._left_out[function] not in reads(tests)
 
     def _assigning_class(self, file: File, owner: cst.ClassDef, names: list[str]) -> Class | None:
         """The class that gives an object its attributes: its own, or the first of those it derives from."""
@@ -491,11 +499,13 @@ class Traveller:
             param = parameter(function.node, last)
             if param is not None and not is_constant(param.default, "None"):
                 return lost(site.file, site.call, f"the optimizer is what {function.name}() has for a default")
+            self._left_out[function.node] = last
             return Route("None")
         values = [each.argument.value for each in given if each is not None and each.argument is not None]
         optimizers = [arm for value in values if not is_constant(value, "None") for arm in arms(value)]
         route: Route | Refusal
         if not optimizers:
+            self._left_out[function.node] = last
             route = Route("None")
         elif not create and self._spare is not None and (spared := self._spare(site, optimizers)) is not None:
             route = Route(spared)

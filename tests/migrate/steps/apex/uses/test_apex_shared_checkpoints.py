@@ -254,3 +254,46 @@ def test_state_that_others_need_keeps_the_script_on_the_shim(
     (tmp_path / "other.py").write_text(OTHER.replace("IMPORT", imported).replace("MODEL", model))
     told = [each.message for each in migrate_paths([tmp_path], Settings()).findings if each.code == "AMP290"]
     assert any(why in each for each in told), told
+
+
+LEFT_OUT = """
+import torch
+from apex import amp
+
+def load(model, optimizer=None, path="last.pt"):
+    state = torch.load(path)
+    model.load_state_dict(state["model"])
+    ASKED
+    amp.load_state_dict(state["amp"])
+
+def main(model, loader, evaluate):
+    model = model.cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    if evaluate:
+        load(model, None)
+    else:
+        load(model, optimizer)
+    for x, y in loader:
+        optimizer.zero_grad()
+        with amp.scale_loss((model(x.cuda()) - y.cuda()).square().mean(), optimizer) as scaled_loss:
+            scaled_loss.backward()
+        optimizer.step()
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "amp": amp.state_dict()}, "last.pt")
+
+main(torch.nn.Linear(2, 2), loader, True)
+"""
+RESTORED = 'if optimizer is not None:\n        optimizer.load_state_dict(state["optimizer"])'
+ALONE = 'amp.load_state_dict(state["amp"])'
+
+
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_what_is_given_no_optimizer_restores_no_scaler(tmp_path: Path, is_asked: bool) -> None:
+    text = LEFT_OUT.replace("ASKED", RESTORED)
+    if is_asked:
+        text = text.replace(f"    {ALONE}", f"    if optimizer is not None:\n        {ALONE}", 1)
+    (tmp_path / "train.py").write_text(text)
+    (found,) = migrate_paths([tmp_path], Settings()).changed
+    assert "load(model, None)" in found.after or "load(model, None, None)" in found.after
+    wanted = 'if state.get("scaler"):' if is_asked else 'if scaler is not None and state.get("scaler"):'
+    assert f"{wanted}\n" in found.after
