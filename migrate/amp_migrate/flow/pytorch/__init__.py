@@ -712,6 +712,15 @@ class PyTorch:
                 gradients.handed_on(frame, one(owner), node)
             gradients.backward(frame, loss, args.keywords.get("gradient"), node)
             return NONE_VALUE
+        if (
+            name in modules._HANDS_BACK
+            and not args.keywords.get("dtype")
+            and name not in ("float", "half", "double", "type")
+        ):
+            tensor = owner.tensor
+            if name in ("cuda", "xpu") or any(map(self.place_of, args.all())):
+                self.places |= ANYWHERE
+            return one(owner) if tensor is None else tensors.method(frame, tensor, name, args, node)
         if found := self._as_of_tensor(frame, owner, name, args, node):
             return found
         if name in ("append", "update", "add") and not owner.path:
@@ -741,15 +750,6 @@ class PyTorch:
 
     def _as_of_tensor(self, frame: Frame, owner: Opaque, name: str, args: Arguments, node: ast.AST) -> Value:
         """What a method of something unknown gives, where it has the name of one of tensors; else nothing."""
-        if (
-            name in modules._HANDS_BACK
-            and not args.keywords.get("dtype")
-            and name not in ("float", "half", "double", "type")
-        ):
-            tensor = owner.tensor
-            if name in ("cuda", "xpu") or any(map(self.place_of, args.all())):
-                self.places |= ANYWHERE
-            return one(owner) if tensor is None else tensors.method(frame, tensor, name, args, node)
         if name in ("item", "tolist"):
             return some("float")
         if plain := tensors.no_tensor_of_call(name, args):

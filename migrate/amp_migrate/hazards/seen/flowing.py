@@ -27,11 +27,13 @@ from amp_migrate.flow.source import Code, Site, site_of
 from amp_migrate.steps.read.interpreted import Interpreted
 from amp_migrate.trees.nodes import find
 
+# Accelerate may scale what is clipped.
+CLIPS_BESIDE_ACCELERATE = r"(?s:\bAccelerator\(.*\bmixed_precision\b.*clip_grad_)"
 # Scaled gradients, those of what a region computes, or a loss that it refuses. In whole words: others have scalers and
 # contexts that are called `LossGradScaler` and `fp8_autocast`.
 _ASKED = re.compile(
     r"\b(?:Sharded)?GradScaler\b|\bunscale_\b|scaler\.scale\(|(?s:\bautocast\b.*(?:\.backward\(|binary_cross_entropy\())"
-    r"|(?s:\bAccelerator\(.*\bmixed_precision\b.*clip_grad_)"
+    rf"|{CLIPS_BESIDE_ACCELERATE}"
 )
 _OPENS_REGIONS = re.compile(r"\bautocast\b")
 

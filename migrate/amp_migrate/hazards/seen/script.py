@@ -15,14 +15,12 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.hazards.seen import autocast_regions
 from amp_migrate.hazards.seen.autocast_regions import AutocastRegion
 from amp_migrate.hazards.seen.course import Course, courses
-from amp_migrate.hazards.seen.flowing import Flowing
+from amp_migrate.hazards.seen.flowing import CLIPS_BESIDE_ACCELERATE, Flowing
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.write.editor import Editor
 
 _SCALES = re.compile(r"GradScaler|\bunscale_\b|scaler\.scale\b")
-_AMP = re.compile(
-    r"autocast|GradScaler|\bunscale_\b|scaler\.scale\b|(?s:\bAccelerator\(.*\bmixed_precision\b.*clip_grad_)"
-)
+_AMP = re.compile(rf"autocast|GradScaler|\bunscale_\b|scaler\.scale\b|{CLIPS_BESIDE_ACCELERATE}")
 
 
 @dataclass(frozen=True, eq=False)

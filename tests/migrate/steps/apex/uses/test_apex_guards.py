@@ -893,6 +893,34 @@ def test_switch_beside_the_question_whether_apex_is_there(test: str, rewrites: C
     )
 
 
+def _where_it_may_be_missing(prepares: str, plain: str, given: str) -> str:
+    """A script that prepares, and steps, by what it asks of `amp`, and its result, whose scaler is given something."""
+    return f"""
+- try:
+-     from apex import amp
+- except ImportError:
+-     amp = None
+-
+  MODEL
+{prepares}
++ scaler = torch.amp.GradScaler("cuda"{given})
+  for x, y in loader:
+      optimizer.zero_grad()
+-     loss = nn.functional.mse_loss(model(x), y)
+-     if {plain}:
+-         loss.backward()
+-     else:
+-         with amp.scale_loss(loss, optimizer) as scaled_loss:
+-             scaled_loss.backward()
+-     optimizer.step()
++     with torch.amp.autocast(device_type="cuda", dtype=torch.float16{given}):
++         loss = nn.functional.mse_loss(model(x), y)
++     scaler.scale(loss).backward()
++     scaler.step(optimizer)
++     scaler.update()
+"""
+
+
 @pytest.mark.parametrize(
     ("prepares", "plain", "enabled"),
     [
@@ -904,67 +932,18 @@ def test_switch_beside_the_question_whether_apex_is_there(test: str, rewrites: C
     ],
 )
 def test_plain_step_where_apex_is_missing(prepares: str, plain: str, enabled: str, rewrites: Check) -> None:
-    given = f", {enabled}" if enabled else ""
-    rewrites(
-        f"""
-        - try:
-        -     from apex import amp
-        - except ImportError:
-        -     amp = None
-        -
-          MODEL
-        - if {prepares}:
-        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        + scaler = torch.amp.GradScaler("cuda"{given})
-          for x, y in loader:
-              optimizer.zero_grad()
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     if {plain}:
-        -         loss.backward()
-        -     else:
-        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -             scaled_loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16{given}):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
-        +     scaler.update()
-        """
-    )
+    prepared = f'- if {prepares}:\n-     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")'
+    rewrites(_where_it_may_be_missing(prepared, plain, f", {enabled}" if enabled else ""))
 
 
 def test_preparation_beside_what_is_said_where_apex_is_missing(rewrites: Check) -> None:
-    rewrites(
-        """
-        - try:
-        -     from apex import amp
-        - except ImportError:
-        -     amp = None
-        -
-          MODEL
-        - if args.fp16:
-        -     if amp is not None:
-        -         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        -     else:
-        -         print("float32")
-        + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
-          for x, y in loader:
-              optimizer.zero_grad()
-        -     loss = nn.functional.mse_loss(model(x), y)
-        -     if not args.fp16 or amp is None:
-        -         loss.backward()
-        -     else:
-        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -             scaled_loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
-        +         loss = nn.functional.mse_loss(model(x), y)
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
-        +     scaler.update()
-        """
-    )
+    prepared = """\
+- if args.fp16:
+-     if amp is not None:
+-         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+-     else:
+-         print("float32")"""
+    rewrites(_where_it_may_be_missing(prepared, "not args.fp16 or amp is None", ", enabled=bool(args.fp16)"))
 
 
 def test_preparation_in_the_else_of_what_asks_whether_apex_is_missing(rewrites: Check) -> None:
