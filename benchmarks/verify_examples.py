@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -124,7 +125,7 @@ def verified(checkout: Path, example: Example, dtype: str, device: str, folder: 
         found = {"verdict": "NOT_MIGRATED", "sentence": left[1]}
     if report.exists():
         found = json.loads(report.read_text(encoding="utf-8"))
-    sentence = found["sentence"].partition(" (log: ")[0]
+    sentence = found["sentence"].partition(" (log: ")[0].replace(f"{script.parent}{os.sep}", "")
     return Verified(example.script, example.arguments, example.launch, dtype, found["verdict"], sentence, seconds)
 
 

@@ -81,6 +81,13 @@ def test_a_crash_is_charged_to_the_script_that_crashed(make_evidence: MakeEviden
     assert both.advice.startswith("make the original run")
 
 
+def test_what_torchrun_frames_with_lines_is_said_without_them(make_evidence: MakeEvidence, make_trace: Make) -> None:
+    framed = "\n=======\ntrain.py FAILED\n-------\nexitcode : 1 -- rank 1\n=======\n"
+    failed = make_trace(stopped=False, failure=Failure("ChildFailedError", framed, ""))
+    sentence = assess(make_evidence(original=failed), NONE).sentence
+    assert sentence.startswith("ChildFailedError: train.py FAILED exitcode : 1 -- rank 1 (log: ")
+
+
 def test_a_doubtful_window_without_further_seeds_is_inconclusive(make_evidence: MakeEvidence, make_trace: Make) -> None:
     doubtful = make_trace([loss * 1.02 for loss in make_trace().losses], scale=1024.0)
     assert assess(make_evidence(migrated=doubtful), NONE).verdict is Verdict.INCONCLUSIVE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -23,6 +24,8 @@ _GRACE_SECONDS = 5.0
 _LOOK_SECONDS = 0.2
 OUTPUT_BYTES = 64 * 2**20
 
+# A ruled line: torchrun frames what it says of the process that failed with them.
+_RULED = re.compile(r"^\s*([-=*#_~])\1{3,}\s*$", re.MULTILINE)
 # What PyTorch, the C library and Python say when memory runs out.
 _OUT_OF_MEMORY = ("OutOfMemoryError", "MemoryError", "out of memory", "can't allocate memory", "Cannot allocate memory")
 
@@ -112,7 +115,7 @@ class RunResult:
             return self.trace.refused
         failure = self.trace.failure
         if failure is not None:
-            message = " ".join(failure.message.split())
+            message = " ".join(_RULED.sub("", failure.message).split())
             place = f"{failure.place}: " if failure.place else ""
             return f"{place}{failure.type}: {message}" if message else f"{place}{failure.type}"
         if self.returncode is not None and self.returncode < 0:
