@@ -76,7 +76,7 @@ class Act(Enum):
     INDEX_STORE = "a low value is stored by index into another precision, or another into it"
     TO_NUMPY = "a value goes to NumPy"
     HALF_ARRAY = "code that may not take it gets an array in half precision"
-    LEFT_FLOAT = "a low value meets, outside of its region, what autocast computes in float32"
+    LEFT_FLOAT = "a low value meets, outside of its region, what autocast computes in float32, or what saturates"
     COMPARES_DTYPE = "code asks for a dtype"
     NOT_A_TENSOR = "a container is cast like a tensor"
     HALVED = "weights of modules are cast to float16"

@@ -62,6 +62,7 @@ from amp_migrate.flow.events import WHERE_NOT_FINITE, Act, Event, Reached
 from amp_migrate.flow.kept_states import KeptStates
 from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, gets_one, is_one, overlap, stage, standalone_leaves
 from amp_migrate.flow.pytorch.modules import DTYPE, bare, by_path
+from amp_migrate.flow.saturated import Saturated
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
 from amp_migrate.implications import Facts, implied
 from amp_migrate.tables.signatures import argument
@@ -82,7 +83,7 @@ WRONG_BY_ITSELF = {
     Act.NOT_A_TENSOR: "what a region computes is no tensor, but holds some, and has no `float()`",
     Act.INDEX_STORE: "a value is stored by index into another precision",
     Act.LOW_LEAF: "what is trained is in half precision already",
-    Act.LEFT_FLOAT: "computed in half precision outside of a region, where autocast computes in float32",
+    Act.LEFT_FLOAT: "computed in half precision outside of a region, though it takes float32",
     Act.RISK: "may overflow, or round, in half precision",
     # batchnorm_double_backward has 1/std, and its cube, in the dtype of the input (FunctionsManual.cpp).
     Act.NORM_TWICE: "a norm is derived twice in float16, where 1/std**3 is infinite for a std below 0.025",
@@ -292,6 +293,8 @@ class Questions:
             what = WRONG_BY_ITSELF.get(event.act)
             if event.act is Act.UNREAD_LOSS and event.site in self._foreign:
                 continue  # told already, of what it is given
+            if event.act is Act.LEFT_FLOAT and self._saturated.is_only_compared(event):
+                continue  # on which side of a limit it is half precision tells, too
             if what is not None:
                 # Where a tensor may be in another precision as well, it is wrong only in the calls in which it is low.
                 is_sure = event.act not in _NOT_ALWAYS or any(event.sure_in.values())
@@ -387,6 +390,10 @@ class Questions:
                 node = self.node_at(made[0])
                 return "" if node is None else ast.unparse(node)
         return ""
+
+    @cached_property
+    def _saturated(self) -> Saturated:
+        return Saturated(self.analysis)
 
     @cached_property
     def _elements(self) -> Elements:

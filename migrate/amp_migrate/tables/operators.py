@@ -217,6 +217,8 @@ EXACT = (
 # The first of them rounds its result to one, or to zero, where it is far from it: in float16 from a logit of 8 on.
 PROBABILITIES = frozenset("sigmoid softmax hardsigmoid softmin gumbel_softmax expit".split())
 BOUNDED = PROBABILITIES | frozenset("tanh sin cos normalize cosine_similarity sign hardtanh softsign erf".split())
+# What comes near to its limits without reaching them: in half precision it does, and what differs there no longer does.
+SATURATING = frozenset("sigmoid expit tanh".split())
 PRODUCTS = frozenset(name for name, kind in AUTOCAST.items() if kind == LOW) - {"prelu"} | frozenset(
     ("tensordot", "inner")
 )

@@ -179,7 +179,7 @@ def operate(
         precision = OTHER
     if in_place:
         precision = tensors[0].precision
-    _watch(frame, name, treatment, tensors, operands, autocast, node, args, kind)
+    _watch(frame, name, treatment, tensors, operands, autocast, node, args, kind, in_place=in_place)
     source = args.get(*table.STORES[name]) if name in table.STORES else None
     if source is not None and tensor_of(source) is not None and not (treatment == table.WIDEST and autocast.may_be_on):
         index_store(frame, tensors[0], one(made(INT, SHAPED)), source, node)
@@ -643,6 +643,8 @@ def _watch(
     node: ast.AST,
     args: Arguments,
     kind: str | None,
+    *,
+    in_place: bool,
 ) -> None:
     analysis = frame.analysis
     low = [each for each in tensors if each.may_be_low]
@@ -669,11 +671,12 @@ def _watch(
             analysis.event(frame, Act.NO_KERNEL, node, tensor=first, why=name)
         # What is low only where the region around is on has not left it there.
         is_left = bool(autocast.on & OFF) and not first.regions <= autocast.regions
-        is_float = treatment in (table.FLOAT, table.FLOAT_UNLESS_SAID)
+        saturates = name in table.SATURATING and not in_place
+        is_float = saturates or treatment in (table.FLOAT, table.FLOAT_UNLESS_SAID)
+        # In another region that is switched, autocast sees to it where it is on.
+        is_sure_left = first.is_low or (bool(first.tags & SWITCHED) and not autocast.may_be_on)
         if is_left and is_float and dtype_of(frame, args) is None:
-            # In another region that is switched, autocast sees to it where it is on.
-            is_sure = first.is_low or (bool(first.tags & SWITCHED) and not autocast.may_be_on)
-            analysis.event(frame, Act.LEFT_FLOAT, node, tensor=first, why=name, is_sure=is_sure)
+            analysis.event(frame, Act.LEFT_FLOAT, node, tensor=first, why=name, is_sure=is_sure_left)
         others = [each for each in tensors if each.precision & ~LOW]
         # Autocast makes the operands of `addmm` agree, not those of `addmm_`.
         is_in_place = treatment is None and name in table.AUTOCAST
@@ -686,7 +689,7 @@ def _watch(
             analysis.event(frame, Act.MISMATCH, node, tensor=first, why=name, is_sure=is_sure)
         is_on_cpu = any(each.place == CPU for each in low) and bool(first.regions)
         if is_on_cpu and name not in table.EXACT and not (is_left and is_float):
-            analysis.event(frame, Act.ON_CPU, node, tensor=first, why=name)
+            analysis.event(frame, Act.ON_CPU, node, tensor=first, why=name, is_sure=is_sure_left)
     if name in table.LOGARITHMS or name == "binary_cross_entropy":
         for each in tensors[:1]:
             if each.tags & WEIGHED or _has_rounded(each):

@@ -23,6 +23,10 @@ def run(x):
     return head(model(x))
 
 
+def right(p):
+    return (torch.round(p) == 1).float().mean()
+
+
 for x, y in loader:
     x, y = x.cuda(), y.cuda()
     loss = nn.functional.cross_entropy({model}(x), y)
@@ -46,6 +50,14 @@ with torch.no_grad():
     [
         ("print(torch.softmax(out, dim=1).max())", "print(torch.softmax(out.float(), dim=1).max())"),
         ("print(out.log_softmax(1)[0])", "print(out.float().log_softmax(1)[0])"),
+        ("kept += torch.sigmoid(out[:, 0]).tolist()", "kept += torch.sigmoid(out[:, 0].float()).tolist()"),
+        ("print(out.tanh().argsort())", "print(out.float().tanh().argsort())"),
+        ("p = out.sigmoid()\nprint(p > 0.5, [p])", "p = out.float().sigmoid()\nprint(p > 0.5, [p])"),
+        # On which side of a limit they are half precision tells, too.
+        ("print((torch.sigmoid(out) > 0.5).sum())", "print((torch.sigmoid(out) > 0.5).sum())"),
+        ("print(torch.sigmoid(out).round())", "print(torch.sigmoid(out).round())"),
+        ("p = out.sigmoid().cpu()\nprint(p.shape, right(p))", "p = out.sigmoid().cpu()\nprint(p.shape, right(p))"),
+        ("print(out.sigmoid_())", "print(out.sigmoid_())"),  # which changes what others may have
         ("print(out.argmax(1))", "print(out.argmax(1))"),
         ("store[str(i)] = out.cpu().numpy()", "store[str(i)] = out.float().cpu().numpy()"),
         ("store[str(i)] = out.argmax(1).cpu().numpy()", "store[str(i)] = out.argmax(1).cpu().numpy()"),
@@ -73,3 +85,20 @@ def test_a_softmax_in_a_region_gives_float32_whoever_computes_the_logits() -> No
     plan = migrate_text(text, Settings())
     assert lines.splitlines()[1] in plan.after
     assert [each.code for each in plan.findings] == ["AMP501"]
+
+
+APEX = """\
+from apex import amp
+
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1" if fast else "O0")
+"""
+
+
+def test_what_a_switch_makes_low_is_float32_on_the_cpu() -> None:
+    lines = indent("print(out.cpu().mean(0))", " " * 8)
+    text = TRAINING.format(model="run") + EVALUATION.format(model="run", lines=lines)
+    scaled = "    with amp.scale_loss(loss, optimizer) as scaled:\n        scaled.backward()"
+    text = text.replace("    loss.backward()", scaled).replace("store, kept", f"{APEX}store, kept")
+    plan = migrate_text(text, Settings())
+    assert "enabled=" in plan.after
+    assert "print(out.float().cpu().mean(0))" in plan.after
