@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from amp_migrate.catalog.apex_rules import APEX_STEP
+from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_STEP
 from amp_migrate.catalog.step_rules import (
     BY_PRECISION,
     FP32_STEP,
@@ -37,6 +37,7 @@ from amp_migrate.tables.signatures import Version
 LEFT_AS_IT_WAS = "left as it was: "
 _AMP = ("autocast(", "GradScaler(")
 _OF_STEPS = (FP32_STEP.code, APEX_STEP.code)
+_OF_APEX = (APEX_STEP.code, APEX_INITIALIZE.code)
 _BY_HAND = "put what it needs in float32 into torch.amp.autocast(..., enabled=False), and run again"
 _UNSCALABLE = "use --dtype bf16, which needs no scaler"
 _ELSEWHERE = "put the forward pass that its loss comes from into torch.amp.autocast(...) by hand, and scale this loss"
@@ -167,7 +168,7 @@ def worse_numerics(
     """What the analysis of values finds in the results of a plan, and not in the originals."""
     changed = {each.source.name: each for each in plans if each.changed}
     # What calls a step of another file, and makes its model, may show what the step's file alone does not.
-    stepping = {name: said[0] for name, each in changed.items() if (said := _steps(each) or _steps(each, Kind.NOTE))}
+    stepping = {name: said[0] for name, each in changed.items() if (said := _computing(each))}
     if not stepping:
         return WorseNumerics({}, (), settings, settings)
     after = workspace.with_texts(each.source.with_text(each.after) for each in changed.values())
@@ -210,7 +211,7 @@ def worse_numerics(
                 if harm.island is not None:
                     wanted[harm.site.file].islands[harm.island] = harm.message
                     wanted[harm.site.file].steps.add(changed[name].source.path)
-        if step.code == APEX_STEP.code:
+        if step.code in _OF_APEX:
             # Unknown code gets them scaled in the body of `amp.scale_loss`, too: to be reduced over all processes.
             found = [e for e in found if e.trouble is not Trouble.READ_SCALED or OUT_OF_SIGHT not in e.message]
             # What it computes of a loss in mixed precision Apex has shown: its lists are autocast's. And it, too, has
@@ -378,6 +379,12 @@ def _code(harm: Harm) -> str:
 def _steps(plan: FilePlan, kind: Kind = Kind.MIGRATED) -> list[Finding]:
     """What is said of the steps that move in a file; as a note, of what changes there for steps in others."""
     return [each for each in plan.findings if each.code in _OF_STEPS and each.kind is kind]
+
+
+def _computing(plan: FilePlan) -> list[Finding]:
+    """What is said of what computes in low precision in a file: its steps, those of others, or what only evaluates."""
+    evaluating = [each for each in plan.findings if each.code == APEX_INITIALIZE.code and each.kind is Kind.MIGRATED]
+    return _steps(plan) or _steps(plan, Kind.NOTE) or evaluating
 
 
 def _line_before(plan: FilePlan | None, line: int) -> int:

@@ -102,3 +102,13 @@ def test_what_a_switch_makes_low_is_float32_on_the_cpu() -> None:
     plan = migrate_text(text, Settings())
     assert "enabled=" in plan.after
     assert "print(out.float().cpu().mean(0))" in plan.after
+
+
+def test_outputs_of_a_script_that_trains_nothing_are_float32() -> None:
+    text = (
+        "import torch\nfrom apex import amp\n\nmodel = torch.nn.Linear(9, 3).cuda()\n"
+        "model = amp.initialize(model, None, opt_level='O1')\n"
+        "for x in loader:\n    out = model(x.cuda())\n    print(out.softmax(1).tolist())\n"
+    )
+    plan = migrate_text(text, Settings())
+    assert "        out = model(x.cuda())\n    print(out.float().softmax(1).tolist())\n" in plan.after
