@@ -67,7 +67,7 @@ class Act(Enum):
     NOT_ALL = "one of more functions and classes than are looked at computes in a region"
     REFUSED = "autocast refuses a loss"
     UNREAD_LOSS = "a loss goes backward that code which is not read computes in a region"
-    UNREAD_MODEL = "code that is not read, and has weights, computes in a region"
+    UNREAD_MODEL = "code that is not read, and has weights or runs what has, computes in a region"
     SMALL_GIVEN = "code that is not read gets a number whose inverse float16 does not have"
     NO_KERNEL = "no kernel takes half precision"
     MISMATCH = "operands differ in precision"

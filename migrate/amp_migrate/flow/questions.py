@@ -518,7 +518,7 @@ class Questions:
 
     @cached_property
     def unread_models(self) -> tuple[Fault, ...]:
-        """Where models of code that nobody has read compute in regions: the first that gets gradients, with all names.
+        """Where models run in regions in code that nobody has read: the first that gets gradients, with all names.
 
         None of what a loss is told to come from, or is given what is low. What is evaluated alone is each by itself.
         What a module only keeps, a tokenizer as well as a layer, is one if losses are computed by it.
@@ -531,8 +531,9 @@ class Questions:
         trained = frozenset().union(*(each.subject for each in events if each not in quiet))
         alone = [each for each in events if each in quiet and trained.isdisjoint(each.subject)]
         others = [each for each in events if each not in alone]
-        names = ", ".join(dict.fromkeys(each.why for each in others))
-        first = [Fault(others[0].site, UNREAD_MODELS, why=names, event=others[0])] if others else []
+        names = dict.fromkeys(each.why for each in others)
+        wholes = ", ".join(each for each in names if not any(each.startswith(f"{whole}.") for whole in names))
+        first = [Fault(others[0].site, UNREAD_MODELS, why=wholes, event=others[0])] if others else []
         return (*first, *(Fault(each.site, UNREAD_MODELS, why=each.why, event=each) for each in alone))
 
     def given_small(self) -> list[Fault]:

@@ -827,7 +827,7 @@ class PyTorch:
             return space if name == "parse_args" else one(Tup((space, UNKNOWN)))
         of = unread.name_of(frame, one(owner))
         unread.note_small(frame, of, args, node)
-        found = modules.unknown_result(frame, NEVER, args, node, name=of and f"{of}.{name}")
+        found = modules.unknown_result(frame, NEVER, args, node, name=of and f"{of}.{name}", owner=one(owner))
         return unread.registered(frame, call, args, found, node)
 
     @staticmethod

@@ -549,6 +549,7 @@ def unknown_result(
     is_module: bool = False,
     computes: bool = True,
     name: str = "",
+    owner: Value = NEVER,
 ) -> Value:
     """What something unknown gives: nobody knows its shape; its tensors may be low where autocast is on.
 
@@ -556,6 +557,7 @@ def unknown_result(
         is_module: whether it is a module, whose result depends on its parameters.
         computes: whether it may compute anything that autocast casts.
         name: its full name, where it is of another package, and `callee` does not say so.
+        owner: what it is a method of, where `callee` does not say so.
     """
     if computes:
         frame.analysis.pytorch.works(frame)
@@ -596,6 +598,9 @@ def unknown_result(
     if unseen and held:
         why = unread.name_of(frame, held)
         frame.analysis.event(frame, Act.UNREAD_MODEL, node, subject=held, why=why, is_sure=bool(models))
+    elif unseen and gets_data and (run := _run_by_unread(frame, callee | owner, args, node)):
+        why = name or unread.name_of(frame, callee)
+        frame.analysis.event(frame, Act.UNREAD_MODEL, node, subject=run, why=why, is_sure=True)
     reach = own | (NOTHING.union(*(each.reach | each.leaf for each in given)) if flows & FLOWS else NOTHING)
     # What an object that nobody has read makes of tensors may be computed with weights; a function has none.
     is_learned = is_module or (gets_data and bool(callee))
@@ -622,6 +627,26 @@ def unknown_result(
     shares = _shares_of(frame, callee, name, args, node)
     origin = frame.site(node) if given else frame.call_at(node)
     return one(Opaque((origin, "()"), tensor, "", is_chosen and not given, shares))
+
+
+def _run_by_unread(frame: Frame, callee: Value, args: Arguments, node: ast.AST) -> Value:
+    """What code that nobody has read is given, now or when it was made, and may run: of what that gives it decides.
+
+    That is what computes with weights: a solver of differential equations takes the rounding of a model for its error.
+    """
+    owners = [each for called in callee for each in (called, unread.owner_of(called)) if isinstance(each, Obj)]
+    names = frame.analysis.heap.names
+    kept = [frame.read(each, name) for each in owners for name in names(each, frame.task) if name.startswith("<")]
+    found: Value = NEVER
+    for each in join_all((*args.all(), *kept)):
+        is_partial = isinstance(each, Obj) and each.external == "functools.partial"
+        if isinstance(each, (Func, Method, Wrapped)) or is_partial or (isinstance(each, Obj) and leaves(frame, each)):
+            before = frame.now.copy()
+            given = frame.analysis.call(frame, one(each), Arguments(rest=UNKNOWN, others=UNKNOWN), node)
+            frame.is_dead, frame.state = False, before
+            if learned(frame, tensors_in(given)):
+                found |= one(each)
+    return found
 
 
 def _owning_models(frame: Frame, methods: Value) -> Value:

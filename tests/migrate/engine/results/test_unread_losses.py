@@ -117,6 +117,64 @@ def test_a_part_of_a_model_that_nobody_has_read_is_told(package: str, forward: s
     assert [message for _, message in found] == [f"{MODEL}zoo.blocks.Part"] * is_told
 
 
+SOLVED = """\
+class Field(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rate = nn.Linear(9, 9)
+
+    def forward(self, t, y):
+        return self.rate(y**3)
+
+
+def first(t, y):
+    return y[0]
+
+
+class Solved(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.field, self.head = Field(), nn.Linear(9, 3)
+        {made}
+
+    def slope(self, t, y):
+        return self.field(t, -y)
+
+    def forward(self, x, t=0):
+        return self.head({forward})
+
+
+model = Solved().cuda()"""
+
+
+@pytest.mark.parametrize(
+    ("made", "forward", "name"),
+    [
+        ("pass", "maps.solve(self.field, x, t)", "maps.solve"),
+        ("pass", "maps.solve(func=self.field, y=x)", "maps.solve"),
+        ("pass", "maps.solve(nn.DataParallel(self.field), x, t)", "maps.solve"),
+        ("pass", "maps.solve(self.field.forward, x, t)", "maps.solve"),
+        ("pass", "maps.solve(self.slope, x, t)", "maps.solve"),
+        ("pass", "maps.solve(lambda t, y: self.field(t, y), x, t)", "maps.solve"),
+        ("pass", "maps.solve(functools.partial(self.slope, t), x)", "maps.solve"),
+        ("self.solver = maps.Solver(self.field)", "self.solver(x, t)", "maps.Solver"),
+        ("self.solver = maps.Solver(rate=self.field)", "self.solver.solve(x, t)", "maps.Solver"),
+        # What is known to do nothing with results but hand them on, or runs nothing that has weights.
+        ("pass", "torch.utils.checkpoint.checkpoint(self.field, t, x, use_reentrant=False)", ""),
+        ("self.slopes = functools.partial(self.field, t)", "self.slopes(x)", ""),
+        ("pass", "list(map(lambda each: self.field(t, each), [x]))[0]", ""),
+        ("pass", "self.field(t, maps.padded(x, nn.ReLU()))", ""),
+        ("pass", "self.field(t, maps.placed(first, x))", ""),
+        ("self.average = maps.Average(self.field)", "self.field(t, x)", ""),
+        ("pass", "timm.utils.solve(self.field, x, t)", ""),
+    ],
+)
+def test_code_that_runs_a_model_and_nobody_has_read_is_told(made: str, forward: str, name: str) -> None:
+    text = f"None\nimport functools\n\n\n{SOLVED.format(made=made, forward=forward)}"
+    found = told(text, "loss = nn.functional.mse_loss(model(x), target)")
+    assert [message for _, message in found] == ([f"{MODEL}{name}"] if name else [])
+
+
 def test_several_models_are_told_together() -> None:
     forward = "loss = judge(model(x), critic(x)) + nn.functional.mse_loss(model(x), target)"
     made = "maps.Planner(16).cuda()\ncritic = maps.load('critic').eval()"
