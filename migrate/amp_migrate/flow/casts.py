@@ -30,6 +30,7 @@ from amp_migrate.flow.pytorch.functions import operator_name
 from amp_migrate.flow.pytorch.modules import SOME_LAYER, takes
 from amp_migrate.flow.pytorch.unread import is_known
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
+from amp_migrate.tables import library_transforms
 from amp_migrate.tables import operators as table
 
 # The methods of containers that put something in.
@@ -444,9 +445,9 @@ class Casts:
         return isinstance(node, ast.Call) and self._only_known_as(node) in table.LIKE
 
     def _is_without_weights(self, call: ast.Call, called: Iterable[object]) -> bool:
-        """Whether a function is called as a layer is, and gets no parameter: `F.conv2d(image, window)`."""
+        """Whether a function or transform is called as a layer is, and gets no parameter: `F.conv2d(image, window)`."""
         given = (tensor_of(self._value(each)) for each in self._operands(call))
-        return all(isinstance(each, External) for each in called) and not any(each and each.leaf for each in given)
+        return all(map(_has_no_weights, called)) and not any(each and each.leaf for each in given)
 
     def _named_in(self, node: ast.AST, before: Collection[ast.AST] = ()) -> Iterator[ast.expr]:
         """What an expression computes with that has a name, or gets one as it is computed before."""
@@ -718,13 +719,18 @@ def _on_line(statement: ast.stmt, line: int) -> Iterator[ast.expr]:
 
 
 def _operator(atom: object) -> str:
-    """The operator that a function of PyTorch's is, or a loss or sigmoid; empty for none that is known."""
+    """The operator that a function of PyTorch's is, or a loss, sigmoid or transform; empty for none that is known."""
     if isinstance(atom, Obj):
         if atom.external == SOME_LAYER:
             return "mse_loss"  # or another of them
         is_plain = atom.external.startswith("torch.nn.") and atom.external.endswith(("Loss", ".Sigmoid"))
-        return table.LAYERS.get(atom.external.rpartition(".")[2], "") if is_plain else ""
+        layer = table.LAYERS.get(atom.external.rpartition(".")[2], "") if is_plain else ""
+        return layer or library_transforms.operator(atom.external)
     return operator_name(atom.name) if isinstance(atom, External) else ""
+
+
+def _has_no_weights(atom: object) -> bool:
+    return isinstance(atom, External) or (isinstance(atom, Obj) and bool(library_transforms.operator(atom.external)))
 
 
 def _is_of_project(atom: object) -> bool:

@@ -24,6 +24,7 @@ CANCELLED = "E[x*y] - E[x]*E[y] of rounded means, which may come to zero or belo
 OF_DISTANCE = "x*x - 2*x*y + y*y of a rounded product, whose steps may be as large as what tells near from far"
 OF_DIFFERENCES = "a kernel of constants takes differences of what is rounded for it"
 OF_DATA = "a product of data alone, without any weights, which half precision rounds and nothing else"
+OF_SPECTRA = "a bank of filters is multiplied with spectra, whose powers are beyond float16's range for a loud tone"
 ONE_BY_ONE = "terms are added up one by one, each sum rounded: a count ends at 2048 in float16, at 256 in bfloat16"
 OF_EXTENTS = "a product of differences, as an area is: that of 256 by 256 pixels is beyond float16's range"
 OF_AN_INVERSE = "the inverse of a matrix is multiplied"

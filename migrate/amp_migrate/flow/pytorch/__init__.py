@@ -83,6 +83,7 @@ from amp_migrate.flow.pytorch import (
 from amp_migrate.flow.pytorch.cancellation import distances, variances
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
+from amp_migrate.tables.library_transforms import TRANSFORMS
 from amp_migrate.tables.torch_names import SCHEDULER_FACTORIES, is_module_name
 
 if TYPE_CHECKING:
@@ -584,6 +585,12 @@ class PyTorch:
         """Whether a module keeps something unknown, or what that is taken from."""
         return self._has_weights(frame, unknown, _KEPT)
 
+    def is_moved(self, frame: Frame, unknown: Opaque) -> bool:
+        """Whether something unknown is an object of a class, and goes to a device as modules do."""
+        self.analysis.heap.read(_ASKED, ".".join(map(str, unknown.path)), frame.task)
+        is_object = _is_result(unknown) and unknown.name[:1].isupper()
+        return is_object and not self.asked.get(unknown.path, set()).isdisjoint(("cuda", "to"))
+
     def _has_weights(self, frame: Frame, unknown: Opaque, seen: str) -> bool:
         """Whether something unknown may have weights, or be a method of what has: it is kept by a module."""
         for end in range(2, len(unknown.path) + 1):
@@ -793,7 +800,8 @@ class PyTorch:
             return gradients.optimizer_method(frame, owner, name, args, node)
         if any(base in functions.SCALERS for base in bases):
             return gradients.scaler_method(frame, owner, name, args, node)
-        if any(map(is_module_name, bases)) or kind in modules.WRAPPERS:
+        is_transform = kind.startswith(TRANSFORMS) and name in modules.OF_EVERY_MODULE
+        if any(map(is_module_name, bases)) or kind in modules.WRAPPERS or is_transform:
             found = modules.method(frame, owner, name, args, node)
             if isinstance(owner, Class) and not all(each.startswith("torch.") for each in bases):
                 given = args.positional[0] if args.positional else NEVER

@@ -59,6 +59,7 @@ from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import arrays, gradients, modules, ranges, ranks, switches, tensors, unread
 from amp_migrate.flow.pytorch.operators import operate
 from amp_migrate.tables import operators as table
+from amp_migrate.tables.library_transforms import TRANSFORMS
 from amp_migrate.tables.quantization import CONFIGURATIONS, PREPARATIONS, Preparation
 from amp_migrate.tables.torch_names import (
     DATA_PARALLEL_CALLS,
@@ -474,7 +475,7 @@ def _foreign(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         for word, value in args.keywords.items():
             frame.write(owner, f"<{word}>", value, strong=False)
         unread.noted(frame, name, node)
-        if name.startswith((*_SILENT, "contextlib.", modules.TRANSFORMS, *AS_LAYERS)):
+        if name.startswith((*_SILENT, "contextlib.", *TRANSFORMS, *AS_LAYERS)):
             return one(owner)
         found = join(one(owner), one(Opaque((frame.call_at(node), last))))
         gradients.made_of_leaves(frame, found, args.get(0, "params") or NEVER)

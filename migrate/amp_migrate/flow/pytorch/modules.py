@@ -32,6 +32,7 @@ from amp_migrate.flow.domain.atoms import (
     many,
     one,
     some,
+    tensor_of,
     tensors_in,
     tup,
 )
@@ -58,7 +59,7 @@ from amp_migrate.flow.domain.tensor import (
     join_tensors,
     made,
 )
-from amp_migrate.flow.events import Act
+from amp_migrate.flow.events import OF_SPECTRA, Act
 from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.classes import MODULE, external_bases, has_unread_base
@@ -66,7 +67,7 @@ from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import gradients, unread, weight_casts
 from amp_migrate.flow.pytorch.operators import halved, learned, may_be_weights, operate
 from amp_migrate.flow.source import Site
-from amp_migrate.tables import library_models
+from amp_migrate.tables import library_models, library_transforms
 from amp_migrate.tables import operators as table
 from amp_migrate.tables.torch_names import DATA_PARALLEL, is_module_name
 
@@ -95,7 +96,6 @@ CAST_PARTS = "<cast parts>"
 _MOST_SHARED = 16
 
 
-TRANSFORMS = "torchvision.transforms."
 _OF_OTHERS = frozenset(("Compose", "RandomApply", "RandomChoice", "RandomOrder"))
 _GIVEN = ("<0>", "<transforms>", "<lambd>")  # what a transform is made of
 
@@ -372,7 +372,7 @@ def call_object(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Val
         return operate(frame, "mse_loss", args.positional[:2], node, args)
     if name.startswith(("builtins.", "contextlib.")):
         return NEVER
-    if name.startswith(TRANSFORMS):
+    if name.startswith(library_transforms.TRANSFORMS):
         return _transformed(frame, owner, args, node)
     for value in () if unread.is_meant(frame, name) else args.all():
         for each in tensors_in(value):
@@ -382,7 +382,7 @@ def call_object(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Val
 
 
 def _transformed(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
-    """What a transform of torchvision's gives: none has parameters, but for those of what it is made of, and calls."""
+    """What a transform gives: none has parameters, but for those of what it is made of, and calls."""
     kind = owner.external.rpartition(".")[2]
     called: list[Value] = []
     if kind in _OF_OTHERS:
@@ -390,9 +390,10 @@ def _transformed(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Va
         called = [each for each in (*given, rest) if each]
     if kind == "Lambda":
         called = [join_all(frame.read(owner, each) for each in _GIVEN)]
+    value = args.get(0, "img") or join_all(args.keywords.values()) or UNKNOWN
     if not called:
+        _multiplied(frame, owner.external, value, node)
         return unknown_result(frame, NEVER, args, node, name=owner.external)
-    value = args.get(0, "img") or UNKNOWN
     if kind != "Compose" or rest:
         return _in_any_order(frame, join_all(called), value, node)[1]
     for each in called:
@@ -400,6 +401,17 @@ def _transformed(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Va
         if frame.is_dead:
             return NEVER
     return value
+
+
+def _multiplied(frame: Frame, name: str, value: Value, node: ast.AST) -> None:
+    """A transform multiplies what it gets by constants of its own: samples, or their powers."""
+    tensor = tensor_of(value)
+    if tensor is None or not frame.now.context.low(tensor.place)[0].may_be_on:
+        return
+    if name in library_transforms.OF_SPECTRA:
+        frame.analysis.event(frame, Act.RISK, node, tensor=tensor, why=OF_SPECTRA, is_sure=True)
+    elif op := library_transforms.operator(name):
+        operate(frame, op, [value, one(made(F32, SHAPED, ANYWHERE))], node)
 
 
 def _chain(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
@@ -594,7 +606,7 @@ def unknown_result(
     unseen = unread.noted(frame, name or unread.name_of(frame, callee), node)
     gets_data = any(isinstance(each, (Tensor, Opaque)) for value in args.all() for each in value)
     models = callee if is_module else _owning_models(frame, callee) if gets_data else NEVER
-    held = models or (_kept_by_modules(frame, callee) if gets_data else NEVER)
+    held = models or (_like_parts(frame, callee) if gets_data else NEVER)
     if unseen and held:
         why = unread.name_of(frame, held)
         frame.analysis.event(frame, Act.UNREAD_MODEL, node, subject=held, why=why, is_sure=bool(models))
@@ -656,11 +668,15 @@ def _owning_models(frame: Frame, methods: Value) -> Value:
     return frozenset(each for each in owners if isinstance(each, Opaque) and like(frame, each))
 
 
-def _kept_by_modules(frame: Frame, callee: Value) -> Value:
-    """What nobody knows, is kept by a module, and is called, or has the methods that are: it may have weights."""
+def _like_parts(frame: Frame, callee: Value) -> Value:
+    """What nobody knows, is kept by a module or moved as one is, and is called, or has the methods that are.
+
+    It may have weights, or constants that it multiplies with.
+    """
     own = frozenset(each for called in callee for each in (called, unread.owner_of(called)))
-    is_kept = frame.analysis.pytorch.is_kept
-    return frozenset(each for each in own if isinstance(each, Opaque) and is_kept(frame, each))
+    of = frame.analysis.pytorch
+    unknown = (each for each in own if isinstance(each, Opaque))
+    return frozenset(each for each in unknown if of.is_kept(frame, each) or of.is_moved(frame, each))
 
 
 def depending_on(frame: Frame, result: Value, owner: Atom) -> Value:
