@@ -164,6 +164,7 @@ class Analysis:
         self._put_in_elsewhere: set[Atom] = set()
         self._filled: set[Atom] = set()
         self._escaped: dict[Func, Context] = {}
+        self._escaped_to: dict[Code, str] = {}
         self.managers: dict[Obj, dict[Atom, Arguments]] = {}
         self.modules: dict[str, Module | None] = {}
         self.unparsed: dict[str, None] = {}
@@ -1058,14 +1059,26 @@ class Analysis:
     def _some_module(self) -> Module:
         return next(each for each in self.modules.values() if each is not None)
 
-    def escaped(self, frame: Frame, value: Value) -> None:
-        """Note the functions that go where nobody follows them: they may be called with anything, there or later."""
+    def escaped(self, frame: Frame, value: Value, to: str = "") -> None:
+        """Note the functions that go where nobody follows them: they may be called with anything, there or later.
+
+        Args:
+            to: the full name of what gets them; empty for what may be given all that they give.
+        """
         for each in value:
             inner = each
             while isinstance(inner, (Method, Wrapped)):
                 inner = inner.function
             if isinstance(inner, Func):
                 self._escaped[inner] = self._escaped.get(inner, self._outermost).join(frame.now.context)
+                if to:
+                    self._escaped_to.setdefault(inner.code, to)
+
+    def handed_to(self, code: Code) -> str:
+        """What gets a function, and runs it outside of regions; empty where nothing does, or may be given all of it."""
+        to = self._escaped_to.get(code, "")
+        contexts = (each for function, each in self._escaped.items() if to and function.code is code)
+        return "" if any(each.cuda.may_be_on for each in contexts) else to
 
     def goes_out_of_sight(self, code: Code) -> bool:
         """Whether a function goes where nobody follows it, or did not come to rest."""

@@ -115,7 +115,7 @@ class Casts:
         if event.act is Act.MISMATCH and not mends:
             return ()
         is_mixed = not is_known(event.why) and self._has_float32_beside(event.node)
-        is_cast = is_mixed or _is_outside(event) or _is_kernel(event)
+        is_cast = is_mixed or _is_outside(event) or _is_kernel(event) or isinstance(event.node, ast.Return)
         if event.act is Act.FOREIGN and not is_cast:
             return ()
         found = tuple(self._of_low(event.node, event.code, event))
@@ -597,6 +597,8 @@ class Casts:
             yield from (each.value for each in node.keywords if each.arg is not None)
         elif isinstance(node, ast.Subscript) and (stored := self._assigned(node)) is not None:
             yield stored
+        elif isinstance(node, ast.Return) and node.value is not None:
+            yield from _held_in(node.value)
         elif isinstance(node, ast.expr):  # what `x += y` adds
             yield node
         elif isinstance(node, ast.AugAssign):
@@ -754,6 +756,12 @@ def _putting_in(node: ast.AST) -> tuple[ast.expr | None, list[ast.expr]]:
     if isinstance(node, ast.Dict):
         return node, node.values
     return (node, [node.elt]) if isinstance(node, (ast.ListComp, ast.SetComp)) else (None, [])
+
+
+def _held_in(node: ast.expr) -> Iterator[ast.expr]:
+    """What is put together to be one value: the items of a tuple or a list, the values of a dictionary."""
+    held = node.elts if isinstance(node, (ast.Tuple, ast.List)) else node.values if isinstance(node, ast.Dict) else None
+    yield from (node,) if held is None else (each for part in held for each in _held_in(part))
 
 
 def _is_outside(event: Event) -> bool:

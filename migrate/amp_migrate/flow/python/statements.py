@@ -350,6 +350,8 @@ def _continue(frame: Frame, node: ast.Continue) -> None:
 def _return(frame: Frame, node: ast.Return) -> None:
     value = NONE_VALUE if node.value is None else evaluate(frame, node.value)
     if not frame.is_dead:
+        if to := frame.analysis.handed_to(frame.code):
+            frame.analysis.pytorch.given_back(frame, value, to, node)
         frame.leave(value)
 
 

@@ -614,6 +614,13 @@ class PyTorch:
             frame.is_dead, frame.state = False, before
         return made
 
+    def given_back(self, frame: Frame, value: Value, to: str, node: ast.AST) -> None:
+        """What a function of the project gives is for code that is not read, and runs it: that gets low values so."""
+        for each in tensors_in(gradients.all_in(frame, value)):
+            if each.may_be_low and each.regions:
+                is_sure = each.is_low or bool(each.tags & SWITCHED)
+                self.analysis.event(frame, Act.FOREIGN, node, tensor=each, why=to, is_sure=is_sure)
+
     def gets_what_steps(self, frame: Frame, args: Arguments) -> bool:
         """Whether a call gets an optimizer or a scaler, or an object that has one."""
         return any(gradients.has_what_steps(frame, each) for each in args.all())

@@ -457,7 +457,7 @@ def _foreign(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         gradients.gauge(frame, value, node, f"given to {name}")
         if not name.startswith(_SILENT) and "schedul" not in name.lower() and "lr" not in last.lower():
             gradients.handed_on(frame, value, node)
-        analysis.escaped(frame, value)
+        analysis.escaped(frame, value, "" if unread.is_known(name) else name)
     _mixed(frame, name, args, node)
     if not name.startswith(_SILENT):
         arrays.given(frame, args.all(), node, name)
