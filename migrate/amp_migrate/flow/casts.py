@@ -693,12 +693,12 @@ def _walk(node: ast.AST, without: Collection[ast.AST]) -> Iterator[ast.AST]:
 
 
 def _parts(node: ast.AST) -> list[ast.expr]:
-    """What is multiplied, or subtracted, and what a call takes apart or puts together."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Sub)):
+    """What is multiplied, added or subtracted, and what a call adds up, takes apart or puts together."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Add, ast.Sub)):
         return [node.left, node.right]
     func = node.func if isinstance(node, ast.Call) else None
     name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
-    if not isinstance(node, ast.Call) or name not in table.EXACT:
+    if not isinstance(node, ast.Call) or name not in table.EXACT | {"sum"}:
         return []
     given = [func.value, *node.args] if isinstance(func, ast.Attribute) else node.args
     return [part for each in given for part in (each.elts if isinstance(each, (ast.List, ast.Tuple)) else [each])]

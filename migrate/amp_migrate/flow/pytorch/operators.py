@@ -77,6 +77,7 @@ from amp_migrate.flow.domain.tensor import (
     SQUARE,
     SUMMED,
     SWITCHED,
+    TOTAL,
     UNGUARDED,
     WAY_OF_GRADIENT,
     WEIGHED,
@@ -462,6 +463,8 @@ def _tags(
         carried |= WEIGHED
     elif name in _KEEPING:
         carried |= WEIGHED & functools.reduce(lambda tags, each: tags | each.tags, tensors, 0)
+    if _adds_up(name, tensors, operands):
+        carried |= TOTAL
     if name in table.PROBABILITIES:
         tags = PROBABILITY | BOUNDED
     elif name in table.PRODUCTS:
@@ -514,6 +517,14 @@ def _tags(
     if name in table.EXACT and precision & (FLOATING | OTHER) and any(map(_has_rounded, tensors)):
         tags |= PARTLY
     return tags | ROUGH if name in _PIECEWISE and any(each.tags & ROUGH for each in tensors) else tags & ~ROUGH
+
+
+def _adds_up(name: str, tensors: list[Tensor], operands: Sequence[Value]) -> bool:
+    """Whether probabilities that have been in half, or sums of them, are added up, with no number that is not zero."""
+    is_sum = name in ("sum", "mean") or (name == "add" and len(tensors) == len(operands) > 1)
+    is_multiple = len(tensors) == (2 if name in _DIFFERENCES else 1) and name in _MULTIPLES | _DIFFERENCES
+    is_of_those = any(each.tags & PROBABILITY and each.tags & ROUNDED for each in tensors)
+    return (is_sum and is_of_those) or ((is_sum or is_multiple) and any(each.tags & TOTAL for each in tensors))
 
 
 def _of_inverse(name: str, tensors: list[Tensor]) -> bool:
@@ -696,7 +707,8 @@ def _watch(
                 analysis.event(frame, Act.RISK, node, tensor=each, why=A_ROUNDED_PROBABILITY)
     divisor = operands[1] if name in table.QUOTIENTS and len(operands) > 1 else operands[0] if name in _OVER else NEVER
     by = tensor_of(divisor)  # a number that is added is no guard where it is rounded to zero, which is told by itself
-    if by is not None and by.tags & _BELOW_ONE and by.tags & ROUNDED and not by.tags & PATIENT:
+    is_of_terms = by is not None and by.tags & TOTAL and by.tags & SUMMED
+    if by is not None and (is_of_terms or (by.tags & _BELOW_ONE and by.tags & ROUNDED)) and not by.tags & PATIENT:
         analysis.event(frame, Act.RISK, node, tensor=by, why=A_ROUNDED_PROBABILITY)
     is_of_inverse = name in table.PRODUCTS and _of_inverse(name, tensors)
     if is_of_inverse and any(each.tags & ROUGH for each in tensors):
@@ -792,6 +804,7 @@ def compare(frame: Frame, left: Value, right: Value, node: ast.AST) -> Value:
 
 _BELOW_ONE = PROBABILITY | COMPLEMENT
 _INVERTIBLE = 1 / 65504  # what is larger has an inverse in float16
+_MULTIPLES = frozenset("mul multiply div divide true_divide".split())
 _OVER = frozenset("reciprocal rsqrt".split())
 _OF_ANY_SIZE = (0, float("inf"), -float("inf"))
 # What takes elements by a test, or makes another test of it.

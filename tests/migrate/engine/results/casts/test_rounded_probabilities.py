@@ -110,6 +110,10 @@ FLOAT = ".float()"
         ("1 / p + q", LOSS, FLOAT, ""),
         ("q / (1 - p)", LOSS, FLOAT, ""),
         ("q * p.reciprocal()", LOSS, FLOAT, ""),
+        ("self.a(x) / p.sum(1, keepdim=True)", LOSS, FLOAT, ""),
+        ("2 * (p * x).sum(1) / (p + x).sum(1)", LOSS, FLOAT, ""),  # zero by zero, where nothing is there or found
+        ("(p * x).sum(1) / (p.sum(1) + torch.sum(x, 1) - (p * x).sum(1))", LOSS, FLOAT, ""),
+        ("x.sum(1) / (0.5 * (p.sum(1) + q.sum(1)))", LOSS, FLOAT, FLOAT),
     ],
 )
 def test_what_is_infinite_where_probabilities_vanish_is_of_sigmoids_in_float32(
@@ -129,7 +133,10 @@ def test_what_is_infinite_where_probabilities_vanish_is_of_sigmoids_in_float32(
         "q / (p + 1e-3)",
         "q / (1 + p)",
         "q / (0.01 + 9.9 * p)",
-        "self.a(x) / p.sum(1, keepdim=True)",
+        "(p * x).sum(1) / x.sum(1)",
+        "(2 * (p * x).sum(1) + 1) / ((p + x).sum(1) + 1)",
+        "(p * x).sum(1) / (p.sum(1) + x.sum(1) + 1e-6)",  # which is float32
+        "(p * x).sum(1) / (p + x).sum(1).clamp(min=1)",
         "self.a(x).softmax(1) / self.b(x).softmax(1)",
         "p / q.float().softmax(1)",
     ],
