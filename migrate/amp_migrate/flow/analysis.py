@@ -445,7 +445,7 @@ class Analysis:
                     found.runs = 0  # these come to an end: the text has no more of them
                 elif found.widenings > _MOST_WIDENINGS:
                     is_over = found.widenings > 2 * _MOST_WIDENINGS
-                    grown = {name: value for name, value in grown.items() if not are_definitions(value)}
+                    grown = {name: value for name, value in grown.items() if not _comes_to_an_end(value)}
                     joined |= {name: loosened(value, tensors=not is_over) for name, value in grown.items()}
                 both = found.context.join(context)
                 common = {cell: value for cell, value in found.around.items() if around.get(cell) == value}
@@ -1136,6 +1136,11 @@ class Analysis:
 
 def _holds_others(statements: list[ast.stmt]) -> bool:
     return any(isinstance(each, (ast.With, ast.AsyncWith, ast.For, ast.AsyncFor, ast.While)) for each in statements)
+
+
+def _comes_to_an_end(value: Value) -> bool:
+    """Whether there are no more of what a value is than the text makes: what is stored in objects has to reach them."""
+    return all(isinstance(each, (Class, Func, Obj)) for each in value)
 
 
 def _leaves(node: ast.stmt) -> bool:

@@ -234,6 +234,18 @@ def test_a_function_that_does_not_come_to_rest_gives_anything(monkeypatch: pytes
     assert given(told, "x") == UNKNOWN
 
 
+def test_what_many_calls_store_in_objects_comes_to_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(analysis, "_MOST_TASKS", 1)
+    monkeypatch.setattr(analysis, "_MOST_WIDENINGS", 1)
+    hooks = "class Hook:\n    kept = None\n\n    def on(self, x):\n        self.kept = x\n\n\n"
+    helpers = "def inner(h, x):\n    h.on(x)\n\n\ndef middle(h, x):\n    inner(h, x)\n\n\n"
+    outer = "def outer(h, x):\n    middle(h, x)\n\n\n"
+    calls = "".join(f"h{each} = Hook()\nouter(h{each}, torch.ones(1))\n" for each in range(6))
+    told = counted({"a.py": f"{HEAD}{hooks}{helpers}{outer}{calls}x = h5.kept.clone()\n"}, ["a.py"])
+    assert list(tensors_in(given(told, "x")))
+    assert not told.gone_on
+
+
 def test_data_sets_of_other_files_are_not_run() -> None:
     data = (
         f"{HEAD}from torch.utils.data import Dataset\nclass Images(Dataset):\n    def __init__(self, root):\n"
