@@ -15,9 +15,18 @@ from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.library import Library
 from amp_migrate.analysis.objects import Class, Method, Objects
+from amp_migrate.analysis.values.tensors import is_computed
+from amp_migrate.tables.torch_names import MODULE_BASES
 from amp_migrate.trees.nodes import find, is_constant, method_of, walk
 
 _COMMON_METHODS = frozenset("forward __call__ step update backward train eval run fit get to".split())
+# What the operators of Python call, of the object on either side.
+_OPERATORS = frozenset(
+    f"__{side}{name}__"
+    for side in ("", "r", "i")
+    for name in "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or neg pos abs invert".split()
+) | {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__torch_function__"}
+_WITHOUT_OPERATORS = MODULE_BASES | {"abc.ABC", "object"}
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,7 @@ class Project:
         self._methods: dict[str, list[cst.FunctionDef]] = {}
         self._named: dict[tuple[str, str, frozenset[str] | None], Iterator[FunctionRef]] = {}
         self._called: dict[cst.Call, FunctionRef | None] = {}
+        self._operators: dict[cst.ClassDef, bool] = {}
         self._handed_on: dict[File, tuple[tuple[cst.BaseExpression, FunctionRef], ...]] = {}
 
     def reference(self, file: File, node: cst.FunctionDef) -> FunctionRef:
@@ -291,7 +301,7 @@ class Project:
                 if (
                     isinstance(node, cst.Attribute)
                     and self._methods_of(file, node) is None
-                    and not self._is_foreign(file, node.value)
+                    and not self._is_foreign(file, node.value, function)
                     and _may_be(function, node, file.tree.parents[node])
                 ):
                     yield file, node
@@ -424,20 +434,44 @@ class Project:
         methods = self._methods_of(file, node)
         if methods is not None:
             return any(method is function.node for _, method in methods)
-        if self._first_methods(function.name) != [function.node] or self._is_foreign(file, node.value):
+        if self._first_methods(function.name) != [function.node] or self._is_foreign(file, node.value, function):
             return False
         call = file.tree.parents[node]
         if not isinstance(call, cst.Call) or self._is_class(file, node.value):
             return True
         return fits(function.node, call, bound=function.is_bound)
 
-    def _is_foreign(self, file: File, node: cst.BaseExpression) -> bool:
-        """Whether an object is from outside of the project: imported, `tf` in `tf.train`, or one of `torch.optim`."""
+    def _is_foreign(self, file: File, node: cst.BaseExpression, function: FunctionRef) -> bool:
+        """Whether an object is none with a method of the project.
+
+        It is from outside: imported, `tf` in `tf.train`, one of `torch.optim`. Or it is computed, and no object of a
+        class with that method is what an operator gives.
+        """
         full = file.names.full(node)
         if not full or full.startswith("."):
-            return is_of_torch_optim(file, object_bindings(file, node))
+            if is_of_torch_optim(file, object_bindings(file, node)):
+                return True
+            return is_computed(file, node) and not self._has_operators(function)
         modules = filter(None, (full, module_and_name(full)[0]))
         return not any(self.library.module(each, file) or self.library.text_not_given(each, file) for each in modules)
+
+    def _has_operators(self, function: FunctionRef) -> bool:
+        """Whether an operator may give an object that has a method: its class defines some, or inherits from unseen."""
+        owner = function.owner
+        if owner is None:
+            return False
+        if owner not in self._operators:
+            above = list(self.lineage(function.file, owner))
+            bases = ((file, base.value) for file, each in above for base in each.bases)
+            self._operators[owner] = any(
+                file.names.full(base) not in _WITHOUT_OPERATORS and self.definition(file, base) is None
+                for file, base in bases
+            ) or any(
+                method.name.value in _OPERATORS
+                for _, each in self.with_derived(above)
+                for method in find(each.body, cst.FunctionDef)
+            )
+        return self._operators[owner]
 
     def _is_class(self, file: File, node: cst.BaseExpression) -> bool:
         """Whether an object is a class, of whose methods the first argument is an object: `Trainer.fit(self, x)`."""

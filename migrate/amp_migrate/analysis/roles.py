@@ -17,6 +17,7 @@ from amp_migrate.analysis.arguments.passing import passed_values
 from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings, object_path
 from amp_migrate.analysis.hops import MAX_HOPS
+from amp_migrate.analysis.names.reaching import reaching
 from amp_migrate.analysis.objects import Class, handed_back
 from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.analysis.values.looped import elements, held_in
@@ -90,6 +91,8 @@ class Roles:
             return True
         if path.startswith("self.") and not bindings and self._is_inherited_module(file, node, path):
             return True
+        if isinstance(node, cst.Attribute) and depth < MAX_HOPS and self._keeps_module(file, node, depth):
+            return True
         return not called & table.TEXT_METHODS and self._is_named_as_module(file, node, path, bindings)
 
     def _prepared(self, file: File) -> frozenset[str]:
@@ -102,7 +105,8 @@ class Roles:
 
     def _is_something_else(self, file: File, node: cst.BaseExpression, bindings: Sequence[Binding]) -> bool:
         """Whether a name is known to stand for what is no module: a function, a class, a loss, an optimizer."""
-        kinds = {each.kind for each in bindings}
+        # `net = net()` of `class net`: the name has the class above it, and the object below.
+        kinds = {each.kind for each in (reaching(file.names, node) if isinstance(node, cst.Name) else ()) or bindings}
         if kinds & {BindingKind.FUNCTION, BindingKind.CLASS} or kinds == {BindingKind.IMPORT}:
             return True
         if isinstance(node, cst.Attribute) and file.names.full(node):  # `networks.print_network` is a function
@@ -216,6 +220,19 @@ class Roles:
         lineage = itertools.islice(self._lineage(file, node), 1, None)
         return any(where.methods_called.get(path, set()) & table.MODULE_EVIDENCE for where, _ in lineage)
 
+    def _keeps_module(self, file: File, node: cst.Attribute, depth: int) -> bool:
+        """Whether an attribute is one in which the class of its object keeps a module: `setting.encoder`."""
+        bound = [each.node for each in self.bindings(file, node.value)]
+        given = (passed_values(self.project, file, each) for each in bound if isinstance(each, cst.Param))
+        objects = [(file, node.value), *itertools.chain.from_iterable(given)]
+        classes = (each for place in objects for each in self.classes(*place))
+        return any(
+            binding.value is not None and self.is_module(where, binding.value, depth + 1)
+            for each in classes
+            for where, owner in self.project.lineage(*each)
+            for binding in where.attribute_bindings(owner, f"self.{node.attr.value}")
+        )
+
     def _is_method(self, file: File, node: cst.BaseExpression, path: str) -> bool:
         """Whether `self.name` is a function of the class that the node stands in, or of one that it derives from."""
         name = path.removeprefix("self.")
@@ -238,6 +255,18 @@ class Roles:
             (where is not file or value is not node) and self.is_module(where, value, depth + 2)
             for where, value in passed_values(self.project, file, bindings[0].node)
         )
+
+    # Optimizers
+
+    def is_optimizer(self, file: File, node: cst.BaseExpression, depth: int = 0) -> bool:
+        """Whether an expression is an optimizer: as its file shows it, or as every call hands one on."""
+        if is_optimizer(file, node):
+            return True
+        bound = [each.node for each in self.bindings(file, node)] if depth < MAX_HOPS else []
+        if not isinstance(node, cst.Name) or len(bound) != 1 or not isinstance(bound[0], cst.Param):
+            return False
+        given = list(passed_values(self.project, file, bound[0]))
+        return bool(given) and all(self.is_optimizer(where, value, depth + 1) for where, value in given)
 
     # Classes
 

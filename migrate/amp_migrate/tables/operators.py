@@ -302,6 +302,8 @@ SEVERAL = {
 
 # New tensors: those of the default type unless a dtype is said, and those like another tensor.
 NEW = frozenset("rand randn zeros ones empty eye linspace logspace empty_strided hann_window hamming_window".split())
+_GIVEN = "full tensor as_tensor scalar_tensor from_numpy arange range randint randperm normal tril_indices triu_indices"
+CREATED = NEW.union(_GIVEN.split())
 LIKE = frozenset(
     "zeros_like ones_like empty_like rand_like randn_like full_like new_zeros new_ones new_empty new_full".split()
 )

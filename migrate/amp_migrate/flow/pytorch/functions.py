@@ -187,20 +187,7 @@ def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     op = operator_name(name)
     if op.startswith(("cuda.", "set_default_")) and op != "cuda.is_available":
         frame.analysis.pytorch.places |= ANYWHERE  # perhaps for tensors that are made elsewhere
-    if op in table.NEW or op in (
-        "full",
-        "tensor",
-        "as_tensor",
-        "arange",
-        "range",
-        "randint",
-        "randperm",
-        "tril_indices",
-        "triu_indices",
-        "from_numpy",
-        "normal",
-        "scalar_tensor",
-    ):
+    if op in table.CREATED:
         return _new(frame, op, args, node)
     by_type = TENSOR_TYPES.get(name)
     if by_type is not None:  # which takes no tensor of another place

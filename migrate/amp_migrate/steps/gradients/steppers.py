@@ -15,7 +15,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, is_of_torch_optim
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.looped import collection, in_each
-from amp_migrate.analysis.values.optimizers import OPTIMIZER_SIGN, is_optimizer
+from amp_migrate.analysis.values.optimizers import OPTIMIZER_SIGN
 from amp_migrate.steps.model.training_step import OptimizerStep
 from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.trees import build
@@ -72,7 +72,7 @@ class Steppers:
         if (
             isinstance(call.func, cst.Attribute)
             and call.func.attr.value == "step"
-            and is_optimizer(file, call.func.value)
+            and self._roles.is_optimizer(file, call.func.value)
         ):
             return self._wrapper(file, call, call.func.value)
         function = self._roles.project.meant(file, call, "step")
@@ -123,7 +123,7 @@ def optimizer_steps(roles: Roles, file: File, body: Block) -> Iterator[Optimizer
         if (
             isinstance(func, cst.Attribute)
             and func.attr.value == "step"
-            and is_optimizer(file, func.value)
+            and roles.is_optimizer(file, func.value)
             and not _follows_zero_grad(file, statement, func.value)
         ):
             yield OptimizerStep(statement, call, func.value)

@@ -135,32 +135,67 @@ def test_methods_of_one_trainer_share_its_scaler(rewrites: Check) -> None:
     rewrites(GAN)
 
 
+CALLED_BACKWARD = """
+  class Trainer:
+      def __init__(self):
+          self.net = nn.Linear(2, 2)
+          self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
++         self.scaler = torch.amp.GradScaler("cuda")
+
+      def forward(self):
+          self.output = self.net(self.input)
+
+      def backward(self):
+~         self.loss = nn.functional.mse_loss(self.output, self.target)
+-         self.loss.backward()
++         self.scaler.scale(self.loss).backward()
+
+      def optimize(self):
+~         self.forward()
+          self.optimizer.zero_grad()
+          self.backward()
+-         self.optimizer.step()
++         self.scaler.step(self.optimizer)
++         self.scaler.update()
+"""
+
+
 def test_method_that_is_called_backward(rewrites: Check) -> None:
-    rewrites(
-        """
-          class Trainer:
-              def __init__(self):
-                  self.net = nn.Linear(2, 2)
-                  self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
-        +         self.scaler = torch.amp.GradScaler("cuda")
+    rewrites(CALLED_BACKWARD)
 
-              def forward(self):
-                  self.output = self.net(self.input)
 
-              def backward(self):
-        ~         self.loss = nn.functional.mse_loss(self.output, self.target)
-        -         self.loss.backward()
-        +         self.scaler.scale(self.loss).backward()
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "nn.functional.mse_loss(self.output, self.target)",
+        "2 * self.criterion(self.output, self.target)",
+        "self.criterion(self.output, self.target).sum()",
+        "self.criterion(self.output, self.target) if self.target is not None else self.output.mean() + 1",
+    ],
+)
+def test_method_called_backward_in_a_program_that_is_too_large_is_not_that_of_a_loss(
+    rewrites: Check, monkeypatch: pytest.MonkeyPatch, loss: str
+) -> None:
+    monkeypatch.setattr(value_calls._Calls, "is_complete", False)
+    made = "      def __init__(self):\n          self.criterion = nn.L1Loss().cuda()\n"
+    diff = CALLED_BACKWARD.replace("      def __init__(self):\n", made)
+    rewrites(diff.replace("nn.functional.mse_loss(self.output, self.target)", loss))
 
-              def optimize(self):
-        ~         self.forward()
-                  self.optimizer.zero_grad()
-                  self.backward()
-        -         self.optimizer.step()
-        +         self.scaler.step(self.optimizer)
-        +         self.scaler.update()
-        """
-    )
+
+@pytest.mark.parametrize(
+    ("loss", "beside"),
+    [
+        ("self.judge(self.output)", ""),
+        ("2 * self.output", "def __rmul__(self, other):\n            return self"),
+    ],
+)
+def test_method_called_backward_in_a_program_that_is_too_large_may_be_that_of_what_is_unknown(
+    leaves: Check, monkeypatch: pytest.MonkeyPatch, loss: str, beside: str
+) -> None:
+    monkeypatch.setattr(value_calls._Calls, "is_complete", False)
+    lines = [each[2:] for each in CALLED_BACKWARD.splitlines() if not each.startswith("+")]
+    text = "\n".join([*lines, f"    {beside}"]).replace("nn.functional.mse_loss(self.output, self.target)", loss)
+    leaves(text, "the forward pass behind `self.loss` ")
 
 
 def test_functions_beside_the_loop_see_its_scaler(rewrites: Check) -> None:

@@ -1,0 +1,103 @@
+"""What a function is handed is what its callers hand on, whatever it is called there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[..., Any]
+
+SOLVED = """
+- def train_one_epoch(net, solver):
++ def train_one_epoch(net, solver, scaler):
+      for x, y in loader:
+~         loss = nn.functional.mse_loss(net(x), y)
+          net.zero_grad()
+~         loss.backward()
+-         solver.step()
++         scaler.step(solver)
++         scaler.update()
+
+  def train():
+      net = nn.Linear(2, 2).cuda()
+      solver = torch.optim.SGD(net.parameters(), lr=0.1)
++     scaler = torch.amp.GradScaler("cuda")
+      for epoch in range(10):
+-         train_one_epoch(net, solver)
++         train_one_epoch(net, solver, scaler)
+
+  train()
+"""
+
+
+def test_an_optimizer_that_every_call_hands_on_is_one_whatever_its_name(rewrites: Check) -> None:
+    rewrites(SOLVED)
+
+
+def test_what_one_call_hands_on_as_something_else_is_no_optimizer(leaves: Check) -> None:
+    lines = [each[2:] for each in SOLVED.splitlines() if not each.startswith("+")]
+    text = "\n".join([*lines, "train_one_epoch(nn.Linear(2, 2), Games())"])
+    leaves(text, "no optimizer.step() belongs to this backward() in the same function")
+
+
+def test_a_network_in_an_attribute_of_what_a_method_is_handed_is_a_forward(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Setting:
+              def __init__(self):
+                  self.encoder = nn.Linear(8, 4).cuda()
+                  self.optimizer = torch.optim.Adam(self.encoder.parameters())
+
+          class Compute:
+              def forward(self, inputs, outputs, setting):
+                  outputs["f"] = setting.encoder(inputs.cuda())
+                  return outputs
+
+              def loss(self, outputs):
+                  outputs["loss"] = (outputs["f"] - 1).abs().mean()
+                  return outputs
+
+          class Trainer:
+              def __init__(self):
+                  self.setting = Setting()
+        +         self.scaler = torch.amp.GradScaler("cuda")
+                  self.compute = Compute()
+
+              def train(self):
+                  for inputs in loader:
+        ~             outputs = self.process(inputs)
+                      self.setting.optimizer.zero_grad()
+        -             outputs["loss"].backward()
+        -             self.setting.optimizer.step()
+        +             self.scaler.scale(outputs["loss"]).backward()
+        +             self.scaler.step(self.setting.optimizer)
+        +             self.scaler.update()
+
+              def process(self, inputs):
+                  return self.compute.loss(self.compute.forward(inputs, {}, self.setting))
+
+          Trainer().train()
+        """
+    )
+
+
+def test_an_instance_that_takes_the_name_of_its_class_is_a_module(rewrites: Check) -> None:
+    rewrites(
+        """
+          class forecast(nn.Module):
+              def __init__(self):
+                  super().__init__()
+                  self.out = nn.Linear(2, 4)
+
+              def forward(self, x):
+                  return self.out(x)
+
+          forecast = forecast().cuda()
+        ~ optimizer = torch.optim.Adam(forecast.parameters())
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(forecast(x.cuda()), y.cuda())
+              optimizer.zero_grad()
+        ~     loss.backward()
+        ~     optimizer.step()
+        """
+    )
