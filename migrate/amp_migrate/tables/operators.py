@@ -307,6 +307,7 @@ CREATED = NEW.union(_GIVEN.split())
 LIKE = frozenset(
     "zeros_like ones_like empty_like rand_like randn_like full_like new_zeros new_ones new_empty new_full".split()
 )
+ZEROS = frozenset(("zeros", "zeros_like", "new_zeros"))
 # What draws random numbers: in another order it gives others.
 RANDOM = frozenset(
     (

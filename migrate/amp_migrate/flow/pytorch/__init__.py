@@ -106,6 +106,7 @@ class PyTorch:
         lowered: the leaves that a gradient comes to through what a region has computed in low precision.
         normalized: what batch and instance norms have got in float16, each as the leaves that its gradient comes to.
         born_inside: where operators have run in regions.
+        zeros: where tensors of zeros were made.
         weighing: by region, the leaves that it casts to low precision.
         births: where what a name gets may have been made, by where it gets that.
         running: the parameters that are made anew of products, or of buffers.
@@ -136,9 +137,10 @@ class PyTorch:
         self.lowered: set[Atom] = set()
         self.normalized: set[frozenset[Atom]] = set()
         self.born_inside: set[Site] = set()
+        self.zeros: set[Site] = set()
         self.weighing: defaultdict[Site, set[Atom]] = defaultdict(set)
         self.asking_gradients: set[ast.AST] = set()
-        self.cleared: dict[ast.AST, tuple[str, frozenset[Atom]]] = {}
+        self.cleared: dict[ast.AST, tuple[str, frozenset[Atom], bool]] = {}
         self.births: dict[Site, set[Site]] = {}
         self.running: set[Atom] = set()
         self.moments, self.terms = variances.Moments(), distances.Terms()
@@ -409,10 +411,14 @@ class PyTorch:
         """An attribute of a tensor is stored: `p.grad = None` clears a gradient, `p.data = x` changes a precision."""
         if name in ("grad", "data"):
             gradients.stored(frame, tensor, name, value, node)
-        if name == "grad" and value == NONE_VALUE and tensor.leaf:
-            gradients.cleared(frame, tensor.leaf, node, node)
+        if name == "grad" and tensor.leaf and (value == NONE_VALUE or self.are_zeros(value)):
+            gradients.cleared(frame, tensor.leaf, node, node, is_gone=value == NONE_VALUE)
         if name == "requires_grad" and isinstance(node, ast.Attribute):
             assign(frame, node.value, tensors.method(frame, tensor, "requires_grad_", Arguments([value]), node), node)
+
+    def are_zeros(self, value: Value) -> bool:
+        """Whether a value is nothing but tensors that were made of zeros."""
+        return bool(value) and all(isinstance(each, Tensor) and each.born and each.born <= self.zeros for each in value)
 
     # Objects
 

@@ -204,6 +204,9 @@ def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     cuda = frame.now.context.cuda
     if op in table.SPARSE_PRODUCTS and cuda.may_be_on:
         frame.analysis.event(frame, Act.NO_KERNEL, node, why=op, is_sure=cuda.on == ON)
+    if op == "_foreach_zero_":
+        gradients.cleared_together(frame, args.get(0, "self") or NEVER, node)
+        return NONE_VALUE
     if name in GRADIENT_COLLECTIVES and constant(args.keywords.get("async_op") or const(False)) is False:
         return NONE_VALUE
     last = name.rpartition(".")[2]
@@ -356,6 +359,8 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
         said = precision | OTHER
     precision = precision if said is None else said
     fresh = made(precision, rank, place, tags=tags, regions=regions, born=frozenset({frame.site(node)}))
+    if op in table.ZEROS:
+        frame.analysis.pytorch.zeros.add(frame.site(node))
     if constant(args.keywords.get("requires_grad", NEVER)) is True:
         fresh = fresh.but(flows=FLOWS, leaf=frozenset({tensors.standalone(frame, node)}))
     return one(fresh)

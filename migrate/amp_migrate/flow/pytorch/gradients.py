@@ -786,14 +786,24 @@ def _leaves_read(frame: Frame, gradient: Tensor) -> frozenset[Atom]:
     return NOTHING.union(*(each.leaves for each in read if each.site in gradient.reads))
 
 
-def cleared(frame: Frame, leaves: frozenset[Atom], gradient: ast.AST, node: ast.AST) -> None:
-    """The gradients of some leaves are set to nothing one by one: `p.grad = None`, `p.grad.data.zero_()`."""
+def cleared(frame: Frame, leaves: frozenset[Atom], gradient: ast.AST, node: ast.AST, *, is_gone: bool = False) -> None:
+    """The gradients of some leaves are set to nothing one by one: `p.grad = None`, `p.grad.data.zero_()`.
+
+    Args:
+        is_gone: whether there are none then, and not zeros.
+    """
     while isinstance(gradient, ast.Attribute) and gradient.attr == "data":
         gradient = gradient.value
     if isinstance(gradient, ast.Attribute) and gradient.attr == "grad":
         is_sure = not _is_for_some(frame.code, gradient, node)
-        clear_leaves(frame, leaves, node, only_spent=isinstance(node, ast.Call), is_sure=is_sure)
-        frame.analysis.pytorch.cleared[node] = (ast.unparse(gradient), leaves)
+        clear_leaves(frame, leaves, node, only_spent=not is_gone, is_sure=is_sure)
+        frame.analysis.pytorch.cleared[node] = (ast.unparse(gradient), leaves, is_gone)
+
+
+def cleared_together(frame: Frame, gradients: Value, node: ast.AST) -> None:
+    """All gradients of a list may be set to zero at once: `torch._foreach_zero_(grads)`."""
+    for each in tensors_in(all_in(frame, gradients)):
+        clear_leaves(frame, _leaves_read(frame, each), node, only_spent=True, is_sure=False)
 
 
 def _is_for_some(code: Code, gradient: ast.Attribute, node: ast.AST) -> bool:
@@ -816,9 +826,9 @@ def clear_where_none(frame: Frame, test: ast.expr, body: Iterable[ast.stmt]) -> 
     known = frame.analysis.pytorch.cleared
     missing = {text for text, outcome, _ in implied(test, False) if not outcome} if known else ()
     for node in (inner for each in body for inner in ast.walk(each) if inner in known) if missing else ():
-        text, leaves = known[node]
+        text, leaves, is_gone = known[node]
         if text in missing:
-            clear_leaves(frame, leaves, node, only_spent=isinstance(node, ast.Call))
+            clear_leaves(frame, leaves, node, only_spent=not is_gone)
 
 
 def _replaced(frame: Frame, leaves: frozenset[Atom], by: Iterable[Value], node: ast.AST) -> None:

@@ -271,7 +271,10 @@ def like(frame: Frame, tensor: Tensor, args: Arguments, name: str, node: ast.AST
         rank,
         where if where is not None else tensor.place,
         regions=tensor.regions if said is None else regions_of(args.keywords["dtype"]),
+        born=frozenset({frame.site(node)}),
     )
+    if name in table.ZEROS:
+        pytorch.zeros.add(frame.site(node))
     return one(fresh)
 
 

@@ -233,10 +233,21 @@ def test_a_step_whose_gradients_nothing_clears_has_no_scaler() -> None:
     assert "autocast" in migrate_text(text, Settings(Dtype.BF16)).after
 
 
+@pytest.mark.parametrize("given", ["torch.ones_like(p)", "torch.zeros_like(p).add_(p)", "zeros + p"])
+def test_a_gradient_that_gets_something_else_than_zeros_is_not_cleared(given: str) -> None:
+    before = f"    zeros = torch.zeros(())\n    for p in model.parameters():\n        p.grad = {given}\n"
+    text = f"{HEAD}{before}    loss = model(x).mean()\n    loss.backward()\n    optimizer.step()\n"
+    plan = migrate_text(text, Settings())
+    assert "gradients are never cleared" in plan.findings[0].message
+
+
 @pytest.mark.parametrize(
     "clearing",
     [
         "    for p in model.parameters():\n        p.grad = None\n",
+        "    for p in model.parameters():\n        p.grad = torch.zeros_like(p)\n",
+        "    for p in model.parameters():\n        p.grad = p.new_zeros(p.shape)\n",
+        "    torch._foreach_zero_([p.grad for p in model.parameters()])\n",
         "    tidy(optimizer)\n",  # code that nobody reads may clear them
         "    callbacks.tidy(model)\n",
         "    trainer.tidy()\n",
