@@ -17,7 +17,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
 
-from amp_migrate.implications import Facts, implied
+from amp_migrate.implications import Facts, behind_all, implied
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -50,6 +50,11 @@ def implied_in(tree: ast.Module, function: ast.AST, test: ast.expr, outcome: boo
         tree: the module of the function, or the same.
     """
     return implied(_in_terms_of_loops(tree, function, test), outcome)
+
+
+def behind_all_in(tree: ast.Module, loop: ast.For | ast.AsyncFor, facts: Facts) -> Facts:
+    """What facts of the last round come to behind a loop of a module that is not left by itself: see `behind_all`."""
+    return behind_all(loop, facts, lambda each: _without_progress(tree, each))
 
 
 @lru_cache(maxsize=4096)
@@ -149,9 +154,7 @@ def _counters(tree: ast.Module, block: Sequence[ast.stmt], at: int) -> Iterator[
 
 def _variable(tree: ast.Module, loop: ast.For | ast.AsyncFor) -> _Counter | None:
     """The variable of `for i, x in enumerate(...)` and `for i in range(...)`."""
-    target, source = loop.target, loop.iter
-    while isinstance(source, ast.Call) and source.args and _is_progress(tree, source.func):
-        source = source.args[0]
+    target, source = loop.target, _without_progress(tree, loop.iter)
     called = source.func.id if isinstance(source, ast.Call) and isinstance(source.func, ast.Name) else ""
     if not isinstance(source, ast.Call):
         return None
@@ -164,6 +167,13 @@ def _variable(tree: ast.Module, loop: ast.For | ast.AsyncFor) -> _Counter | None
         step = _whole(args[2]) if len(args) == 3 else 1
         return None if start is None or not step else _Counter(target.id, start, step)
     return None
+
+
+def _without_progress(tree: ast.Module, source: ast.expr) -> ast.expr:
+    """What a loop goes through, without a progress bar round it."""
+    while isinstance(source, ast.Call) and source.args and _is_progress(tree, source.func):
+        source = source.args[0]
+    return source
 
 
 def _is_progress(tree: ast.Module, called: ast.expr) -> bool:

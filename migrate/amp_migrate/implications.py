@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -36,18 +36,21 @@ def implied(test: ast.expr, outcome: bool) -> Facts:
     return _fact(test, outcome)
 
 
-def behind_all(loop: ast.For | ast.AsyncFor, facts: Facts) -> Facts:
+def behind_all(loop: ast.For | ast.AsyncFor, facts: Facts, counted: Callable[[ast.expr], ast.expr]) -> Facts:
     """What facts of the last round come to behind a loop that has gone through all of `enumerate(x)`, or `range(n)`.
 
     What was asked of `i + 1` was asked of `len(x)`, or `n`; of `i`, where it counts from 1.
+
+    Args:
+        counted: gives what has as many elements as an expression, and no progress bar round it.
     """
-    source = loop.iter
+    source = counted(loop.iter)
     if not (isinstance(source, ast.Call) and isinstance(source.func, ast.Name) and source.args):
         return frozenset()
     index, others = loop.target, list[ast.expr]()
     total, *start = (*source.args, *(each.value for each in source.keywords))
     if source.func.id == "enumerate" and isinstance(index, ast.Tuple) and len(index.elts) == 2:
-        (index, *others), total = index.elts, ast.Call(ast.Name("len"), [total], [])
+        (index, *others), total = index.elts, ast.Call(ast.Name("len"), [counted(total)], [])
     elif source.func.id != "range" or start:
         return frozenset()
     first = start[0].value if start and isinstance(start[0], ast.Constant) else None if start else 0

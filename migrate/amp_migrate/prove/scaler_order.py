@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from amp_migrate.counters import implied_in
-from amp_migrate.implications import Fact, Facts, behind_all
+from amp_migrate.counters import behind_all_in, implied_in
+from amp_migrate.implications import Fact, Facts
 from amp_migrate.prove.code.arguments import bound, defaults
 from amp_migrate.prove.code.atoms import CONTEXT, ENTERED, NONE, SCALE, SCALER, is_carrier
 from amp_migrate.prove.code.program import Program
@@ -138,6 +138,10 @@ class _Code:
         """What follows from a test, as far as no other function changes what it asks."""
         found = implied_in(self._program.files[scope.file].tree, scope.node, test, outcome)
         return frozenset(fact for fact in found if all(self._changing.get(e, set()) <= {scope.node} for e in fact[2]))
+
+    def behind_all(self, loop: ast.For | ast.AsyncFor, facts: Facts, scope: Scope) -> Facts:
+        """What facts of the last round of a loop come to behind it."""
+        return behind_all_in(self._program.files[scope.file].tree, loop, facts)
 
     def starts(self) -> Iterator[tuple[str, ast.Module | Definition, Scope, str]]:
         """Where the code may be entered: modules, and functions that nobody in the files calls."""
@@ -273,7 +277,8 @@ class _Order(Walk[Between]):
         depth = len(self._running)
         found: frozenset[Between] = frozenset()
         for each in states:
-            facts = behind_all(node, frozenset(fact for asked, fact in each.known if asked == depth))
+            known = frozenset(fact for asked, fact in each.known if asked == depth)
+            facts = self._code.behind_all(node, known, self._scope)
             found |= self._assuming(facts, frozenset({each}))
         return found
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from amp_migrate.counters import implied_in
+from amp_migrate.counters import behind_all_in, implied_in
 from amp_migrate.flow.domain.atoms import (
     NEVER,
     NONE_VALUE,
@@ -40,7 +40,6 @@ from amp_migrate.flow.python import containers
 from amp_migrate.flow.python.expressions import OPERATORS, assign, binary, evaluate, in_turn
 from amp_migrate.flow.python.frame import Frame, Loop
 from amp_migrate.flow.python.narrow import assume
-from amp_migrate.implications import behind_all
 from amp_migrate.tables.signatures import FORMS
 
 AGAIN = ("again",)
@@ -317,7 +316,7 @@ def _having_run(
         behind = frame.state or behind
     leaving.worlds = behind.worlds
     if isinstance(node, (ast.For, ast.AsyncFor)):
-        leaving.worlds = following(behind.worlds, partial(behind_all, node))
+        leaving.worlds = following(behind.worlds, partial(behind_all_in, frame.module.tree, node))
     for name, value in leaving.names.items():
         through = only(behind.names.get(name, NEVER), Tensor)
         if through is not None and through.flows & FLOWS and value != behind.names[name]:

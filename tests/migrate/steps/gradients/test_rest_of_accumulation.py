@@ -9,8 +9,10 @@ import pytest
 
 Check = Callable[..., Any]
 
+NEXT = "(number + 1) % every"
 # `FULL` ends a step in the loop, `REST` one behind it.
 ACCUMULATION = """
+  import tqdm
   batches, every = torch.load("words.pt"), 8
 ~ MODEL
   for epoch in range(5):
@@ -52,13 +54,12 @@ def test_the_rest_steps_by_the_test_of_the_last_round(full: str, rest: str, rewr
     [
         ("number % every == 0", "len(batches) % every != 0", "enumerate(batches)", "enumerate(batches, start=1)"),
         ("(number + 1) % every == 0", "90 % every", "number, (x, y) in enumerate(batches)", "number in range(90)"),
+        (f"{NEXT} == 0", "len(batches) % every != 0", "in enumerate(batches)", "in enumerate(tqdm.tqdm(batches))"),
+        (f"{NEXT} == 0", "len(batches) % every != 0", "in enumerate(batches)", "in tqdm.tqdm(enumerate(batches))"),
     ],
 )
 def test_what_is_counted_ends_at_the_number_of_all(full: str, rest: str, old: str, new: str, rewrites: Check) -> None:
     rewrites(accumulation(full, rest, old, new))
-
-
-NEXT = "(number + 1) % every"
 
 
 @pytest.mark.parametrize(
