@@ -260,6 +260,11 @@ CASES = {
         "    setattr(a, each, getattr(a, each))\nx, y, z = a.n, a.m, a.other",
         {"x": "'s' | 1", "y": "'s' | 1", "z": "None"},
     ),
+    "getattr by one of ten names": (
+        "class A:\n    pass\na = A()\na.n1 = a.n2 = a.n3 = a.n4 = a.n5 = a.n6 = a.n7 = a.n8 = a.n9 = 1\na.n0 = 's'\n"
+        "names = ['1', '2', '3', '4', '5', '6', '7', '8', '9', '0']\nx = [getattr(a, 'n' + each) for each in names][0]",
+        {"x": "'s' | 1"},
+    ),
     "a dataclass": (
         "from dataclasses import dataclass\n@dataclass\nclass A:\n    n: int\n    m: str = 'd'\n"
         "x = A(1)\ny, z = x.n, x.m",

@@ -24,6 +24,7 @@ from amp_migrate.flow.source import Code, Site
 _MOST_ATOMS = 24
 MOST_CHOSEN = 160  # of what is the project's own, be it the files and classes of a package that a run chooses from
 _MOST_CONSTANTS = 6
+_MOST_TEXTS = 12  # which name attributes and parts: a list of the names of a model's networks has so many
 _LONGEST_TUPLE = 12
 _DEEPEST = 4
 _LONGEST_PATH = 6
@@ -484,7 +485,7 @@ def _merged(atoms: frozenset[Atom | Tensor], depth: int = 0) -> Value:
     for kind, constants in plain.items():
         if kind in kinds:
             continue
-        if len(constants) > _MOST_CONSTANTS:
+        if len(constants) > (_MOST_TEXTS if kind == "str" else _MOST_CONSTANTS):
             kinds[kind] = Some(kind)
         else:
             found.update(constants)
