@@ -39,6 +39,7 @@ from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints
 from amp_migrate.steps.scaler.made_first import make_first
 from amp_migrate.steps.scaler.of_split_step import scale_parts
+from amp_migrate.steps.scaler.stale_calls import told_of_stale
 from amp_migrate.steps.told_beside import told_beside
 from amp_migrate.steps.write.write_route import write_arguments, write_ways
 from amp_migrate.steps.write.write_step import write_island, write_region, write_step
@@ -95,6 +96,7 @@ class StepMigration:
         for file, placed in evaluated.items():
             moves += [Move((edit,)) for edit in self._evaluation(file, placed, flags.conditions)]
         moves += kept
+        moves.append(Move((), tuple(told_of_stale(self.project, ways, FP32_STEP.code))))
         way = [*write_ways(ways, editor, self.settings.dtype)]
         moves += [Move(tuple(edit for edit in way if edit.tree is tree)) for tree in dict.fromkeys(e.tree for e in way)]
         if flags.conditions:

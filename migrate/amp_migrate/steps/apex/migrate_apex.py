@@ -70,6 +70,7 @@ from amp_migrate.steps.scaler.callers import uncalled
 from amp_migrate.steps.scaler.find_route import Traveller, lost
 from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints
 from amp_migrate.steps.scaler.made_first import make_first
+from amp_migrate.steps.scaler.stale_calls import told_of_stale
 from amp_migrate.steps.statements.amp_signs import names_amp
 from amp_migrate.steps.statements.bodies import bodies
 from amp_migrate.steps.told_beside import told_beside
@@ -288,7 +289,7 @@ class ApexMigration:
             *(told for step in scaled for told in told_of_scaled_gradients(self.roles, step)),
             *kept.findings,
         )
-        told += tuple(_told_of_dead(traveller))
+        told += (*_told_of_dead(traveller), *told_of_stale(self.project, traveller.ways, APEX_STEP.code))
         return Move(edits, told)
 
     def _told_of_unprepared(self, script: ApexScript, native: NativeScript) -> Iterator[Finding]:

@@ -11,13 +11,14 @@ from amp_migrate.analysis.exports import takers
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.analysis.values.optimizers import is_optimizer
+from amp_migrate.steps.scaler.stale_calls import is_fit, stale_calls
 from amp_migrate.trees.nodes import block_of, statements
 
 
 def every_call(
     project: Project, function: FunctionRef, seen: Collection[cst.CSTNode], optimizer: str | None = None
 ) -> tuple[CallSite, ...] | str:
-    """All calls of a function, or the reason why they are not known.
+    """All calls that run a function, or the reason why they are not known.
 
     Args:
         seen: the functions on the way so far: one that comes back to itself ends nowhere.
@@ -28,9 +29,9 @@ def every_call(
     sites = project.call_sites(function)
     if sites is None:
         return f"{function.name}() is also passed around as a value, so not every call is known"
-    unfit = next(
-        (each for each in sites if not fits(function.node, each.call, bound=function.is_bound + each.filled)), None
-    )
+    stale = {each.call for each in stale_calls(function, sites)}
+    sites = tuple(each for each in sites if each.call not in stale)
+    unfit = next((each for each in sites if not is_fit(function, each)), None)
     if unfit is not None:
         return f"`{unfit.file.tree.quote(unfit.call)}` does not fit the parameters of {function.name}(), as it is"
     doubtful = None if optimizer is None else _possible_call(project, function, optimizer)
