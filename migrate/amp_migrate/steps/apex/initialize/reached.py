@@ -21,7 +21,7 @@ from amp_migrate.analysis.imported import loaded_by
 from amp_migrate.analysis.project import Project
 from amp_migrate.steps.apex.initialize.branches import branches_of, place_of
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
-from amp_migrate.trees.nodes import LOOP_TYPES, Block, Statement, blocks, find, statements
+from amp_migrate.trees.nodes import IS_SCRIPT, LOOP_TYPES, Block, Statement, blocks, find, statements
 from amp_migrate.trees.tree import Tree
 
 # A place, and what leads there: it stands in the function that the next one calls.
@@ -75,9 +75,15 @@ class _Scripts:
         self._project = project
         self._loaded: dict[File, frozenset[File]] = {}
 
-    def are_apart(self, file: File, other: File) -> bool:
-        """Whether neither of two files loads the other."""
-        return file not in self._of(other) and other not in self._of(file)
+    def are_apart(self, one: tuple[File, cst.CSTNode], other: tuple[File, cst.CSTNode]) -> bool:
+        """Whether no program runs two places of two files, of which neither is called: neither file loads the other.
+
+        What a file does when it is started is not done when it is loaded.
+        """
+        return not self._is_loaded(one, other[0]) and not self._is_loaded(other, one[0])
+
+    def _is_loaded(self, place: tuple[File, cst.CSTNode], by: File) -> bool:
+        return place[0] in self._of(by) and not is_of_start(place[0].tree, place[1])
 
     def _of(self, file: File) -> frozenset[File]:
         if file not in self._loaded:
@@ -226,7 +232,7 @@ def _order(scripts: _Scripts, initialize: Initialize, way: Frames, frames: Frame
     (file, first), (where, second) = mine[-1], theirs[-1]
     tree = file.tree
     if file is not where:
-        return _Order.APART if scripts.are_apart(file, where) else _Order.UNKNOWN
+        return _Order.APART if scripts.are_apart(mine[-1], theirs[-1]) else _Order.UNKNOWN
     if tree.function(first) is not tree.function(second):
         return _Order.UNKNOWN
     block = tree.common_block([first, second])
@@ -281,6 +287,13 @@ def _leaves_block(block: Block) -> bool:
     value = last.value if isinstance(last, cst.Expr) else None
     is_exit = isinstance(value, cst.Call) and dotted(value.func) in _EXITS
     return isinstance(last, (cst.Return, cst.Raise)) or is_exit
+
+
+def is_of_start(tree: Tree, node: cst.CSTNode) -> bool:
+    """Whether a place runs where its file is the script that was started, and never where others import it."""
+    around = [*tree.ancestors(node)]
+    tests = [each for each in around if isinstance(each, cst.If) and tree.code(each.test) in IS_SCRIPT]
+    return tree.function(node) is None and any(each.body in around for each in tests)
 
 
 def always_runs(tree: Tree, node: cst.CSTNode, within: Statement | None) -> bool:

@@ -462,6 +462,38 @@ def test_what_another_script_initializes_is_not_before_a_step_that_it_does_not_l
     assert any(OTHER_CONDITIONS in each.message for each in outcome.findings) != moves
 
 
+SELF_TEST = """\
+net = amp.initialize(Net(8, 2).cuda(), opt_level="O1")
+print(net(torch.ones(4, 8).cuda()))
+"""
+IN_FUNCTION = f"def try_out():\n{indent(SELF_TEST, '    ')}\n"
+IS_STARTED = 'if __name__ == "__main__":\n    '
+
+
+@pytest.mark.parametrize(
+    ("run", "moves"),
+    [
+        (f"{IN_FUNCTION}{IS_STARTED}try_out()", True),
+        (f"{IS_STARTED}{indent(SELF_TEST, '    ').strip()}", True),
+        (f"{IN_FUNCTION}try_out()", False),
+        (f"{IN_FUNCTION}{IS_STARTED}pass\nelse:\n    try_out()", False),
+    ],
+)
+def test_a_file_that_is_loaded_does_not_do_what_it_does_when_it_is_started(
+    tmp_path: Path, run: str, moves: bool
+) -> None:
+    more = "from net import Net\n"
+    head = "import torch\nfrom apex import amp\n\nclass Net(torch.nn.Linear):\n    pass\n\n"
+    (tmp_path / "net.py").write_text(f"{head}{run}\n")
+    (tmp_path / "training.py").write_text(TRAINING.format(more=more))
+    (tmp_path / "steps.py").write_text(STEPS)
+    outcome = migrate([tmp_path], Settings())
+    after = {each.source.path.stem: each.after for each in outcome.changed}
+    assert ("scaler.scale(loss).backward()" in after["steps"]) == moves
+    assert ("torch.amp.autocast" in after["net"]) == moves
+    assert any(OTHER_CONDITIONS in each.message for each in outcome.findings) != moves
+
+
 # A function that says by a parameter of its own whether mixed precision is on, and a training that validates by it.
 OWN_PARAMETER = """\
 import torch
