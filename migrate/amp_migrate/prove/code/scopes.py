@@ -28,6 +28,7 @@ class Scope:
     Attributes:
         names: what it binds itself.
         assigned: those of them that assignments, loops and contexts give another value than None.
+        nones: those that are None where the program chooses so, and not for want of a package.
         elsewhere: the names that `global` and `nonlocal` give to another scope.
         imports: the full names that imports of this scope give to names.
         stars: the modules that it imports everything from.
@@ -39,6 +40,7 @@ class Scope:
     file: str
     names: set[str] = field(default_factory=set)
     assigned: set[str] = field(default_factory=set)
+    nones: set[str] = field(default_factory=set)
     elsewhere: dict[str, Scope] = field(default_factory=dict)
     imports: dict[str, set[str]] = field(default_factory=dict)
     stars: list[str] = field(default_factory=list)
@@ -104,6 +106,8 @@ class Scopes:
 
     def __init__(self, tree: ast.Module, file: str, text: str) -> None:
         self._has_walrus = ":=" in text
+        # Whether an `if`, or a handler, decides about the statements that are being read.
+        self._is_chosen = self._is_handled = False
         self._tree = tree
         self.module = Scope(tree, None, file)
         self.statements: list[tuple[ast.stmt, Scope]] = []
@@ -157,6 +161,8 @@ class Scopes:
                 self._target(target, scope)
             if is_none:  # what stands for something else is still that, or nothing
                 scope.assigned &= known
+                if self._is_chosen or (isinstance(scope.node, DEFINITIONS) and not self._is_handled):
+                    scope.nones.update(each.id for each in node.targets if isinstance(each, ast.Name))
         elif isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.For, ast.AsyncFor)):
             self._target(node.target, scope)
         elif isinstance(node, (ast.With, ast.AsyncWith)):
@@ -171,12 +177,16 @@ class Scopes:
             self._declared += [(scope, name, isinstance(node, ast.Global)) for name in node.names]
         elif isinstance(node, ast.Match):
             self._match(node, scope)
+        around = self._is_chosen, self._is_handled
         for handler in getattr(node, "handlers", ()):
             if handler.name:
                 scope.names.add(handler.name)
+            self._is_chosen, self._is_handled = False, True
             self._block(handler.body, scope)
+        self._is_chosen, self._is_handled = around[0] or isinstance(node, ast.If), around[1]
         for name in ("body", "orelse", "finalbody"):
             self._block(getattr(node, name, []), scope)
+        self._is_chosen, self._is_handled = around
         for expression in heads(node) if self._has_walrus else ():
             for each in ast.walk(expression):
                 if isinstance(each, ast.NamedExpr):

@@ -444,6 +444,8 @@ class Values:
         value: set[Atom] = set()
         for full in found.imports.get(name, ()):
             value |= self._of_import(full, found)
+        if value and name in found.nones:
+            value.add(NONE)
         for node in found.definitions.get(name, ()):
             if isinstance(node, ast.ClassDef):
                 value.add(("class", node))

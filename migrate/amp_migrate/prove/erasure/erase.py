@@ -550,6 +550,15 @@ class Eraser:
             return new.left
         return new.right if isinstance(new.op, ast.Mult) and is_scale(new.left) else new
 
+    def _truth(self, node: ast.Call) -> ast.expr | None:
+        """Whether precision is on, for `bool(amp)`."""
+        value = self._of(node.args[0]) if len(node.args) == 1 and not node.keywords else frozenset()
+        is_truth = isinstance(node.func, ast.Name) and node.func.id == "bool" and self._scope.find("bool") is None
+        if not is_truth or not _is_of_precision(value - {NONE}):
+            return None
+        is_on = ast.Call(ast.Name(IS_ON, ast.Load()), [], []) if NONE in value else ast.Constant(True)
+        return ast.copy_location(is_on, node)
+
     def _least(self, node: ast.Call) -> ast.expr | None:
         """`x` for `max(x, torch.finfo(t.dtype).min)`, which only float16 cannot tell from it."""
         if not (
@@ -571,7 +580,7 @@ class Eraser:
         return given[0] if is_its and len(given) == 1 else node
 
     def _Call(self, node: ast.Call) -> ast.expr:
-        least = self._least(node)
+        least = self._least(node) or self._truth(node)
         if least is not None:
             return least
         found = self._mark(node)

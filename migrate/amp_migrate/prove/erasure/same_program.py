@@ -13,9 +13,10 @@ from amp_migrate.prove.code.trees import is_same
 from amp_migrate.prove.erasure.clips_in_step import Limits
 from amp_migrate.prove.erasure.compare import Comparison, Difference
 from amp_migrate.prove.erasure.erase import Eraser, MayGo, halved, is_scale
-from amp_migrate.prove.erasure.simplify import is_method, is_parameters
+from amp_migrate.prove.erasure.simplify import IS_ON, is_method, is_parameters
 from amp_migrate.prove.erasure.tidy import tidied
 from amp_migrate.prove.erasure.unchanged import Texts, unchanged_statements, unchanged_units
+from amp_migrate.prove.sources.chosen import Chosen
 from amp_migrate.prove.sources.floating import Floating
 from amp_migrate.prove.sources.origins import Origins, Source
 from amp_migrate.prove.sources.updated import Updated
@@ -104,6 +105,10 @@ class _Allowed:
         return Origins(self._before)
 
     @cached_property
+    def _chosen(self) -> Chosen:
+        return Chosen(self._before)
+
+    @cached_property
     def _updated(self) -> Updated:
         return Updated(self._before, self._origins)
 
@@ -121,6 +126,8 @@ class _Allowed:
             assert isinstance(other.func, ast.Attribute)
             line = getattr(one, "lineno", 1)
             return self._updated.are_of(self._here(one.args[0], line), self._here(other.func.value, line))
+        if _is_on(one):  # the original asks for `amp`, which is None where its own switch is off
+            return self._chosen.is_by(other)
         if is_scale(one) or is_scale(other):
             return any(isinstance(each, ast.Constant) and each.value == 1 for each in (one, other))
         if isinstance(one, ast.Tuple) and isinstance(other, ast.IfExp) and len(one.elts) == 2:
@@ -161,6 +168,10 @@ class _Allowed:
             or (index < demanded and (cast := _cast(b)) is not None and self._comparison.nodes(a, cast) is None)
             for index, (a, b) in enumerate(zip(one.args, other.args, strict=True))
         )
+
+
+def _is_on(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == IS_ON
 
 
 def _cast(node: ast.expr) -> ast.expr | None:

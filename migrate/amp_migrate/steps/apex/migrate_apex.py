@@ -32,6 +32,7 @@ from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Apex, Dtype
 from amp_migrate.steps.apex.beside.read_beside import Beside, read_beside
 from amp_migrate.steps.apex.beside.without_apex import is_native_without_apex
+from amp_migrate.steps.apex.initialize.amp_or_none import with_amp_asked
 from amp_migrate.steps.apex.initialize.first_time import made_with_object
 from amp_migrate.steps.apex.initialize.in_helper import calls_of_helper, lifted
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
@@ -243,8 +244,9 @@ class ApexMigration:
         """The move of a script to native AMP, or what speaks against it."""
         if script.refusals:
             return script.refusals
-        known = [made_with_object(self.project, each) for each in script.initializes]
-        initializes = [each if isinstance(each, Refusal) else lifted(self.project, each) for each in known]
+        initializes: list[Initialize | Refusal] = [*script.initializes]
+        for seen in (with_amp_asked, made_with_object, lifted):
+            initializes = [each if isinstance(each, Refusal) else seen(self.project, each) for each in initializes]
         refused = next((each for each in initializes if isinstance(each, Refusal)), None)
         if refused is not None:
             return (refused,)

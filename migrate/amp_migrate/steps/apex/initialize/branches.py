@@ -60,6 +60,11 @@ def branch_of(file: File, statement: Statement) -> Branch | None:
     return Branch(chain, block, tuple(tests), current.test if isinstance(current, cst.If) else None)
 
 
+def is_script(file: File, branch: Branch) -> bool:
+    """Whether a branch asks only whether its file is the script that was started."""
+    return branch.test is not None and file.tree.code(branch.test) in IS_SCRIPT
+
+
 def place_of(
     file: File, statement: Statement, optimizer: cst.BaseExpression | None
 ) -> tuple[Statement, tuple[str, ...]]:
@@ -70,7 +75,7 @@ def place_of(
     home: Statement = statement
     conditions: tuple[str, ...] = ()
     while (branch := branch_of(file, home)) is not None:
-        if branch.test is not None and file.tree.code(branch.test) in IS_SCRIPT:
+        if is_script(file, branch):
             break
         is_next = not conditions
         bound_inside = _bound(file, branch.chain)

@@ -15,7 +15,9 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.code import plain
 from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Dtype
+from amp_migrate.steps.apex.initialize.amp_or_none import condition_of, tests_round, unsaid
 from amp_migrate.steps.apex.initialize.asked_above import asked_above
+from amp_migrate.steps.apex.initialize.branches import grouped
 from amp_migrate.steps.apex.initialize.in_helper import is_chosen, seen_below, seen_from
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.initialize.own_parameter import asked_of_parameter
@@ -125,7 +127,8 @@ class NativeDecider:
         creations = [each for each in known if each.given is None]
         made = {creation.home for creation in creations}
         # What is initialized where a scaler is made anyway says nothing about any other.
-        prepared = [each for each in self._initializes if each.optimizers is not None and each.home not in made]
+        stepping = [each for each in self._initializes if each.optimizers is not None]
+        prepared = [each for each in stepping if each.home not in made]
         for creation in creations:
             if creation.home not in homes and any(
                 each.switch or each.init_scale or is_chosen(self._project, each) for each in self._initializes
@@ -138,6 +141,8 @@ class NativeDecider:
                     self._below[creation.home] = below[0]
                 elif self._is_never_prepared(files, creation):
                     self._unprepared[creation.home] = self._as_others(creation)
+                elif len(stepping) == 1 and (seen := seen_from(self._project, stepping[0], creation)) is not None:
+                    self._views[creation.home] = seen  # a helper that steps by itself hands its optimizer back
                 else:
                     what = next(each.what for each in self._initializes)
                     return Refusal(creation.file, creation.home, f"what {what} {UNSAID}")
@@ -231,7 +236,8 @@ class NativeDecider:
         """The tests of whether `apex.amp` is there, but for those of folded branches, with the switch that they ask."""
         gone = {fold.statement.test for fold in folds if fold.statement in file.tree.parents}
         homes: list[cst.CSTNode] = [each.home for each in self._initializes if each.replaces_home]
-        starting = [each.home for each in self._initializes if each.file is file]
+        starting = [each for each in self._initializes if each.file is file]
+        deciding = {test.node: each for each in starting for test in tests_round(each)}
         for test in amp_tests(file):
             around = {test.node, *file.tree.ancestors(test.node)}
             if around.isdisjoint(gone):
@@ -239,10 +245,17 @@ class NativeDecider:
                     if around.isdisjoint(homes):
                         homes.append(test.node)  # another name in it is answered with it
                         yield test, None
-                elif any(isinstance(home, cst.If) and home.test in around for home in starting):
-                    yield test, Refusal(file, test.node, "amp itself is used as a value")
-                else:
+                elif test.node not in deciding:
                     yield test, self._switch_at(file, test.node)
+                elif around.isdisjoint(homes):
+                    yield test, self._decided(file, test, deciding[test.node])
+
+    def _decided(self, file: File, test: AmpTest, initialize: Initialize) -> str | Refusal | None:
+        """How a test of `apex.amp` that decides about what initializes asks what decides about that itself."""
+        parts = condition_of(self._project, initialize, test)
+        if parts is None:
+            return unsaid(file, test)
+        return " and ".join(map(grouped, parts)) or None
 
     def _starts(self) -> tuple[tuple[NativeStart, ...], tuple[NativeStart, ...], Ways]:
         """What becomes of each initialization, what callers of helpers do instead, and the other ways of scalers."""
@@ -280,7 +293,8 @@ class NativeDecider:
     ) -> str | Refusal | None:
         """The same by what is initialized on the ways to it, and by the scaler that it has."""
         # What a caller decides is not to be seen in the helper, whose own condition is a part of the caller's.
-        own = (i for i in self._initializes if not self._views or i.optimizers is None)
+        made = set() if self._traveller is None else {e.home for e in self._traveller.ways.creations.values()}
+        own = (i for i in self._initializes if not self._views or i.optimizers is None or i.home in made)
         known = (*self._views.values(), *own, *self._below.values())
         switched = [initialize for initialize in known if switch_code(initialize) is not None]
         is_late = any(initialize.is_late for initialize in known)
@@ -293,9 +307,9 @@ class NativeDecider:
             switched = switched if decided is Unsaid.ALL_ALIKE else []
         elif not switched and not is_late:
             return None
-        initialize = next((i for i in switched if not is_late and is_visible(self._project, i, file, at)), None)
-        if initialize is not None:
-            return self._written(initialize, file, at)
+        seen = [i for i in switched if not is_late and is_visible(self._project, i, file, at)]
+        if seen:
+            return self._written(next((i for i in seen if i.file is file and _sees(i, file, at)), seen[0]), file, at)
         scaler = self._scaler_at(file, at, for_nobody=False) if route is None else route.scaler
         if scaler is not None and self._dtype is Dtype.FP16:  # elsewhere it is off where the region is bfloat16
             return f"{scaler}.is_enabled()"

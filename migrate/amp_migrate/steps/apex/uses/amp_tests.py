@@ -6,8 +6,10 @@ test asks for the script's switch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
 
 import libcst as cst
 
@@ -19,6 +21,9 @@ from amp_migrate.tables.apex_names import AMP, API, AS_REGISTERED
 from amp_migrate.trees.nodes import compared_with_none, find, is_constant, written_string
 
 _NAMES = API.union({"init"}, AS_REGISTERED, (each.removeprefix("register_") for each in AS_REGISTERED))
+
+# What a question is where that is known: its truth, another question, or itself.
+Answer: TypeAlias = "Callable[[cst.BaseExpression], cst.BaseExpression | bool]"
 
 
 @dataclass(frozen=True)
@@ -51,14 +56,19 @@ def amp_tests(file: File) -> Iterator[AmpTest]:
 
 def settled(file: File, test: cst.BaseExpression) -> cst.BaseExpression | bool:
     """A test as it is where Apex is there: its truth, or what is left of it to ask."""
+    return answered_by(test, partial(_answer, file))
+
+
+def answered_by(test: cst.BaseExpression, answer: Answer) -> cst.BaseExpression | bool:
+    """A test whose questions, with what joins them taken apart, have answers: its truth, or what is left to ask."""
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        inner = settled(file, test.expression)
+        inner = answered_by(test.expression, answer)
         if isinstance(inner, bool):
             return not inner
         return test if inner is test.expression else test.with_changes(expression=inner)
     if isinstance(test, cst.BooleanOperation):
         decides = isinstance(test.operator, cst.Or)
-        sides = [settled(file, each) for each in (test.left, test.right)]
+        sides = [answered_by(each, answer) for each in (test.left, test.right)]
         asked = [each for each in sides if not isinstance(each, bool)]
         if decides in sides or not asked:
             return decides if decides in sides else not decides
@@ -66,6 +76,10 @@ def settled(file: File, test: cst.BaseExpression) -> cst.BaseExpression | bool:
             is_bare = isinstance(asked[0], (cst.BooleanOperation, cst.UnaryOperation, cst.IfExp)) and not asked[0].lpar
             return asked[0].with_changes(lpar=test.lpar, rpar=test.rpar) if is_bare else asked[0]
         return test if asked == [test.left, test.right] else test.with_changes(left=asked[0], right=asked[1])
+    return answer(test)
+
+
+def _answer(file: File, test: cst.BaseExpression) -> cst.BaseExpression | bool:
     value, is_there = compared_with_none(test) or (test, True)
     is_name = isinstance(value, (cst.Name, cst.Attribute)) and value in file.uses.get("amp", ())
     is_amp = is_name and is_amp_or_none(file, value) and is_none_without_apex(file, value)
@@ -90,7 +104,14 @@ def _test(file: File, name: cst.Name | cst.Attribute, *, is_switch: bool) -> Amp
         wanted = written_string(asking.args[1].value)
         is_known = asking.args[0] is parent and wanted in _NAMES
         return AmpTest(name, asking, answer=True, is_switch=is_switch) if is_known else None
+    if isinstance(asking, cst.Call) and is_truth(asking):
+        return AmpTest(name, asking, answer=True, is_switch=is_switch)
     return AmpTest(name, name, answer=True, is_switch=is_switch) if _is_only_asked(file, name) else None
+
+
+def is_truth(node: cst.CSTNode) -> bool:
+    """Whether an expression is `bool(...)` of something."""
+    return isinstance(node, cst.Call) and dotted(node.func) == "bool" and len(node.args) == 1
 
 
 def _whole(file: File, test: AmpTest) -> AmpTest:

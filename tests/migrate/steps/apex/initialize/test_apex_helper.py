@@ -521,3 +521,39 @@ def test_step_that_an_optimizer_goes_through_which_apex_never_prepares(
         """.replace("enabled=args.fp16", "enabled=bool(args.fp16)")
     )
     assert any(each.message.endswith(f"its scaler is {outcome}") for each in plan.findings)
+
+
+def test_helper_that_steps_by_itself_and_hands_its_optimizer_back(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          def prepare(args, model, x, y):
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     if args.fp16:
+        -         model, optimizer = amp.initialize(model, optimizer)
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+              return model, optimizer
+
+          def train(args, model, x, y):
+              model, optimizer = prepare(args, model, x, y)
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )

@@ -570,26 +570,32 @@ def test_flag_that_asks_whether_apex_is_there(rewrites: Check) -> None:
     )
 
 
-def test_name_that_the_script_itself_makes_none_is_no_question_about_apex(migrate: Check) -> None:
-    text = """
-        if args.fp16:
-            from apex import amp
-        else:
-            amp = None
-        MODEL
-        if amp:
-            INITIALIZE
-        for x, y in loader:
-            loss = nn.functional.mse_loss(model(x), y)
-            if amp:
-                SCALE_LOSS
-            else:
-                loss.backward()
-            optimizer.step()
+def test_name_that_the_script_itself_makes_none_asks_for_its_switch(rewrites: Check) -> None:
+    rewrites(
         """
-    plan = migrate(text)
-    assert "from amp_shim import amp" in plan.after
-    assert [each for each in plan.findings if "amp itself is used as a value" in each.message]
+        - if args.fp16:
+        -     from apex import amp
+        - else:
+        -     amp = None
+          MODEL
+        - if amp:
+        -     INITIALIZE
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+          for x, y in loader:
+        -     loss = nn.functional.mse_loss(model(x), y)
+        -     if amp:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -     else:
+        -         loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = nn.functional.mse_loss(model(x), y)
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
 
 
 def test_flag_of_an_object_that_asks_whether_apex_is_there(rewrites: Check) -> None:

@@ -175,10 +175,98 @@ def test_a_parameter_that_is_more_than_called(migrate: Check) -> None:
     assert "from amp_shim import amp\n" in plan.after
 
 
-def test_an_initialization_that_a_parameter_decides_about(migrate: Check) -> None:
-    text = SCRIPT.replace(
-        "    for x, y in loader:",
-        '    if amp is not None:\n        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")\n'
-        "    for x, y in loader:",
-    ).replace('\nmodel, optimizer = amp.initialize(model, optimizer, opt_level="O1")', "")
-    assert "from amp_shim import amp\n" in migrate(text).after
+PREPARED = """
+def prepare(args, model, optimizer, amp):
+    if amp:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    return model, optimizer
+
+def train(args, model, loader):
+    if args.fp16:
+        from apex import amp
+    else:
+        amp = None
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    model, optimizer = prepare(args, model, optimizer, amp)
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        if args.fp16:
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            loss.backward()
+        optimizer.step()
+        model.zero_grad()
+"""
+IMPORT = "    if args.fp16:\n        from apex import amp\n    else:\n        amp = None\n"
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "left"),
+    [
+        ("if amp:", "if amp is not None:", ""),
+        ("if amp:", "if bool(amp):", ""),
+        ("if amp:", "if amp:\n        log()", "    if args.fp16:\n        log()\n"),
+        ("if amp:", "if not amp:\n        log()\n    else:", "    if not args.fp16:\n        log()\n"),
+        (IMPORT, f"{IMPORT}    use_amp = bool(amp)\n", "    use_amp = args.fp16\n"),
+        (IMPORT, "    amp = None\n    if args.fp16:\n        from apex import amp\n", ""),
+        (IMPORT, "    if not args.fp16:\n        amp = None\n    else:\n        from apex import amp\n", ""),
+        ("prepare(args, model, optimizer, amp)\n    for", "prepare(args, model, optimizer, amp=amp)\n    for", ""),
+        ("(args, model, optimizer, amp)", "(args.fp16, model, optimizer, amp)", ""),
+        (IMPORT, f"{IMPORT}    if args.slow:\n        amp = None\n", None),
+        (IMPORT, f"{IMPORT}    other(amp)\n", None),
+    ],
+)
+def test_an_initialization_that_a_parameter_decides_about(was: str, now: str, left: str | None, migrate: Check) -> None:
+    text = PREPARED.replace(was, now)
+    text = text.replace("def prepare(args.fp16,", "def prepare(fp16,")
+    assert text != PREPARED
+    after = migrate(text).after
+    assert ("from amp_shim import amp\n" in after) == (left is None)
+    if left is not None:
+        assert 'scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))\n' in after
+        assert left.replace("= args.fp16", "= bool(args.fp16)") in after
+        assert " amp" not in after.replace(" amp.autocast", "")
+
+
+IN_TRAINER = "self.amp = None\n        -         if args.fp16:\n        -             self.amp = amp"
+IN_MAIN = "if args.fp16:\n        -         from apex import amp\n        -     else:\n        -         amp = None"
+
+
+@pytest.mark.parametrize(
+    ("kept", "brought"), [("self.amp = amp", IN_MAIN), (IN_TRAINER, "from apex import amp")], ids=["given", "chosen"]
+)
+def test_a_trainer_that_initializes_by_the_amp_it_is_given(kept: str, brought: str, rewrites: Check) -> None:
+    rewrites(
+        """
+          class Trainer:
+        -     def __init__(self, args, model, amp):
+        +     def __init__(self, args, model):
+                  self.args = args
+        -         KEPT
+                  self.model = model
+                  self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -         if self.amp is not None:
+        -             self.model, self.optimizer = self.amp.initialize(self.model, self.optimizer)
+        +         self.scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+
+              def step(self, x, y):
+        -         loss = nn.functional.mse_loss(self.model(x), y)
+        -         if self.amp is not None:
+        -             with self.amp.scale_loss(loss, self.optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             loss.backward()
+        -         self.optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=self.scaler.is_enabled()):
+        +             loss = nn.functional.mse_loss(self.model(x), y)
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+
+          def main(args, model, x, y):
+        -     BROUGHT
+        -     Trainer(args, model, amp).step(x, y)
+        +     Trainer(args, model).step(x, y)
+        """.replace("KEPT", kept).replace("BROUGHT", brought)
+    )
