@@ -205,6 +205,11 @@ class Traveller:
         found = None if made is None else self._assigning_class(*made, attributes)
         return None if found is None else (file, optimizers[0], names.pop(), found, attributes)
 
+    def holder_of(self, file: File, optimizer: cst.BaseExpression) -> tuple[str, Class] | None:
+        """The object that makes what somebody else has of it, `solver` of `solver.optimizer`, with its class."""
+        held = self._held(file, displayed(optimizer))
+        return None if held is None else (held[2], held[3])
+
     def _class_of(self, file: File, holder: cst.BaseExpression, seen: tuple[cst.CSTNode, ...]) -> Class | None:
         """The class of a variable that is made by calling it, or is given such a one by all callers."""
         path = dotted(holder)

@@ -93,6 +93,8 @@ class NativeDecider:
         self._views: dict[Statement, Initialize] = {}
         # Initializations of what is kept in another function, by where that makes a scaler, in its words.
         self._below: dict[Statement, Initialize] = {}
+        # By where objects make scalers, those that they are given instead by who initializes what they have.
+        self._outside: dict[Statement, Creation] = {}
         # By where scalers are made of optimizers that Apex never prepares: whether they scale, as code.
         self._unprepared: dict[Statement, str] = {}
 
@@ -143,6 +145,8 @@ class NativeDecider:
                     self._unprepared[creation.home] = self._as_others(creation)
                 elif len(stepping) == 1 and (seen := seen_from(self._project, stepping[0], creation)) is not None:
                     self._views[creation.home] = seen  # a helper that steps by itself hands its optimizer back
+                elif (outside := self._from_outside(prepared, creation)) is not None:
+                    self._outside[creation.home] = outside
                 else:
                     what = next(each.what for each in self._initializes)
                     return Refusal(creation.file, creation.home, f"what {what} {UNSAID}")
@@ -169,6 +173,24 @@ class NativeDecider:
                 if self._may_be_none(file, read):
                     return Refusal(file, read, "the loss scale is asked for where some callers have none")
         return None
+
+    def _from_outside(self, prepared: Sequence[Initialize], creation: Creation) -> Creation | None:
+        """The scaler that an object is given in the place of its own by whoever initializes what it has.
+
+        Its own scales nothing until then, and is handed to nobody before.
+        """
+        initialize = prepared[0] if len(prepared) == 1 else None
+        if initialize is None or initialize.optimizers is None or self._traveller is None:
+            return None
+        tree, made = creation.file.tree, self._traveller.ways.arguments.values()
+        owner, holder = (
+            tree.owner_class(creation.home),
+            self._traveller.holder_of(initialize.file, initialize.optimizers),
+        )
+        is_handed_on = any(tree.function(each.site.call) is tree.function(creation.home) for each in made)
+        if owner is None or holder is None or holder[1] != (creation.file, owner) or is_handed_on:
+            return None
+        return Creation(initialize.file, initialize.home, f"{holder[0]}.{creation.target.removeprefix('self.')}")
 
     def _is_never_prepared(self, files: Sequence[File], creation: Creation) -> bool:
         """Whether Apex knows nothing of an optimizer that is made here: where mixed precision is on, it raises."""
@@ -260,7 +282,8 @@ class NativeDecider:
     def _starts(self) -> tuple[tuple[NativeStart, ...], tuple[NativeStart, ...], Ways]:
         """What becomes of each initialization, what callers of helpers do instead, and the other ways of scalers."""
         ways = Ways() if self._traveller is None else self._traveller.ways
-        creations = {creation.home: creation for creation in ways.creations.values()}
+        made = (self._outside.get(creation.home, creation) for creation in ways.creations.values())
+        creations = {creation.home: creation for creation in made}
         apart = {**self._views, **self._below}
         in_callers = tuple(
             NativeStart(apart[each.home], each, is_named=True) for each in ways.creations.values() if each.home in apart
@@ -272,11 +295,15 @@ class NativeDecider:
         starts += tuple(NativeStart(each, None, is_named=False) for each in self._script.led)
         taken = {*apart, *(each.home for each in self._initializes)}
         others = {
-            key: replace(made, enabled=self._unprepared.get(made.home))
+            key: replace(made, enabled=self._unprepared.get(made.home), arguments=self._arguments(made))
             for key, made in ways.creations.items()
             if made.home not in taken
         }
         return starts, in_callers, replace(ways, creations=others)
+
+    def _arguments(self, creation: Creation) -> tuple[str, ...]:
+        """What a scaler is made with that does not stand for what initializes."""
+        return ("enabled=False",) if creation.home in self._outside else creation.arguments
 
     def _switch_at(
         self, file: File, at: cst.CSTNode, route: Route | None = None, *, is_step: bool = False

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from amp_migrate.engine.migrate import migrate
+from amp_migrate.settings import Settings
 
 Check = Callable[..., Any]
 
@@ -239,3 +242,63 @@ def test_optimizers_that_apex_is_given_together_are_told_of_nothing(migrate: Che
         """)
     assert "scaler.step(other_optimizer)" in plan.after
     assert not any("Apex never got" in each.message for each in plan.findings)
+
+
+FITTER = """
+  import torch
+- from apex import amp
+
+  class Fitter:
+      def __init__(self, model, lr):
+          self.model = model
+          self.optimizer = torch.optim.SGD(model.parameters(), lr=lr)
++         self.scaler = torch.amp.GradScaler("cuda", enabled=False)
+
+      def fit(self, loader):
+          for x in loader:
+              self.optimizer.zero_grad()
+-             loss = self.model(x.cuda()).mean()
+-             with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+-                 scaled_loss.backward()
+-             self.optimizer.step()
++             with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=self.scaler.is_enabled()):
++                 loss = self.model(x.cuda()).mean()
++             self.scaler.scale(loss).backward()
++             self.scaler.step(self.optimizer)
++             self.scaler.update()
+"""
+
+
+STARTING = """
+  import torch
+- from apex import amp
+  from fitter import Fitter
+
+  def main(args, loader):
+      fitter = Fitter(torch.nn.Linear(8, 8).cuda(), args.lr)
+-     if args.fp16:
+-         fitter.model, PREPARED = amp.initialize(fitter.model, PREPARED, opt_level="O1")
++     fitter.scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+      fitter.fit(loader)
+"""
+
+
+@pytest.mark.parametrize("prepared", ["fitter.optimizer", "[fitter.optimizer]"])
+def test_who_initializes_what_an_object_has_gives_it_another_scaler(prepared: str, rewrites_files: Check) -> None:
+    rewrites_files({"fitter.py": FITTER, "main.py": STARTING.replace("PREPARED", prepared)})
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ("fitter = Fitter(", "fitter = make("),
+        ("fitter.optimizer", "optimizer"),
+    ],
+)
+def test_who_initializes_something_else_gives_an_object_no_scaler(was: str, now: str, tmp_path: Path) -> None:
+    starting = STARTING.replace("PREPARED", "fitter.optimizer").replace(was, now)
+    for name, diff in (("fitter", FITTER), ("main", starting)):
+        lines = (line[2:] for line in diff.splitlines() if not line.startswith("+"))
+        (tmp_path / f"{name}.py").write_text("\n".join(lines))
+    outcome = migrate([tmp_path], Settings())
+    assert [each for each in outcome.findings if each.code == "AMP290"]
