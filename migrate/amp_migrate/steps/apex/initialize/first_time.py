@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
 import libcst as cst
@@ -18,8 +18,11 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.plan.code import source
 from amp_migrate.plan.move import Refusal
+from amp_migrate.steps.apex.beside.conditions import conditions, is_fixed
+from amp_migrate.steps.apex.initialize.branches import negated
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.initialize.switch import is_visible
+from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.tables.apex_names import USE_SHIM
 from amp_migrate.trees import build
@@ -41,21 +44,51 @@ def made_with_object(project: Project, initialize: Initialize) -> Initialize | R
     made = None if owner is None else method_of(owner, "__init__")
     if owner is None or function is None or made is None or function is made:
         return initialize
-    parts = [part for code in initialize.switch for part in parts_of(build.expression(code))]
+    switch = [part for code in initialize.switch for part in parts_of(build.expression(code))]
+    # Whoever makes the scaler asks whatever is asked round the call, however far from it.
+    parts = [*map(build.expression, _asked_round(initialize, {*map(source, switch)})), *switch]
     behind = _Behind(project, file, initialize.statement)
     changes = {each: [node for path in reads([each]) for node in _changes(file, owner, path)] for each in parts}
-    changing = [each for each, nodes in changes.items() if any(map(behind.is_behind, nodes))]
+    changing = [each for each in switch if any(map(behind.is_behind, changes[each]))]
     if not changing:
         return initialize
-    home = _behind_optimizer(file, owner, made, initialize.optimizers)
-    rest = tuple(source(each) for each in parts if each not in changing)
+    asked = [each for each in parts if each not in changing]
+    home = _behind_optimizer(file, owner, made, initialize.optimizers, asked)
+    rest = tuple(map(source, asked))
     seen = replace(initialize, home=home or initialize.home, switch=rest)
-    is_first = all(_holds(file, made, each) and all(map(behind.is_behind, changes[each])) for each in changing)
+    is_first = all(
+        _holds(file, made, each)
+        and all(behind.is_behind(node) or _asks_again(each, node) for node in changes[each])
+        and not any(_changed_first_by_kin(project, file, owner, each))
+        for each in changing
+    )
     if home is None or not is_first or not is_visible(project, seen, file, home):
-        asked = source(changing[0])
-        return Refusal(file, initialize.call, f"whether `{asked}` holds changes while the script trains", USE_SHIM)
+        test = source(changing[0])
+        return Refusal(file, initialize.call, f"whether `{test}` holds changes while the script trains", USE_SHIM)
     chain = initialize.home if initialize.replaces_home and not initialize.rebinds else initialize.statement
     return replace(seen, statement=chain, replaces_home=False)
+
+
+def _asked_round(initialize: Initialize, known: Collection[str]) -> Iterator[str]:
+    """What is asked round a call in its function, or has not left that before, beside what is known to be asked."""
+    file = initialize.file
+    for each in sorted(conditions(file, initialize.statement), key=lambda found: file.tree.order[found.node]):
+        code = each.code if each.holds else negated(build.expression(each.code))
+        if code not in known and not is_fixed(file, each.node):
+            yield code
+
+
+def _asks_again(test: cst.BaseExpression, node: cst.CSTNode) -> bool:
+    """Whether a statement makes a test hold once more, by a constant: what follows initializes again."""
+    if not isinstance(node, cst.Assign) or len(node.targets) > 1:
+        return False
+    path = dotted(node.targets[0].target)
+    try:
+        known = {path or "": ast.literal_eval(source(node.value).strip())}
+    except (ValueError, SyntaxError):
+        return False
+    found = _value(ast.parse(source(test).strip(), mode="eval").body, known)
+    return found is not _UNKNOWN and bool(found)
 
 
 class _Behind:
@@ -98,8 +131,28 @@ class _Behind:
 def _changes(file: File, owner: cst.ClassDef, path: str) -> list[cst.CSTNode]:
     """Where an attribute of an object gets another value than its constructor gave it."""
     made = method_of(owner, "__init__")
-    given = file.class_attribute(owner, path) if path.startswith("self.") else ()
-    return [node for node in given if file.tree.function(node) is not made]
+    return [node for node in _given(file, owner, path) if file.tree.function(node) is not made]
+
+
+def _given(file: File, owner: cst.ClassDef, path: str) -> tuple[cst.CSTNode, ...]:
+    return file.class_attribute(owner, path) if path.startswith("self.") else ()
+
+
+def _changed_first_by_kin(
+    project: Project, file: File, owner: cst.ClassDef, test: cst.BaseExpression
+) -> Iterator[cst.CSTNode]:
+    """Where classes that derive from one, or it from them, may change what a test asks before the first time."""
+    kin = {*project.lineage(file, owner), *project.with_derived([(file, owner)])} - {(file, owner)}
+    for where, node in ((f, n) for f, each in kin for path in reads([test]) for n in _given(f, each, path)):
+        if not _asks_again(test, node) and not _is_behind_its_own(where, node):
+            yield node
+
+
+def _is_behind_its_own(file: File, node: cst.CSTNode) -> bool:
+    """Whether a method has initialized Apex itself before a statement of it: it does instead of another one."""
+    tree, function = file.tree, file.tree.function(node)
+    calls = (each for each in amp_calls(file, "initialize") if tree.function(each) is function)
+    return any(tree.order[each] < tree.order[node] for each in calls)
 
 
 def _holds(file: File, made: cst.FunctionDef, test: cst.BaseExpression) -> bool:
@@ -132,13 +185,19 @@ def _value(node: ast.expr, known: dict[str, object]) -> object:
 
 
 def _behind_optimizer(
-    file: File, owner: cst.ClassDef, made: cst.FunctionDef, optimizers: cst.BaseExpression | None
+    file: File,
+    owner: cst.ClassDef,
+    made: cst.FunctionDef,
+    optimizers: cst.BaseExpression | None,
+    asked: Iterable[cst.BaseExpression],
 ) -> Statement | None:
-    """The statement of a constructor behind that which makes the optimizers, or that itself where it is the last."""
+    """The statement of a constructor behind what makes the optimizers and what is asked; the last where that is it."""
     paths = () if optimizers is None else [each for each in reads([optimizers]) if each != "self"]
     nodes = [node for path in paths for node in file.class_attribute(owner, path) if file.tree.function(node) is made]
     if not nodes or any(dotted(build.expression(path)) is None for path in paths):
         return None
+    kept = (node for path in reads(asked) for node in _given(file, owner, path))
+    nodes += [node for node in kept if file.tree.function(node) is made]
     last = file.tree.lift(max(nodes, key=lambda each: file.tree.order[each]), block_of(made))
     siblings = file.tree.siblings(last)
     behind = siblings[siblings.index(last) + 1 :]

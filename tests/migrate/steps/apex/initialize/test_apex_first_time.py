@@ -107,3 +107,63 @@ def test_test_of_what_is_set_before_is_a_switch(old: str, new: str, migrate: Che
     text = original(old, new).replace("        self.epoch += 1\n", "").replace("self.epoch", "self.fp16")
     plan = migrate(text.replace("self.fp16 == 0", "self.fp16"))
     assert 'torch.amp.GradScaler("cuda", enabled=bool(self.fp16))' in plan.after
+
+
+ROUND = """
+  class Trainer:
+      def __init__(self, fp16):
+          self.ready = False
+          self.model = self.optimizer = None
+          self.fp16 = fp16
++         self.scaler = torch.amp.GradScaler("cuda", enabled=bool(self.fp16))
+          self.steps = 0
+      def make(self):
+          self.model = nn.Linear(8, 2).cuda()
+          self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+          self.prepare()
+      def prepare(self):
+ASKED
+      def load(self, path):
+          self.model.load_state_dict(torch.load(path))
+          self.ready = False
+          self.prepare()
+      def step(self, x):
+          self.optimizer.zero_grad()
+-         loss = self.model(x).mean()
+-         if self.fp16:
+-             with amp.scale_loss(loss, self.optimizer) as scaled:
+-                 scaled.backward()
+-         else:
+-             loss.backward()
+-         self.optimizer.step()
++         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(self.fp16)):
++             loss = self.model(x).mean()
++         self.scaler.scale(loss).backward()
++         self.scaler.step(self.optimizer)
++         self.scaler.update()
+"""
+INSIDE = """\
+          if self.fp16:
+              if not self.ready:
+-                 self.model, self.optimizer = amp.initialize(self.model, self.optimizer)
+                  self.ready = True"""
+BEHIND = """\
+          if not self.fp16:
+              return
+          if not self.ready:
+-             self.model, self.optimizer = amp.initialize(self.model, self.optimizer)
+              self.ready = True"""
+
+
+@pytest.mark.parametrize("asked", [INSIDE, BEHIND], ids=["inside", "behind"])
+def test_switch_round_the_first_time_stays_one_and_loading_asks_again(asked: str, rewrites: Check) -> None:
+    rewrites("~ APEX" + ROUND.replace("ASKED", asked))
+
+
+@pytest.mark.parametrize("more", ["self.ready = True", "self.ready = self.fp16"])
+def test_class_that_derives_may_be_ready_before_the_first_time(more: str, migrate: Check) -> None:
+    lines = ("~ APEX" + ROUND.replace("ASKED", INSIDE)).splitlines()[1:]
+    text = "\n".join(each[2:] for each in lines if not each.startswith("+"))
+    derived = f"class Other(Trainer):\n    def make(self):\n        {more}\n        super().make()\n"
+    after = migrate(f"from apex import amp\n{text}\n{derived}").after
+    assert "from amp_shim import amp\n" in after
