@@ -35,6 +35,7 @@ from amp_migrate.steps.apex.beside.without_apex import is_native_without_apex
 from amp_migrate.steps.apex.initialize.amp_or_none import with_amp_asked
 from amp_migrate.steps.apex.initialize.first_time import made_with_object
 from amp_migrate.steps.apex.initialize.in_helper import calls_of_helper, lifted
+from amp_migrate.steps.apex.initialize.in_loops import before_loops
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.initialize.reached import ways_to
 from amp_migrate.steps.apex.initialize.switch import is_off
@@ -70,7 +71,7 @@ from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.scaler.callers import uncalled
 from amp_migrate.steps.scaler.find_route import Traveller, lost
 from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints
-from amp_migrate.steps.scaler.made_first import make_first
+from amp_migrate.steps.scaler.made_first import is_late, make_first
 from amp_migrate.steps.scaler.stale_calls import told_of_stale
 from amp_migrate.steps.statements.amp_signs import names_amp
 from amp_migrate.steps.statements.bodies import bodies
@@ -283,6 +284,14 @@ class ApexMigration:
             native = decide()
         if isinstance(native, Refusal):
             return native
+        uses = self._uses(script, native, traveller, kept)
+        in_loops = [each for each in script.initializes if each.file.tree.loop(each.home) is not None]
+        moved_up = {each: before_loops(each) for each in in_loops if is_late(traveller.ways, uses, each.home)}
+        for each, seen in moved_up.items():
+            if seen is None:
+                return Refusal(each.file, each.call, "a step may come without the loop that initializes Apex")
+            others = tuple(moved_up.get(one) or one for one in script.initializes)
+            return self._decided(replace(script, initializes=others), gives=gives, late=late)
         edits = (*write_apex(native, self.roles, self.settings), *kept.edits)
         scaled = (each.step for each in native.steps if each.scaler is not None)
         told = (
@@ -312,10 +321,13 @@ class ApexMigration:
         """Move up the scalers that some use would find without a value; whether there are any."""
         ways = traveller.ways
         made = dict(ways.creations)
-        uses = [*write_uses(native, self.roles, self.settings), *kept.edits]
-        uses += write_arguments(ways, self._editor(script.files[0], APEX_STEP.code))
-        make_first(ways, uses, {each.home for each in script.initializes})
+        make_first(ways, self._uses(script, native, traveller, kept), {each.home for each in script.initializes})
         return ways.creations != made
+
+    def _uses(self, script: ApexScript, native: NativeScript, traveller: Traveller, kept: Move) -> list[Edit]:
+        """The edits that may name a scaler, but for those that make one."""
+        uses = [*write_uses(native, self.roles, self.settings), *kept.edits]
+        return [*uses, *write_arguments(traveller.ways, self._editor(script.files[0], APEX_STEP.code))]
 
     def _kept(self, script: ApexScript, traveller: Traveller) -> Move:
         """What saves and restores new scalers, where the script said nothing of Apex's own state."""

@@ -49,6 +49,18 @@ def make_first(ways: Ways, edits: Iterable[Edit], said: Collection[Statement] = 
         ways.creations[key] = _before_all(_Making(creation, key), uses).creation
 
 
+def is_late(ways: Ways, edits: Iterable[Edit], home: Statement) -> bool:
+    """Whether code in the function of a statement may come to a scaler that is made at that before it is made."""
+    for key, creation in ways.creations.items():
+        tree, name = creation.file.tree, re.compile(rf"(?<![\w.]){re.escape(creation.target)}\b")
+        making = _Making(replace(creation, before=True), key)
+        for edit in edits if creation.home is home else ():
+            is_beside = edit.tree is tree and tree.function(edit.node) is tree.function(home)
+            if is_beside and name.search(" ".join(_written(edit))) and not making.has_run_at(edit):
+                return True
+    return False
+
+
 def _written(edit: Edit) -> Iterator[str]:
     """What new code says by itself, beside the old code in it, which knows no scaler."""
     return (part for code in edit.codes for part in code.parts if isinstance(part, str))

@@ -100,10 +100,10 @@ def choice_of(file: File, chain: cst.If, statements: Sequence[Statement]) -> tup
     return (" or ".join(tests),) if len(tests) == len(branches) else ()
 
 
-def is_said_before(file: File, chain: cst.If, codes: Sequence[str]) -> bool:
-    """Whether some expressions mean before an `if` what they mean in its branches."""
+def is_said_before(file: File, holder: Statement, codes: Sequence[str]) -> bool:
+    """Whether some expressions mean before an `if` or a loop what they mean in it."""
     said = reads([build.expression(code) for code in codes])
-    return not any(bound in said or bound.partition(".")[0] in said for bound in _bound(file, chain))
+    return not any(bound in said or bound.partition(".")[0] in said for bound in _bound(file, holder))
 
 
 def before(file: File, home: Statement, node: cst.BaseExpression, at: Statement) -> cst.BaseExpression | None:
@@ -212,10 +212,10 @@ def _makes_elsewhere(file: File, branch: Branch, optimizer: cst.BaseExpression |
     return any(b.node in outside and b.node not in inside for b in file.scopes.of(optimizer).lookup(path))
 
 
-def _bound(file: File, chain: cst.If) -> set[str]:
-    """The names that get a value in an `if`."""
-    inside = set(walk(chain))
-    bindings = file.scopes.of(chain).bindings
+def _bound(file: File, holder: Statement) -> set[str]:
+    """The names that get a value in an `if` or a loop."""
+    inside = set(walk(holder))
+    bindings = file.scopes.of(holder).bindings
     return {name for name, found in bindings.items() if any(binding.node in inside for binding in found)}
 
 
