@@ -41,13 +41,13 @@ from amp_migrate.flow.domain.atoms import (
     some,
     widened,
 )
-from amp_migrate.flow.domain.contexts import NO_CONTEXT, Context
+from amp_migrate.flow.domain.contexts import NO_CONTEXT, OFF, ON, Autocast, Context
 from amp_migrate.flow.domain.dtypes import PRECISIONS
 from amp_migrate.flow.domain.heap import Heap
 from amp_migrate.flow.domain.interned import a_run
 from amp_migrate.flow.domain.machine import EMPTY_MACHINE, START, Machine, World, Worlds
 from amp_migrate.flow.domain.state import Cell, State, meet
-from amp_migrate.flow.domain.tensor import Tensor, is_same, join_tensors
+from amp_migrate.flow.domain.tensor import LOW, Tensor, is_same, join_tensors
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.python import attributes, builtins, calls, containers
@@ -124,6 +124,8 @@ class Analysis:
         not_followed: the functions whose calls gave something unknown, because they are none of the run's business, or
             because it has come to its end.
         given_up: the functions that did not come to rest: what they still changed is anything.
+        taken_alone: the functions that a run did not come to before its end, and that were looked at all the same, for
+            they name a loss that autocast refuses: they may run in a region.
         unseen: the functions of which nobody knows what they do to a step, because the run had come to its end, or they
             did not come to rest: they run in a region, or have to do with gradients.
     """
@@ -174,6 +176,7 @@ class Analysis:
         self.not_followed: dict[Code, None] = {}
         self.given_up: dict[Code, None] = {}
         self.unseen: dict[Code, None] = {}
+        self.taken_alone: dict[Code, None] = {}
         self._allowance = _STATEMENTS * patience
         self._over_at = 0
         self._tasks: dict[tuple[Any, ...], Task] = {}
@@ -210,6 +213,9 @@ class Analysis:
         while self._go_on_behind_ends() or self._enter_uncalled(entered):
             self._settle()
             self._fill_tables()
+        if self.keeps_all and not self.is_complete and self.pytorch.opened:
+            self._take_alone(entered)
+            self._settle()
 
     def _go_on(self) -> None:
         """Look at the rest of files in focus that end at a statement which raises, as far as is seen.
@@ -365,7 +371,7 @@ class Analysis:
         Args:
             is_of_step: whether a file in focus calls it, or it is given what steps: for these there is as much again.
         """
-        if self.is_own(code) or (code.is_function and code.reads_gradients):
+        if self.is_own(code) or (code.is_function and code.reads_gradients) or code in self.taken_alone:
             return True
         if code.parent not in self.not_followed:
             if not self.has_come_to_its_end_for(code):
@@ -589,6 +595,29 @@ class Analysis:
         if waiting:
             self._enter_code(waiting[min(waiting)], entered)
         return bool(waiting)
+
+    def _take_alone(self, entered: set[Code]) -> None:
+        """Run what is imported and names a loss that autocast refuses, if the run had come to its end before it.
+
+        Whether it runs in a region is not known; that such a loss has to be computed in float32 needs no more.
+        """
+        files = [*self.focus, *self.beside]
+        for file in files:
+            module = self.module(file)
+            if module is None:
+                continue
+            located = dict.fromkeys(self.locate(each, file) for each in module.imports)
+            files += [each for each in located if each is not None and each not in files]
+            unmet = [each for each in module.functions if each.names_refused_loss and not self._by_code.get(each)]
+            self.taken_alone.update(dict.fromkeys(unmet))
+        for code in self.taken_alone:
+            self._bring_module(code.file)
+        switched = Autocast(ON | OFF, LOW, ON, frozenset(self.pytorch.opened), frozenset(), True)
+        for code in self.taken_alone:
+            for function in self._defined.get(code, ()):
+                self._escaped.setdefault(function, self._outermost.but(cuda=switched))
+            if code in self._defined:
+                self._enter_code(code, entered)
 
     @property
     def _own_modules(self) -> Iterator[Module]:

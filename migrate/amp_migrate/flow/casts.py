@@ -380,7 +380,15 @@ class Casts:
         if not all(each in given or self._is_known(each) or (loss and not self._may_be_low(each)) for each in named):
             return None
         low = dict.fromkeys(FloatCast(site_of(file, each)) for each in named if self._may_be_low(each))
+        if isinstance(loss, ast.Call) and self._is_taken_alone(loss):  # what callers would give it is not known
+            compared = [one for each in _compared(loss) for one in _viewed(each)]
+            unknown = (each for each in named if any(isinstance(one, Opaque) for one in self._value(each)))
+            low |= dict.fromkeys(FloatCast(site_of(file, each)) for each in unknown if each in compared)
         return Island(site_of(file, statement.value), tuple(low), tuple(site_of(file, each) for each in before))
+
+    def _is_taken_alone(self, node: ast.AST) -> bool:
+        taken = self._analysis.taken_alone
+        return any(event.node is node and event.code in taken for event in self._analysis.events.values())
 
     def _island_of_call(
         self, value: ast.expr, file: str, loss: ast.Call, before: Collection[ast.expr]
@@ -669,6 +677,12 @@ def _follows(node: ast.expr, others: Sequence[ast.expr]) -> bool:
     given = [*node.args, *(each.value for each in node.keywords)]
     texts = {ast.unparse(each) for each in others if each is not node}
     return any(ast.unparse(each).removesuffix(".dtype") in texts for each in given)
+
+
+def _compared(loss: ast.Call) -> list[ast.expr]:
+    """What a loss compares: its first two arguments are tensors for certain, where a weight may be None."""
+    named = (each.value for each in loss.keywords if each.arg in ("input", "target"))
+    return [*(each for each in loss.args[:2] if not isinstance(each, ast.Starred)), *named]
 
 
 def _viewed(node: ast.expr) -> Iterator[ast.expr]:

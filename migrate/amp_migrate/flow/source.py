@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
+from amp_migrate.tables.torch_names import BANNED_LOSS_CLASS, BANNED_LOSS_FUNCTION
+
 ScopeNode: TypeAlias = "ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
 _GIVING = frozenset(("add_", "copy_", "sub_", "set_", "fill_"))
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_REFUSED = frozenset(each.rpartition(".")[2] for each in (BANNED_LOSS_CLASS, BANNED_LOSS_FUNCTION))
 
 
 class Site(NamedTuple):
@@ -84,6 +87,14 @@ class Code:
         named = (each for each in ast.walk(self.node) if isinstance(each, (ast.Attribute, ast.Name)))
         words = (each.attr if isinstance(each, ast.Attribute) else each.id for each in named)
         return any(each == "grad" or "clip_grad" in each for each in words)
+
+    @cached_property
+    def names_refused_loss(self) -> bool:
+        """Whether it, or the class that it is a method of, names a loss that autocast refuses."""
+        if self.is_function and self.parent is not None and isinstance(self.parent.node, ast.ClassDef):
+            return self.parent.names_refused_loss
+        words = (getattr(each, "attr", getattr(each, "id", "")) for each in ast.walk(self.node))
+        return any(each in _REFUSED for each in words)
 
     @cached_property
     def gives_gradients(self) -> bool:

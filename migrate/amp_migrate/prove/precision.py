@@ -84,7 +84,7 @@ NOT_UNDERSTOOD = (
 Key: TypeAlias = "tuple[str, str, bool, str]"
 Measured: TypeAlias = "Mapping[str, Mapping[int, str]]"
 # A wrong result costs more than the seconds to look further than other questions do.
-_PATIENCE = 8
+_PATIENCE = 18
 _BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), IN_THREADS, SAVED_LOW, NO_BFLOAT16))
 _OF_REGIONS = frozenset((IDLE, IDLE_STEP, IN_FLOAT64))
 _MAY_HARM = frozenset(
@@ -357,7 +357,8 @@ def _harms(
         if not (fault.what == _OF_THE_CACHE and torch >= CACHE_MENDED) and (is_told or mending or is_filled):
             message = _message(fault)
             runs = fault.what in _RUNS or (fault.what == LOSS_ON_CPU and torch >= SCALES_ANYWHERE)
-            is_sure = happens and not runs
+            is_alone = fault.event is not None and fault.event.code in analysis.taken_alone
+            is_sure = happens and not runs and not is_alone
             is_apart = fault.what == WRONG_BY_ITSELF[Act.REFUSED] or _grows(fault, running)
             island = casts.island(fault.event) if fault.event and is_apart else None
             regions = (

@@ -204,3 +204,57 @@ def test_a_file_that_cannot_be_parsed_is_told_where_a_step_moves(tmp_path: Path,
     assert len(outcome.changed) == 1
     told = [each.message for each in outcome.findings if each.code == "AMP504" and "cannot parse" in each.message]
     assert [each.split("library.py")[1] for each in told] == [": what low precision does in it is not known"] * is_told
+
+
+HEADS = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.score = nn.Linear(4, 4)
+        self.criterion = nn.BCELoss()
+
+    def forward(self, x, target, weight):
+        p = torch.softmax(self.score(x), dim=1)
+        a = F.binary_cross_entropy(p, target, weight)
+        b = self.criterion(p, target)
+        return a + b
+"""
+
+
+@pytest.mark.parametrize("functions", [3, 300])
+def test_a_refused_loss_behind_the_end_of_an_analysis_stays_in_float32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, functions: int
+) -> None:
+    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 20)
+    library = "import heads\n\n\n"
+    library += "".join(f"def step_{n}(x):\n    return step_{n + 1}(x)\n\n\n" for n in range(functions))
+    library += f"def step_{functions}(x):\n    return heads.Head()(x, x, None)\n\n\nfirst = step_0\n"
+    (tmp_path / "library.py").write_text(library)
+    (tmp_path / "heads.py").write_text(HEADS)
+    (tmp_path / "train.py").write_text(SCRIPT.format(before="", out="first(model(x.cuda()))"))
+    outcome = migrate([tmp_path], Settings())
+    after = {each.source.path.name: each.after for each in outcome.changed}
+    lines = [
+        '        with torch.amp.autocast(device_type="cuda", enabled=False):',
+        "            a = F.binary_cross_entropy(p, target.float(), weight)",
+        "            b = self.criterion(p, target.float())",
+        "        return a + b",
+    ]
+    assert after["heads.py"].endswith("\n".join(lines) + "\n")
+    assert any(each.message.startswith(TOLD) for each in outcome.findings) is (functions == 300)
+
+
+def test_a_refused_loss_is_left_where_no_step_moves_or_nothing_imports_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 20)
+    library = "".join(f"def step_{n}(x):\n    return step_{n + 1}(x)\n\n\n" for n in range(300))
+    (tmp_path / "library.py").write_text(f"{library}def step_300(x):\n    return x\n\n\nfirst = step_0\n")
+    (tmp_path / "heads.py").write_text(HEADS)
+    (tmp_path / "train.py").write_text(SCRIPT.format(before="", out="first(model(x.cuda()))"))
+    assert [each.source.path.name for each in migrate([tmp_path], Settings()).changed] == ["train.py"]
