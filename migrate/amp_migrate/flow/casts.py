@@ -511,11 +511,11 @@ class Casts:
             buffer, value = node.value, self._assigned(node)
         if buffer is None or value is None:
             return
-        is_tensor = all(
-            isinstance(each, Tensor) for each in self._value(buffer)
-        )  # which a dictionary has no precision of
+        # A dictionary has no precision; and what is put into a tensor by index is of its precision, or PyTorch raises.
+        is_tensor, are_tensors = (all(isinstance(one, Tensor) for one in self._value(each)) for each in (buffer, value))
         given = tensor_of(self._value(value))
-        is_float32 = given is not None and not given.precision & ~(LOW | F32) and self._is_low(buffer)
+        is_known = given is not None and not given.precision & ~(LOW | F32)
+        is_float32 = given is not None and (is_known or (are_tensors and given.precision & F32)) and self._is_low(buffer)
         if _path(buffer) and is_tensor and (self._is_low(value) or is_float32):
             yield FloatCast(site_of(event.code.file, value), ast.unparse(buffer))
 

@@ -126,3 +126,29 @@ def test_what_autocast_computes_in_float32_takes_the_dtype_of_a_low_copy(migrate
 )
 def test_what_a_low_copy_takes_is_not_cast(migrate: Check, store: str) -> None:
     assert f"        {store}\n" in migrate("MODEL\n" + INSIDE.format(store=store)).after
+
+
+MARGIN = """\
+import yaml
+
+margin = yaml.safe_load(open("margin.yaml"))["margin"]
+MODEL
+for x, index in loader:
+    cos = model(x)
+    gt = cos[torch.arange(4), index].view(-1, 1)
+    moved = torch.where(gt > 0.1, {one}, gt - margin)
+    {store}
+    loss = nn.functional.cross_entropy(cos, index)
+    STEP
+"""
+
+
+@pytest.mark.parametrize(("store", "value"), [("cos.scatter_(1, index, {})", "moved"), ("cos[index] = {}", "moved[0]")])
+def test_what_is_float32_on_one_side_takes_the_dtype_of_a_low_score(migrate: Check, store: str, value: str) -> None:
+    text = MARGIN.format(one="gt - torch.pow(gt, 2)", store=store.format(value))
+    assert store.format(f"{value}.to(cos.dtype)") in migrate(text).after
+
+
+def test_what_nobody_knows_on_one_side_is_not_cast(migrate: Check) -> None:
+    text = MARGIN.format(one="gt - 0.1", store="cos.scatter_(1, index, moved)")
+    assert "cos.scatter_(1, index, moved)\n" in migrate(text).after
