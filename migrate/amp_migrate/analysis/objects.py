@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
@@ -10,12 +11,15 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.hops import MAX_HOPS
-from amp_migrate.tables.torch_names import HANDS_BACK
+from amp_migrate.tables.torch_names import HANDS_BACK, OPTIMIZER_FACTORIES
 from amp_migrate.trees.nodes import find, is_constant, method_of
 
 Definition: TypeAlias = "Callable[[File, cst.CSTNode], tuple[File, cst.CSTNode] | None]"
 Method: TypeAlias = "tuple[File, cst.FunctionDef]"
 Class: TypeAlias = "tuple[File, cst.ClassDef]"
+
+# By these a class has what nobody sees defined in it.
+_GIVING_ANY = ("__getattr__", "__getattribute__", "setattr", "__dict__")
 
 
 class Objects:
@@ -34,6 +38,27 @@ class Objects:
         found = [self.method(where, owner, name) for where, owner in classes or ()]
         methods = [each for each in found if each is not None]
         return methods if methods and len(methods) == len(found) else None
+
+    def is_missing(self, file: File, node: cst.Attribute) -> bool:
+        """Whether an attribute is not there for certain: all classes that its object is made from are in sight.
+
+        They derive from PyTorch's own optimizers at most, which have no more than their documentation has.
+        """
+        name = node.attr.value
+        classes = self._classes(file, node.value, 0)
+        above = [each for of_one in classes or () for each in self.lineage(*of_one)]
+        is_given = re.search(rf"\.\s*{name}\s*=(?!=)|\bsetattr\b", file.tree.text)
+        return bool(above) and not is_given and all(self._is_plain(where, owner, name) for where, owner in above)
+
+    def _is_plain(self, file: File, owner: cst.ClassDef, name: str) -> bool:
+        """Whether a class has nothing of a name itself, and derives from optimizers of the project's and PyTorch's."""
+        for base in owner.bases:
+            found = self._definition(file, base.value)
+            is_own = found is not None and isinstance(found[1], cst.ClassDef)
+            if not is_own and not file.names.full(base.value).startswith(OPTIMIZER_FACTORIES):
+                return False
+        words = set(re.findall(r"\w+", file.tree.code(owner)))
+        return not owner.decorators and not owner.keywords and words.isdisjoint((name, *_GIVING_ANY))
 
     def method(self, file: File, owner: cst.ClassDef, name: str) -> Method | None:
         """The method of a name that a class has: its own, or the first that it inherits."""

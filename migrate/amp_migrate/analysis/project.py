@@ -332,6 +332,10 @@ class Project:
         """The methods of a name that an object has, by all classes it is made from; none where one cannot be seen."""
         return tuple(self.reference(*each) for each in self._objects.methods(file, node, name) or ())
 
+    def is_missing(self, file: File, node: cst.Attribute) -> bool:
+        """Whether an object has no such attribute for certain, by the classes that it is made from."""
+        return self._objects.is_missing(file, node)
+
     def lineage(self, file: File, owner: cst.ClassDef) -> Iterator[Class]:
         """A class, and those that it derives from, the first that Python asks first."""
         return self._objects.lineage(file, owner)

@@ -162,7 +162,8 @@ class Casts:
     def _like_what_changes(self, event: Event) -> Iterator[FloatCast]:
         """The operands of what changes in place, in its precision: whatever they are, they have to agree with it."""
         changed, *operands = self._operands(event.node)
-        if not _path(changed) or event.tensor is None:
+        is_tensor = any(isinstance(each, Tensor) for each in self._value(changed))  # and no module with kernels
+        if not _path(changed) or not is_tensor or event.tensor is None:
             return
         for each in operands:
             found = tensor_of(self._value(each))
@@ -515,7 +516,9 @@ class Casts:
         is_tensor, are_tensors = (all(isinstance(one, Tensor) for one in self._value(each)) for each in (buffer, value))
         given = tensor_of(self._value(value))
         is_known = given is not None and not given.precision & ~(LOW | F32)
-        is_float32 = given is not None and (is_known or (are_tensors and given.precision & F32)) and self._is_low(buffer)
+        is_float32 = (
+            given is not None and (is_known or (are_tensors and given.precision & F32)) and self._is_low(buffer)
+        )
         if _path(buffer) and is_tensor and (self._is_low(value) or is_float32):
             yield FloatCast(site_of(event.code.file, value), ast.unparse(buffer))
 

@@ -338,6 +338,8 @@ class _Order(Walk[Between]):
             return frozenset(replace(state, is_new=not (state.scaled or state.plain)) for state in states)
         callees = self._code.callees(call, scope)
         if isinstance(func, ast.Attribute) and func.attr == "backward" and not callees:
+            if call.args and _word(_key(func.value, self._names)) in self._code.stepped:
+                return frozenset()  # what a scaler steps is an optimizer, and has no such method
             return self._backward(call, func.value, scope, states)
         takes_scaler = any(is_carrier(self._code.values.of(each, scope)) for each in call.args)
         if isinstance(func, ast.Attribute) and func.attr == "zero_grad" and not callees:

@@ -63,7 +63,7 @@ from amp_migrate.flow.domain.tensor import (
 from amp_migrate.flow.events import OUT_OF_SIGHT, Act
 from amp_migrate.flow.python import attributes, command_line, containers
 from amp_migrate.flow.python.arguments import Arguments
-from amp_migrate.flow.python.classes import DATA_SETS, FUNCTION, MODULE, external_bases, is_module_class
+from amp_migrate.flow.python.classes import DATA_SETS, FUNCTION, MODULE, external_bases, is_module_class, lineage
 from amp_migrate.flow.python.expressions import assign
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.python.statements import under
@@ -810,6 +810,10 @@ class PyTorch:
                 self.made_of_base(frame, owner, bases, args, node)
             return NONE_VALUE
         if any(map(gradients.is_optimizer_class, bases)):
+            of_torch = isinstance(owner, Obj) and isinstance(owner.made_of, Class) and lineage(frame, owner.made_of)
+            if name == "backward" and of_torch and all(map(_is_of_project_or_torch, of_torch)):
+                frame.is_dead = True  # there is no such method
+                return NEVER
             return gradients.optimizer_method(frame, owner, name, args, node)
         if any(base in functions.SCALERS for base in bases):
             return gradients.scaler_method(frame, owner, name, args, node)
@@ -1008,3 +1012,8 @@ def _named_like_module(name: str) -> bool:
 def is_scheduler_name(word: str) -> bool:
     """Whether a name is one that schedulers have."""
     return "sched" in word or word.strip(".") in ("lr", "profiler", "prof", "pbar")
+
+
+def _is_of_project_or_torch(kind: Atom) -> bool:
+    """Whether a class is one whose methods are known: the project's, or an optimizer of PyTorch's."""
+    return isinstance(kind, Class) or (isinstance(kind, External) and kind.name.startswith("torch.optim."))

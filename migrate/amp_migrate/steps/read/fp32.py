@@ -186,15 +186,21 @@ def _leaves_scale(method: FunctionRef, roles: Roles) -> bool:
 
 def is_of_engine(file: File, roles: Roles, call: cst.Call) -> bool:
     """Whether a wrapper of an optimizer, or of a model, is handed the loss, and scales it by itself."""
-    receiver = cst.ensure_type(call.func, cst.Attribute).value
+    method = cst.ensure_type(call.func, cst.Attribute)
+    receiver = method.value
     is_one = is_optimizer(file, receiver) or roles.is_module(file, receiver) or _is_stepped(file, receiver)
-    return bool(call.args) and is_one
+    return bool(call.args) and is_one and not roles.project.is_missing(file, method)
 
 
 def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Backward | Refusal | None:
-    """What a call of `backward` is; None for that of a kernel, which gives something back, as a tensor's does not."""
+    """What a call of `backward` is; None for that of a kernel, which gives something back, as a tensor's does not.
+
+    None, too, where there is no such method: what raises before as after is no part of a step.
+    """
     assert isinstance(call.func, cst.Attribute)
     receiver = call.func.value
+    if call.args and roles.project.is_missing(file, call.func):
+        return None
     code = file.tree.quote(call)
     path = dotted(receiver) or ""
     full = file.names.full(receiver)
