@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
+from typing import TypeAlias
 
 import libcst as cst
 
@@ -18,8 +20,9 @@ from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.rounds import Round, Way, branches, rounds
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.hazards.seen.states import Stage
+from amp_migrate.report.finding import seen_from
 from amp_migrate.steps.statements.data_flow import reads, writes
-from amp_migrate.trees.nodes import find, nested_statements
+from amp_migrate.trees.nodes import block_of, find, nested_statements
 
 RULE = Rule(
     code="AMP608",
@@ -74,6 +77,25 @@ RULE = Rule(
 )
 FLOAT16_ONLY = True
 
+# What keeps a part of the step from running in some rounds: a test, or what ends the round.
+_End: TypeAlias = "cst.If | cst.Continue | cst.Return"
+_Around: TypeAlias = "cst.For | cst.While | cst.FunctionDef"
+
+
+@dataclass(frozen=True)
+class _Rarer:
+    """What must run as often as something else, and does not.
+
+    Attributes:
+        what: it, as it is written.
+        file: the file of what keeps it from running.
+        end: what that is, if it cannot be asked before that other; None where the other can be moved under it.
+    """
+
+    what: str
+    file: File
+    end: _End | None
+
 
 def detect(script: Script) -> Iterator[Hazard]:
     """Every `unscale_`, `step` or `update` that is not under the test of the others, in one loop with them.
@@ -82,18 +104,21 @@ def detect(script: Script) -> Iterator[Hazard]:
     """
     quote = script.file.tree.quote
     for course in script.courses:
-        told: list[cst.CSTNode] = []
+        told: set[cst.CSTNode] = set()
         for event in course.of(Act.UNSCALE, Act.SCALER_STEP, Act.UPDATE):
-            other = _rarer(script, course, event)
-            if other is not None:
+            rarer = _rarer(script, course, event)
+            around = accumulating(script.flowing, course.file, event) if event.act is not Act.UPDATE else None
+            if rarer is not None and rarer.end is not None:
+                if rarer.end not in told:
+                    told.add(rarer.end)
+                    yield _skipped(script, course, event, rarer, rarer.end)
+            elif rarer is not None:
                 yield Hazard(
                     event.node,
-                    f"{quote(event.node)} runs in every micro-batch, {other} only in some",
-                    f"move it to where {other} is",
+                    f"{quote(event.node)} runs in every micro-batch, {rarer.what} only in some",
+                    f"move it to where {rarer.what} is",
                 )
-                continue
-            around = accumulating(script.flowing, course.file, event) if event.act is not Act.UPDATE else None
-            if around is not None:
+            elif around is not None:
                 assert isinstance(around.func, cst.Attribute)
                 test = f"if {script.file.tree.code(around.func.value)}.sync_gradients:"
                 yield Hazard(
@@ -101,61 +126,38 @@ def detect(script: Script) -> Iterator[Hazard]:
                     f"{quote(event.node)} divides what earlier micro-batches of {quote(around)} gave once more",
                     f"move it under `{test}`, with {course.scaler}.update()",
                 )
-                continue
-            skip = _skip_behind(script, course, event)
-            if skip is not None and skip not in told:
-                told.append(skip)
-                line, update = script.file.tree.position(skip)[0], f"{course.scaler}.update()"
-                yield Hazard(
-                    event.node,
-                    f"{quote(event.node)} raises behind a batch that line {line} ends without {update}",
-                    f"write {update} before that {'return' if isinstance(skip, cst.Return) else 'continue'}",
-                )
 
 
-def _skip_behind(script: Script, course: Course, event: Event) -> cst.Continue | cst.Return | None:
-    """What ends some iterations between an event that all have and the update without which that raises in the next.
-
-    An iteration is a round of the loop around the event, or a call of its function.
-    """
-    loop, tree = course.loop(event), script.file.tree
-    around = course.function if loop is None else loop
-    if event.act is Act.UPDATE or around is None or not _raises(script, course, event):
-        return None
-    tests = branches(course.file, event.statement)
-    if tests and (loop is None or not all(_stays(loop, each) for each in tests)):
-        return None
-    changed = _changed(around)
-    updates = [tree.order[e.statement] for e in course.of(Act.UPDATE) if course.loop(e) is loop]
-    skips = [*find(around.body, cst.Return)] if loop is None else [*find(around.body, cst.Continue)]
-    for skip in skips:
-        between = takewhile(lambda node: node is not around, tree.ancestors(skip))
-        asked = reads([each.test for each in between if isinstance(each, cst.If)])
-        is_between = tree.order[event.statement] < tree.order[skip] < min(updates, default=0)
-        if tree.loop(skip) is loop and is_between and not changed.isdisjoint(asked):
-            return skip
-    return None
+def _skipped(script: Script, course: Course, event: Event, rarer: _Rarer, end: _End) -> Hazard:
+    update, what = f"{course.scaler}.update()", script.file.tree.quote(event.node)
+    line = rarer.file.tree.position(end)[0]
+    where = f"line {line}" if rarer.file is script.file else f"{seen_from(script.file.name, rarer.file.name)}:{line}"
+    if isinstance(end, cst.If):
+        message = f"{what} raises behind a batch in which the test in {where} keeps {rarer.what} from running"
+        return Hazard(event.node, message, f"write {update} where that test fails, too")
+    message = f"{what} raises behind a batch that {where} ends without {update}"
+    return Hazard(
+        event.node, message, f"write {update} before that {'return' if isinstance(end, cst.Return) else 'continue'}"
+    )
 
 
-def _rarer(script: Script, course: Course, event: Event) -> str | None:
-    """What must run as often as an event of every iteration, and runs only in every n-th, or in some as it is seen.
+def _rarer(script: Script, course: Course, event: Event) -> _Rarer | None:
+    """What must run as often as an event, and runs only in every n-th of its rounds, or in some as it is seen.
 
-    Where a function is one iteration, it is seen to come back to what raises.
+    A round is one of a loop, or a call of a function that is seen to come back to what raises.
     """
     raises = _raises(script, course, event)
     for each in rounds(script.flowing, course.file, event.statement):
-        (_, first), *inner = each.way
-        loop, tests = each.loop, branches(each.file, first)
-        if loop is not None and not any(branches(*one) for one in inner) and all(_stays(loop, b) for b in tests):
-            beside = [(one, way) for one in _beside(script, event) for way in _ways(script, one, each)]
-            beside = [(one, way) for one, way in beside if not _excludes(each.file, first, way[0][1])]
-            rarer = _all_rare(script, event, [(one, _is_rare(loop, way, raises)) for one, way in beside])
-            if rarer is not None:
-                return rarer
-    if course.loop(event) is not None or not raises or branches(course.file, event.statement):
-        return None
-    own = [e for e in course.of(Act.SCALER_STEP, Act.UPDATE) if course.loop(e) is None]
-    return _all_rare(script, event, [(each, _is_every_nth(course.file, e.statement)) for e in own for each in e.known])
+        apart = [
+            (one, *_apart(each.way, way))
+            for one in (_beside(script, event) if each.loop is not None or raises else ())
+            for way in _ways(script, one, each)
+        ]
+        kept = [(one, _kept_from(mine, way, raises)) for one, mine, way in apart if _is_in_each(mine, way)]
+        rarer = _all_rare(script, event, kept)
+        if rarer is not None:
+            return rarer
+    return None
 
 
 def _beside(script: Script, event: Event) -> list[flow.Event]:
@@ -165,23 +167,101 @@ def _beside(script: Script, event: Event) -> list[flow.Event]:
 
 
 def _ways(script: Script, event: flow.Event, around: Round) -> Iterator[Way]:
-    """The ways from a loop to something else that happens in its rounds."""
+    """The ways to something else that happens in the rounds of a loop, or in the calls of a function."""
     place = script.flowing.interpreted.place(event.site)
+    file, first = around.way[0]
     for each in () if place is None else rounds(script.flowing, place[0], place[0].tree.statement(place[1])):
-        if each.loop is around.loop:
+        if each.loop is around.loop and _are_in_one(file, first, *each.way[0]):
             yield each.way
 
 
-def _all_rare(script: Script, event: Event, others: list[tuple[flow.Event, bool]]) -> str | None:
+def _apart(mine: Way, theirs: Way) -> tuple[Way, Way]:
+    """Two ways from the function on in which they part."""
+    while len(mine) > 1 and len(theirs) > 1 and mine[0] == theirs[0] and _are_in_one(*mine[1], *theirs[1]):
+        mine, theirs = mine[1:], theirs[1:]
+    return mine, theirs
+
+
+def _are_in_one(file: File, statement: cst.CSTNode, home: File, other: cst.CSTNode) -> bool:
+    return file is home and file.tree.body(statement) is file.tree.body(other)
+
+
+def _is_in_each(way: Way, other: Way) -> bool:
+    """Whether one way is gone as often as the place is come to at which the other parts from it, on the same side."""
+    (file, statement), *inner = way
+    beside = set(file.tree.ancestors(other[0][1]))
+    own = [each for each in branches(file, statement) if each not in beside]
+    is_always = all(_stays(file, statement, each) for each in own) and not any(branches(*one) for one in inner)
+    return is_always and not _excludes(file, statement, other[0][1])
+
+
+def _kept_from(way: Way, other: Way, raises: bool) -> tuple[File, _End | None] | None:
+    """In which file, and by what, the other way is not gone in some rounds in which one is; None where nothing does.
+
+    That is a test of `... % n`, or of what changes from round to round, if without that way something raises. A test
+    that can be asked before is nothing to name.
+    """
+    (file, start), (_, parting) = way[0], other[0]
+    order, beside = file.tree.order, set(file.tree.ancestors(start))
+    is_behind = order[start] < order[parting]
+    for home, statement in other:
+        is_parting = statement is parting
+        tests = [each for each in branches(home, statement) if isinstance(each, cst.If) and each not in beside]
+        if any(map(_is_of_nth, tests)):
+            return home, None
+        around = _around(home, statement) if raises else None
+        if around is None:
+            continue
+        ends: list[tuple[_End, Sequence[cst.If]]]
+        ends = [(each, [each]) for each in tests if not _is_one_of_several(home, each)]
+        if is_behind or not is_parting:
+            ends += _ends(home, around, start if is_parting else None, statement)
+        changed = _changed(around)
+        for end, asked in ends:
+            read = reads(each.test for each in asked)
+            if not changed.isdisjoint(read):
+                is_late = not is_parting or not isinstance(end, cst.If) or _is_written(home, start, end, read)
+                return home, end if is_late and is_behind else None
+    return None
+
+
+def _ends(
+    file: File, around: _Around, start: cst.CSTNode | None, statement: cst.CSTNode
+) -> Iterator[tuple[_End, Sequence[cst.If]]]:
+    """What ends a round before a statement of it, and behind another, each with the tests that it is under."""
+    order = file.tree.order
+    after = -1 if start is None else order[start]
+    is_call = isinstance(around, cst.FunctionDef)
+    for each in find(around.body, cst.Return) if is_call else find(around.body, cst.Continue):
+        if after < order[each] < order[statement] and (is_call or file.tree.loop(each) is around):
+            between = takewhile(lambda node: node is not around, file.tree.ancestors(each))
+            yield each, [node for node in between if isinstance(node, cst.If)]
+
+
+def _is_written(file: File, start: cst.CSTNode, end: cst.CSTNode, names: frozenset[str]) -> bool:
+    """Whether names get a value between two statements of a function."""
+    order, around = file.tree.order, _around(file, start)
+    assert around is not None
+    between = (each for each in nested_statements(block_of(around)) if order[start] <= order[each] < order[end])
+    return any(not names.isdisjoint(writes(each)) for each in between)
+
+
+def _all_rare(
+    script: Script, event: Event, others: list[tuple[flow.Event, tuple[File, _End | None] | None]]
+) -> _Rarer | None:
     """The first of the steps, or of the updates, that have to run as often as an event, if all of them are rare."""
     optimizers = {atom for each in event.known for atom in each.optimizer}
     steps = [each for each in others if each[0].act is Act.SCALER_STEP]
     own = [each for each in steps if not optimizers.isdisjoint(each[0].optimizer)]
     updates = [each for each in others if each[0].act is Act.UPDATE]
     groups = {Act.UNSCALE: (own, updates), Act.SCALER_STEP: (updates,), Act.UPDATE: (steps,)}
-    rare = (group[0][0] for group in groups[event.act] if group and all(is_rare for _, is_rare in group))
-    place = next((script.flowing.interpreted.place(each.site) for each in rare), None)
-    return None if place is None else place[0].tree.quote(place[1])
+    for group in groups[event.act]:
+        kept = [each for _, each in group if each is not None]
+        place = script.flowing.interpreted.place(group[0][0].site) if group and len(kept) == len(group) else None
+        if place is not None:
+            file, end = kept[0]
+            return _Rarer(place[0].tree.quote(place[1]), file, None if event.act is Act.UPDATE else end)
+    return None
 
 
 def _raises(script: Script, course: Course, event: Event) -> bool:
@@ -193,29 +273,24 @@ def _raises(script: Script, course: Course, event: Event) -> bool:
     return is_on and None not in known and any(each in raising[event.act] for each in known)
 
 
-def _stays(loop: cst.For | cst.While, branch: cst.CSTNode) -> bool:
-    """Whether a branch goes the same way in all iterations of a loop: nothing that its test reads is changed there."""
-    if not isinstance(branch, cst.If) or any(True for _ in find(branch.test, cst.Call)):
+def _stays(file: File, statement: cst.CSTNode, branch: cst.CSTNode) -> bool:
+    """Whether a branch goes the same way in all rounds: nothing that its test reads is changed there."""
+    around = _around(file, statement)
+    if around is None or not isinstance(branch, cst.If) or any(True for _ in find(branch.test, cst.Call)):
         return False
-    owners = [call.func.value for call in find(loop.body, cst.Call) if isinstance(call.func, cst.Attribute)]
-    changed = _changed(loop) | reads(owners) | {"self"}  # whose methods may change what is theirs
+    owners = [call.func.value for call in find(around.body, cst.Call) if isinstance(call.func, cst.Attribute)]
+    changed = _changed(around) | reads(owners) | {"self"}  # whose methods may change what is theirs
     return not any(each.partition(".")[0] in changed for each in reads([branch.test]))
 
 
-def _is_rare(loop: cst.For | cst.While, way: Way, raises: bool) -> bool:
-    """Whether what a way leads to is under `if ... % n ...:`, or is seen to be under what its loop changes.
-
-    The latter where without it something raises.
-    """
-    tests = [each.test for each in branches(*way[0]) if isinstance(each, cst.If) and each.orelse is None]
-    varies = raises and not _changed(loop).isdisjoint(reads(tests))
-    return varies or any(_is_every_nth(*each) for each in way)
+def _around(file: File, statement: cst.CSTNode) -> _Around | None:
+    """What a statement is in a round of: a loop, or a function that is called again; None for a module's own code."""
+    return file.tree.loop(statement) or file.tree.function(statement)
 
 
-def _changed(around: cst.For | cst.While | cst.FunctionDef) -> set[str]:
+def _changed(around: _Around) -> set[str]:
     """The names that get another value in a loop, or from call to call of a function."""
-    assert isinstance(around.body, cst.IndentedBlock)
-    changed = {name for each in nested_statements(around.body) for name in writes(each)}
+    changed = {name for each in nested_statements(block_of(around)) for name in writes(each)}
     if isinstance(around, cst.FunctionDef):
         parameters = around.params
         return changed | {each.name.value for each in (*parameters.params, *parameters.kwonly_params)} - {"self"}
@@ -230,10 +305,11 @@ def _excludes(file: File, statement: cst.CSTNode, other: cst.CSTNode) -> bool:
     )
 
 
-def _is_every_nth(file: File, statement: cst.CSTNode) -> bool:
-    """Whether a statement is under `if ... % n ...:` in its loop."""
-    return any(
-        isinstance(node, cst.If)
-        and any(isinstance(o.operator, cst.Modulo) for o in find(node.test, cst.BinaryOperation))
-        for node in branches(file, statement)
-    )
+def _is_one_of_several(file: File, test: cst.If) -> bool:
+    """Whether a test is one of a chain, of which nobody knows whether one always holds."""
+    return isinstance(test.orelse, cst.If) or isinstance(file.tree.parents[test], cst.If)
+
+
+def _is_of_nth(test: cst.If) -> bool:
+    """Whether a test is `... % n ...`."""
+    return any(isinstance(each.operator, cst.Modulo) for each in find(test.test, cst.BinaryOperation))

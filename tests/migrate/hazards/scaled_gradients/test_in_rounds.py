@@ -320,3 +320,66 @@ def test_a_context_manager_steps_past_the_scaler_that_it_updates(marked: Check, 
     clean(MANAGED.format(step="scaler.step(optimizer)\n        scaler.update()", backward=SCALED))
     chosen = "if amp: scaler.step(optimizer); scaler.update()\n        else: optimizer.step()"
     clean(MANAGED.format(step=chosen, backward=f"if amp: {SCALED}\n                else: loss.backward()"))
+
+
+SKIPPING = """
+    class Trainer:
+        def __init__(self, model, clip, every):
+            self.model, self.clip, self.every = model, clip, every
+            self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            self.scaler = torch.amp.GradScaler("cuda")
+
+        def prepare(self):
+            self.scaler.unscale_(self.optimizer){mark}
+            return nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
+
+        def finish(self, norm):
+            {skip}
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+
+        def step(self, i, x):
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = self.model(x).mean()
+            self.scaler.scale(loss).backward()
+            if (i + 1) % self.every == 0:
+                norm = self.prepare()
+                {finish}
+                self.optimizer.zero_grad()
+
+        def run(self, loader):
+            for i, x in enumerate(loader):
+                self.step(i, x)
+
+    Trainer(nn.Linear(4, 1).cuda(), 1.0, 4).run(loader)
+"""
+CALL = "self.finish(norm)"
+
+
+@pytest.mark.parametrize(
+    ("skip", "finish", "hint"),
+    [
+        ("if norm > 100: return", CALL, "write self.scaler.update() before that return"),
+        ("pass", "if math.isfinite(norm): self.finish(norm)", "write self.scaler.update() where that test fails, too"),
+        ("pass", "if norm > 100: print(norm)\n                else: self.finish(norm)", "where that test fails, too"),
+    ],
+)
+def test_an_update_that_a_test_behind_unscaling_skips_is_told(marked: Check, skip: str, finish: str, hint: str) -> None:
+    (found,) = marked(SKIPPING.format(mark="  # AMP608", skip=skip, finish=finish))
+    assert found.hint is not None
+    assert hint in found.hint
+
+
+@pytest.mark.parametrize(
+    ("skip", "finish"),
+    [
+        ("if norm > 100: return self.scaler.update()", CALL),
+        ("if norm > 100: raise ValueError(norm)", CALL),
+        ("if norm > 100: print(norm)", CALL),
+        ("pass", "if math.isfinite(norm): self.finish(norm)\n                else: self.scaler.update()"),
+        ("pass", "if self.clip: self.finish(norm)"),  # which it does in each round, or in none
+        ("pass", f"{CALL}\n                if norm > 100: return"),
+    ],
+)
+def test_an_update_that_comes_all_the_same_is_right(clean: Check, skip: str, finish: str) -> None:
+    clean(SKIPPING.format(mark="", skip=skip, finish=finish))
