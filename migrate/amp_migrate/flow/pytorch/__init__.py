@@ -81,7 +81,7 @@ from amp_migrate.flow.pytorch import (
     weight_casts,
 )
 from amp_migrate.flow.pytorch.cancellation import distances, variances
-from amp_migrate.flow.source import Site
+from amp_migrate.flow.source import Code, Site
 from amp_migrate.tables import operators as table
 from amp_migrate.tables.library_transforms import TRANSFORMS
 from amp_migrate.tables.torch_names import SCHEDULER_FACTORIES, is_module_name
@@ -643,8 +643,10 @@ class PyTorch:
         self._out_of_sight(frame, args, node)
         for atom in args.positional[0] if args.positional else NEVER:
             if isinstance(atom, Obj) and isinstance(atom.made_of, Class) and atom.made_of.code is function.code.parent:
-                # What a constructor makes is what everybody asks for; what other methods store is seldom new.
+                # What a constructor makes is what everybody asks for; what other methods store is seldom new, unless
+                # nothing was there yet.
                 owner = self.hide(frame, atom) if function.code.name == "__init__" else Opaque((atom, ".*"))
+                self._may_change_constants(frame, atom, atom.made_of.code)
         if owner is not None and self.is_data_set(frame, owner):
             return one(Opaque((frame.site(node), "()"), SOME_TENSOR.but(place=CPU, flows=CUT)))
         is_module = owner is not None and function.code.name in ("forward", "__call__")
@@ -662,6 +664,15 @@ class PyTorch:
         inside = Opaque((owner, ".*"))
         frame.write(owner, attributes.ANY_ATTRIBUTE, one(inside), strong=False)
         return inside
+
+    def _may_change_constants(self, frame: Frame, owner: Obj, kind: Code) -> None:
+        """Let a method into which nobody looks put something in the place of the constants that methods replace."""
+        methods = [each for each in kind.inner if each.name != "__init__"]
+        for name in frame.analysis.heap.names(owner, frame.task):
+            held = frame.read(owner, name)
+            is_replaced = any(each.stores(name) for each in methods)
+            if held and is_replaced and all(isinstance(each, Const) for each in held):
+                frame.write(owner, name, one(Opaque((owner, f".{name}"))), strong=False)
 
     def is_like_module(self, frame: Frame, unknown: Opaque) -> bool:
         """Whether something unknown is used like a module: the evidence of last resort, but for its name."""

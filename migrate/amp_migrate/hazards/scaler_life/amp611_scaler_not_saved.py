@@ -23,10 +23,12 @@ from amp_migrate.steps.scaler.checkpoint_entries import (
     key_beside,
     restored_entries,
     saved_entries,
+    uses_of_name,
     write_restored,
     write_saved,
 )
 from amp_migrate.tables.torch_names import GRAD_SCALER
+from amp_migrate.trees.nodes import last_word
 
 RULE = Rule(
     code="AMP611",
@@ -122,15 +124,40 @@ def detect(script: Script) -> Iterator[Hazard]:
 def _hazard(
     script: Script, file: File, optimizer: cst.BaseExpression, course: Course, repair: tuple[Edit, ...] = ()
 ) -> Hazard:
-    scaler, name = course.scaler, course.scaler.rpartition(".")[2]
+    scaler = course.scaler
     home = "" if file is script.file else f" of {seen_from(script.file.name, file.name)}"
+    saved = _saved_beside(file, file.tree.parents[file.tree.parents[optimizer]], scaler)
     return Hazard(
         optimizer,
         f"the checkpoint holds {file.tree.code(optimizer)} and not {scaler}{home}",
-        f'add "{name}": {scaler}.state_dict(){home and " there"}, and load it where the optimizer is loaded',
+        f"{saved}{home and ' there'}, and load it where the optimizer is loaded",
         repair,
         file,
     )
+
+
+def _saved_beside(file: File, state: cst.CSTNode, scaler: str) -> str:
+    """What to write where an optimizer's state is saved, so that the scaler's is, too, by what holds that."""
+    parents, name, own = file.tree.parents, scaler.rpartition(".")[2], f"{scaler}.state_dict()"
+    while isinstance(parents[state], (cst.ListComp, cst.GeneratorExp)):
+        state = parents[state]
+    holder = parents[state]
+    above = parents[holder]
+    if isinstance(holder, cst.DictElement):
+        return f'add "{name}": {own}'
+    if isinstance(holder, cst.Element):
+        return f"add {own} as one more element"
+    if isinstance(holder, cst.Arg) and holder.keyword is not None:
+        return f"add {name}={own}"
+    if isinstance(holder, cst.Arg) and isinstance(above, cst.Call) and last_word(above.func) in ("append", "add"):
+        return f"{last_word(above.func)} {own}, too"
+    if isinstance(holder, cst.Assign) and isinstance(holder.targets[0].target, cst.Subscript):
+        return f'add {file.tree.code(holder.targets[0].target.value)}["{name}"] = {own}'
+    if isinstance(holder, cst.Arg):
+        return f"save {own} with it, or to a file beside it"
+    uses = (each for each in uses_of_name(file, state) if not isinstance(parents[each], cst.AssignTarget))
+    use = next(uses, None)
+    return f"save {own} with it" if use is None else _saved_beside(file, use, scaler)
 
 
 def _lasting(script: Script) -> Iterator[Course]:

@@ -104,7 +104,7 @@ def saved_entries(file: File) -> Iterator[SavedEntry]:
         optimizer = _state_owner(file, call, "state_dict")
         if optimizer is None or call.args:
             continue
-        for state in (call, *_uses_of_name(file, call)):
+        for state in (call, *uses_of_name(file, call)):
             entry = _saved_entry(file, optimizer, state)
             if entry is not None:
                 yield entry
@@ -126,7 +126,7 @@ def _saved_entry(file: File, optimizer: cst.BaseExpression, state: cst.CSTNode) 
     return None
 
 
-def _uses_of_name(file: File, call: cst.Call) -> Iterator[cst.CSTNode]:
+def uses_of_name(file: File, call: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """Where a name stands, in the same function, that has this call's result and never anything else."""
     parent, scope = file.tree.parents[call], file.scopes.of(call)
     name = parent.targets[0].target if isinstance(parent, cst.Assign) and len(parent.targets) == 1 else None

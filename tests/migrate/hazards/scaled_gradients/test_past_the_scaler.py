@@ -707,3 +707,49 @@ def test_a_function_that_is_too_much_to_look_at_clears_no_gradients_by_its_text(
     marked_files(train=text, library=library)
     clearing = f"{library}\n\ndef clear(model):\n    model.zero_grad()\n"
     marked_files(train=text.replace("  # AMP607", ""), library=clearing)
+
+
+def test_a_method_that_is_too_much_to_look_at_may_replace_what_was_none(
+    monkeypatch: pytest.MonkeyPatch, marked_files: Check
+) -> None:
+    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 20)
+    library = "".join(f"def named_{n}(model):\n    return [named_{n + 1}(model)]\n\n\n" for n in range(300))
+    library += """
+def named_300(model):
+    return []
+
+class Prefetcher:
+    def __init__(self, loader):
+        self.batch, self.loader = None, loader
+
+    def preload(self):
+        self.batch = next(self.loader, None)
+
+    def next(self):
+        self.preload()
+        return self.batch
+"""
+    text = """
+import torch
+from torch import nn
+from library import Prefetcher, named_0
+
+def fit(model, batches):
+    prefetcher = Prefetcher(iter(batches))
+    named_0(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    batch = prefetcher.next()
+    while batch is not None:
+        optimizer.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss = model(batch).mean()
+        scaler.scale(loss).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # AMP601
+        scaler.step(optimizer)
+        scaler.update()
+        batch = prefetcher.next()
+
+fit(nn.Linear(4, 1).cuda(), batches)
+"""
+    marked_files(train=text, library=library)

@@ -322,3 +322,35 @@ def test_a_scaler_behind_a_wrapper_that_is_called_is_saved_with_the_optimizer(
 ) -> None:
     plan = migrate_text(WRAPPED.replace(old, new, 1), Settings(select=("AMP611",)))
     assert [each.message for each in plan.findings] == ["the checkpoint holds optimizer and not self._scaler"] * is_told
+
+
+@pytest.mark.parametrize(
+    ("saving", "told"),
+    [
+        (
+            "torch.save((model.state_dict(), optimizer.state_dict()), path)",
+            "add scaler.state_dict() as one more element",
+        ),
+        ("torch.save([0, [each.state_dict() for each in [optimizer]]], path)", "as one more element"),
+        ("state = optimizer.state_dict(); torch.save([state], path)", "as one more element"),
+        (
+            "parts = []; parts.append(optimizer.state_dict()); torch.save(parts, path)",
+            "append scaler.state_dict(), too",
+        ),
+        ("torch.save(dict(own=optimizer.state_dict()), path)", "add scaler=scaler.state_dict()"),
+        (
+            "kept = {}; kept['own'] = optimizer.state_dict(); torch.save(kept, path)",
+            'kept["scaler"] = scaler.state_dict()',
+        ),
+        ("torch.save(optimizer.state_dict(), path)", "with it, or to a file beside it"),
+        (
+            "torch.save({i: e.state_dict() for i, e in enumerate([optimizer])}, path)",
+            "save scaler.state_dict() with it",
+        ),
+    ],
+)
+def test_what_is_told_says_how_a_checkpoint_of_that_kind_gets_it(saving: str, told: str) -> None:
+    (finding,) = repaired(changed(SAVE, f"        {saving}\n").replace(LOAD, "        print(checkpoint)\n")).findings
+    assert finding.hint is not None
+    assert told in finding.hint
+    assert finding.hint.endswith(", and load it where the optimizer is loaded")
