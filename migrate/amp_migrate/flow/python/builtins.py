@@ -6,6 +6,8 @@ import ast
 import builtins
 from collections.abc import Callable
 from functools import reduce
+from itertools import pairwise
+from math import isfinite
 
 from amp_migrate.flow.domain.atoms import (
     NEVER,
@@ -213,6 +215,8 @@ def _extreme(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     inside = containers.elements(frame, _first(args), node) if len(args.positional) == 1 else join_all(args.positional)
     if any(isinstance(each, Tensor) for each in inside):
         frame.analysis.pytorch.compare(frame, inside, inside, node)
+    for one_of_two, other in pairwise(args.positional):
+        frame.analysis.pytorch.compare_numbers(frame, one_of_two, other, node)
     numbers = [each for each in inside if isinstance(each, Const)]
     return join(inside, args.keywords.get("default", NEVER)) if not len(numbers) > 1 else some("number")
 
@@ -221,7 +225,9 @@ def _number(kind: str) -> Callable[[Frame, Arguments, ast.AST], Value]:
     def make(frame: Frame, args: Arguments, node: ast.AST) -> Value:
         value = _first(args)
         known = constant(value)
-        if isinstance(known, (int, float)):
+        if kind == "float" and known in ("inf", "-inf"):
+            return const(float(known))
+        if isinstance(known, (int, float)) and (kind == "float" or isfinite(known)):
             return const(int(known) if kind == "int" else float(known))
         return some(kind, units_of(value), reads_of(value))
 

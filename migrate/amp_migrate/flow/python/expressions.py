@@ -47,6 +47,7 @@ from amp_migrate.flow.python.narrow import assume
 _MOST_APART = 4
 _LARGEST_EXPONENT = 64
 _RANGE, _LEN = External("builtins.range"), External("builtins.len")
+_SUMS = ("add", "sub")
 OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floor_divide",
     ast.Mod: "remainder", ast.Pow: "pow", ast.MatMult: "matmul", ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or",
@@ -373,19 +374,19 @@ def _plain(frame: Frame, name: str, operator: type[ast.operator], a: Any, b: Any
     if kinds & {"ndarray"}:
         return frame.analysis.pytorch.with_array(frame, one(a), one(b), node)
     if kinds <= {"int", "bool", "float", "number", "complex"}:
-        units = _units(name, one(a), one(b))
+        units = _units(frame, name, one(a), one(b), node)
         kind = "float" if "float" in kinds or name == "div" else "int" if kinds <= {"int", "bool"} else "number"
         return some(kind, units, reads_of(one(a)) | reads_of(one(b)))
     return UNKNOWN
 
 
-def _units(name: str, left: Value, right: Value) -> Units:
+def _units(frame: Frame, name: str, left: Value, right: Value, node: ast.AST) -> Units:
     if name in ("mul", "div"):
         return multiplied(units_of(left), units_of(right), 1 if name == "mul" else -1)
     if name == "pow":
         power = constant(right)
         return powered(units_of(left), power if isinstance(power, (int, float)) else None)
-    return units_of(left | right)
+    return frame.analysis.pytorch.add_numbers(frame, left, right, node) if name in _SUMS else units_of(left | right)
 
 
 def _power(a: Any, b: Any) -> Any:
@@ -455,6 +456,7 @@ def _compare(frame: Frame, node: ast.Compare) -> Value:
         elif any(isinstance(each, (Tensor, Opaque)) for side in (left, right) for each in side):
             own = frame.analysis.pytorch.compare(frame, left, right, node)
         else:
+            frame.analysis.pytorch.compare_numbers(frame, left, right, node)
             own = _equality(operator, left, right)
         found = own if len(node.ops) == 1 else TRUTHS
     frame.analysis.pytorch.tests(values, node)

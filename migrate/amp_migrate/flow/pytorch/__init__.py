@@ -34,6 +34,7 @@ from amp_migrate.flow.domain.atoms import (
     some,
     tensors_in,
     tup,
+    units_of,
 )
 from amp_migrate.flow.domain.contexts import OFF, Context
 from amp_migrate.flow.domain.dtypes import PRECISIONS
@@ -275,6 +276,15 @@ class PyTorch:
     def compare(self, frame: Frame, left: Value, right: Value, node: ast.AST) -> Value:
         """What a comparison gives."""
         return operators.compare(frame, left, right, node)
+
+    def compare_numbers(self, frame: Frame, left: Value, right: Value, node: ast.AST) -> None:
+        """Numbers are compared, of which one may be made of scaled gradients."""
+        operators.compared(frame, left, right, node)
+
+    def add_numbers(self, frame: Frame, left: Value, right: Value, node: ast.AST) -> Units:
+        """Numbers are added, of which one may be made of scaled gradients; the scale in their sum."""
+        operators.added(frame, (left, right), node)
+        return units_of(frozenset().union(*(each for each in (left, right) if not operators.is_epsilon(each))))
 
     def clear_where_none(self, frame: Frame, node: ast.If) -> None:
         """Look at what a branch clears that runs where there is a gradient."""

@@ -1526,8 +1526,9 @@ def _comes_of(leaves: frozenset[Atom], others: frozenset[Atom]) -> bool:
 
 def _are_apart(outputs: Value, leaves: frozenset[Atom]) -> bool:
     """Whether nothing that may come out is computed from any of some leaves."""
-    known = [each for each in outputs if isinstance(each, Tensor)]
-    return len(known) == len(outputs) > 0 and all(overlap(leaves, each.reach | each.leaf) is False for each in known)
+    # What nobody has seen made of anything is, of something: else it raises.
+    known = [each.reach | each.leaf for each in outputs if isinstance(each, Tensor)]
+    return len(known) == len(outputs) > 0 and all(each and overlap(leaves, each) is False for each in known)
 
 
 def is_optimizer_class(name: str) -> bool:

@@ -551,7 +551,7 @@ def _of_overflow(name: str, args: Arguments) -> int:
 def _units(name: str, kind: str | None, operands: Sequence[Value], tensors: list[Tensor]) -> Units:
     """The loss scale in what comes out."""
     terms = [each for each in operands if tensor_of(each) is not None] if name in table.OF_ONE else operands
-    given = [units_of(each) for each in terms if name not in _SUMS or not _is_epsilon(each)]
+    given = [units_of(each) for each in terms if name not in _SUMS or not is_epsilon(each)]
     if all(each is PURE or each == PURE for each in given):
         return PURE
     if name in table.SIZELESS:
@@ -742,7 +742,7 @@ def _watch(
     if name in table.SAMPLING and len(tensors) > 1 and tensors[1].is_low:
         analysis.event(frame, Act.RISK, node, tensor=tensors[1], why=A_ROUNDED_GRID)
     if name in ("add", "sub", "subtract") and len(operands) == 2:
-        _added(frame, operands, node)
+        added(frame, operands, node)
     if name in guards.CLAMPS:
         _limited(frame, operands[0], [args.get(*place) for place in table.FILLED[name]], node)
 
@@ -763,12 +763,12 @@ def _normalised(frame: Frame, tensor: Tensor, args: Arguments, node: ast.AST) ->
         frame.analysis.event(frame, Act.MISMATCH, node, tensor=low[0], why="batch_norm")
 
 
-def _added(frame: Frame, operands: Sequence[Value], node: ast.AST) -> None:
+def added(frame: Frame, operands: Sequence[Value], node: ast.AST) -> None:
     """Scaled and true numbers added: a measure of gradients that depends on the scale."""
     units = [units_of(each) for each in operands]
     for own, other, value in ((units[0], units[1], operands[0]), (units[1], units[0], operands[1])):
         is_scaled = any(each is not None for each in own) and None in other and other != own
-        if is_scaled and not any(map(_is_epsilon, operands)) and reads_of(value):
+        if is_scaled and not any(map(is_epsilon, operands)) and reads_of(value):
             frame.analysis.pytorch.gauge(frame, value, node, "added to something")
 
 
@@ -780,19 +780,24 @@ def _limited(frame: Frame, value: Value, limits: Sequence[Value | None], node: a
             frame.analysis.pytorch.gauge(frame, value, node, "limited by a number")
 
 
-def _is_epsilon(value: Value) -> bool:
+def is_epsilon(value: Value) -> bool:
     """Whether a value is a number that is added so that nobody divides by zero: of no size beside what is scaled."""
     number = constant(value)
     return isinstance(number, (int, float)) and abs(number) < _LARGEST_EPSILON
 
 
+def compared(frame: Frame, left: Value, right: Value, node: ast.AST) -> None:
+    """Scaled and true numbers are compared, but for zero and infinities: these say the same in any scale."""
+    is_sized = constant(left) not in _OF_ANY_SIZE and constant(right) not in _OF_ANY_SIZE
+    if is_sized and units_of(left) != units_of(right):
+        for value in (left, right):
+            frame.analysis.pytorch.gauge(frame, value, node, "compared")
+
+
 def compare(frame: Frame, left: Value, right: Value, node: ast.AST) -> Value:
     """What a comparison of tensors gives: booleans of their shape."""
     tensors = [each for each in (tensor_of(left), tensor_of(right)) if each is not None]
-    units = [units_of(left), units_of(right)]
-    if units[0] != units[1] and 0 not in (constant(left), constant(right)):  # whose sign says the same in any scale
-        for value in (left, right):
-            frame.analysis.pytorch.gauge(frame, value, node, "compared")
+    compared(frame, left, right, node)
     found = NEVER
     if any(isinstance(each, Tensor) for each in left | right):
         rank = functools.reduce(broadcast, (each.rank for each in tensors))

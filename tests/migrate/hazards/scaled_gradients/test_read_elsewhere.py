@@ -451,3 +451,67 @@ def test_a_hook_that_runs_once_gradients_are_accumulated_finds_them_scaled(marke
 )
 def test_a_hook_that_does_not_see_the_scale_is_right(clean: Check, hook: str, enabled: str) -> None:
     clean(ACCUMULATED.format(hook=hook, enabled=enabled))
+
+
+IN_NUMBERS = """
+    def clip(model, most):
+        total = 0.0
+        for p in model.parameters():
+            if p.grad is not None:
+                total += p.grad.data.norm(2).item() ** 2
+        {use}
+
+    def train(model, loader):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = F.mse_loss(model(x), y)
+            scaler.scale(loss).backward()
+            clip(model, 1.0){mark}
+            scaler.step(optimizer)
+            scaler.update()
+"""
+MULTIPLY = "\n        for p in model.parameters(): p.grad.data.mul_(by)"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        f"by = most / (total ** 0.5 + 1e-6)\n        if by >= 1: return{MULTIPLY}",
+        f"by = most / total ** 0.5\n        if by >= 1: return{MULTIPLY}",
+        f"by = min(most / total ** 0.5, 1.0){MULTIPLY}",
+        "if total ** 0.5 > most: model.zero_grad()",
+        "return total + most",
+    ],
+)
+def test_a_size_of_scaled_gradients_that_is_a_number_is_told_where_it_meets_others(marked: Check, use: str) -> None:
+    marked(IN_NUMBERS.format(use=use, mark="  # AMP601"))
+
+
+@pytest.mark.parametrize("test", ["total == float('inf')", "total != total", "total > 0", "math.isnan(total)"])
+def test_what_is_asked_of_a_size_that_is_the_same_in_any_scale_is_right(clean: Check, test: str) -> None:
+    clean(IN_NUMBERS.format(use=f"if {test}: model.zero_grad()", mark=""))
+
+
+def test_gradients_of_a_loss_of_which_nobody_has_seen_what_it_is_made_of_are_scaled(marked: Check) -> None:
+    marked(
+        """
+        def adapt(model, tasks):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            scaler = torch.amp.GradScaler("cuda")
+            for support, query in tasks:
+                optimizer.zero_grad()
+                weights = dict(model.named_parameters())
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    inner = F.mse_loss(torch.func.functional_call(model, weights, support[0]), support[1])
+                given = torch.autograd.grad(scaler.scale(inner), weights.values(), create_graph=True)  # AMP610
+                weights = {name: p - 0.1 * g for (name, p), g in zip(weights.items(), given)}
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    outer = F.mse_loss(torch.func.functional_call(model, weights, query[0]), query[1])
+                scaler.scale(outer).backward()
+                scaler.step(optimizer)
+                scaler.update()
+        """
+    )
