@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -146,14 +147,15 @@ def _rarer(script: Script, course: Course, event: Event) -> _Rarer | None:
 
     A round is one of a loop, or a call of a function that is seen to come back to what raises.
     """
-    raises = _raises(script, course, event)
+    raises = _raises(course, event)
+    switches = _switches(script, course, event)
     for each in rounds(script.flowing, course.file, event.statement):
         apart = [
             (one, *_apart(each.way, way))
             for one in (_beside(script, event) if each.loop is not None or raises else ())
             for way in _ways(script, one, each)
         ]
-        kept = [(one, _kept_from(mine, way, raises)) for one, mine, way in apart if _is_in_each(mine, way)]
+        kept = [(one, _kept_from(mine, way, raises, switches)) for one, mine, way in apart if _is_in_each(mine, way)]
         rarer = _all_rare(script, event, kept)
         if rarer is not None:
             return rarer
@@ -195,11 +197,11 @@ def _is_in_each(way: Way, other: Way) -> bool:
     return is_always and not _excludes(file, statement, other[0][1])
 
 
-def _kept_from(way: Way, other: Way, raises: bool) -> tuple[File, _End | None] | None:
+def _kept_from(way: Way, other: Way, raises: bool, switches: set[str]) -> tuple[File, _End | None] | None:
     """In which file, and by what, the other way is not gone in some rounds in which one is; None where nothing does.
 
-    That is a test of `... % n`, or of what changes from round to round, if without that way something raises. A test
-    that can be asked before is nothing to name.
+    That is a test of `... % n`, or of what changes from round to round, if without that way something raises, and if
+    it does not ask whether the scaler is on. A test that can be asked before is nothing to name.
     """
     (file, start), (_, parting) = way[0], other[0]
     order, beside = file.tree.order, set(file.tree.ancestors(start))
@@ -219,7 +221,8 @@ def _kept_from(way: Way, other: Way, raises: bool) -> tuple[File, _End | None] |
         changed = _changed(around)
         for end, asked in ends:
             read = reads(each.test for each in asked)
-            if not changed.isdisjoint(read):
+            is_switched = any(each in home.tree.code(one.test) for each in switches for one in asked)
+            if not changed.isdisjoint(read) and not is_switched:
                 is_late = not is_parting or not isinstance(end, cst.If) or _is_written(home, start, end, read)
                 return home, end if is_late and is_behind else None
     return None
@@ -264,13 +267,20 @@ def _all_rare(
     return None
 
 
-def _raises(script: Script, course: Course, event: Event) -> bool:
-    """Whether an event raises on some way, and it is known of all whether it does, as the scaler is surely on."""
+def _switches(script: Script, course: Course, event: Event) -> set[str]:
+    """What a test reads that asks whether a scaler is on, as it is written; nothing where it surely is."""
+    scalers = {each for each in event.scalers if not script.flowing.questions.is_on(each)}
+    made = (each for each in script.flowing.questions.events(Act.SCALER_MADE) if not scalers.isdisjoint(each.scaler))
+    enabled = {each.value for call in made for each in getattr(call.node, "keywords", ()) if each.arg == "enabled"}
+    return {course.scaler, *map(ast.unparse, enabled)} if scalers else set()
+
+
+def _raises(course: Course, event: Event) -> bool:
+    """Whether an event raises on some way if the scaler is on, and it is known of all whether it does."""
     states = course.seen[event].first | course.seen[event].again if event in course.seen else ()
     known = [state.checked if event.act is Act.UPDATE else state.stage for state in states]
     raising = {Act.UNSCALE: (Stage.UNSCALED, Stage.STEPPED), Act.SCALER_STEP: (Stage.STEPPED,), Act.UPDATE: (False,)}
-    is_on = bool(event.scalers) and all(map(script.flowing.questions.is_on, event.scalers))
-    return is_on and None not in known and any(each in raising[event.act] for each in known)
+    return None not in known and any(each in raising[event.act] for each in known)
 
 
 def _stays(file: File, statement: cst.CSTNode, branch: cst.CSTNode) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -385,3 +387,40 @@ def test_a_region_of_an_object_ends_by_whichever_exit_it_is_left(marked_files: C
             optimizer.zero_grad()
     """
     marked_files(train=train, contexts=contexts)
+
+
+BY_NAME = """
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="cuda")
+    args = parser.parse_args()
+    {device}
+
+    def train(model, optimizer, loader):
+        scaler = torch.amp.GradScaler(device)
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast(device, dtype={dtype}):
+                loss = F.binary_cross_entropy(model(x.to(device)).sigmoid(), y.to(device)){mark}
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        'device = "cuda"',
+        'device = "cuda" if torch.cuda.is_available() else "cpu"',
+        'device = torch.device("cuda" if torch.cuda.is_available() else "cpu").type',
+        "device = args.device",
+    ],
+)
+def test_a_refused_loss_in_a_region_whose_device_has_a_name_is_told(marked: Check, device: str) -> None:
+    marked(BY_NAME.format(device=device, dtype="torch.float16", mark="  # AMP622"))
+
+
+def test_a_loss_in_a_region_whose_name_says_that_it_is_for_the_cpu_is_right(clean: Check) -> None:
+    clean(BY_NAME.format(device='device = "cpu"', dtype="torch.bfloat16", mark=""))

@@ -383,3 +383,27 @@ def test_an_update_that_a_test_behind_unscaling_skips_is_told(marked: Check, ski
 )
 def test_an_update_that_comes_all_the_same_is_right(clean: Check, skip: str, finish: str) -> None:
     clean(SKIPPING.format(mark="", skip=skip, finish=finish))
+
+
+SWITCHED = """
+    def train(model, loader, amp):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda", enabled=amp)
+        for x in loader:
+            optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16, enabled=amp):
+                loss = model(x).mean()
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer){mark}
+            norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            if {test}:
+                continue
+            scaler.step(optimizer)
+            scaler.update()
+"""
+
+
+def test_a_skipped_update_of_a_scaler_that_a_flag_switches_on_is_told(marked: Check, clean: Check) -> None:
+    marked(SWITCHED.format(mark="  # AMP608", test="not torch.isfinite(norm)"))
+    for is_off in ("not amp", "not scaler.is_enabled()"):
+        clean(SWITCHED.format(mark="", test=f"{is_off} and not torch.isfinite(norm)"))
