@@ -177,6 +177,7 @@ class Questions:
         self._nodes: dict[str, dict[Site, ast.AST]] = {}
         self._parents: dict[str, dict[ast.AST, ast.AST]] = {}
         self._switches: dict[tuple[Obj, Code], frozenset[tuple[str, bool]]] = {}
+        self._reaching: dict[str, bool] = {}
 
     # Values
 
@@ -215,14 +216,12 @@ class Questions:
 
     # What happens
 
-    @property
-    def hands_on_gradients(self) -> bool:
-        """Whether code that nobody follows gets an optimizer, or parameters: it may clear their gradients."""
-        return bool(self.handing_on_gradients)
-
-    @property
+    @cached_property
     def handing_on_gradients(self) -> list[Event]:
-        """Where it gets them, but for functions of the project that are given no optimizer and name no gradients."""
+        """Where code that nobody follows gets an optimizer, or parameters: it may clear their gradients.
+
+        Functions of the project do not that are given no optimizer and name no gradients.
+        """
         registry = self.analysis.pytorch.registry
         handed = (each for each in self.events(Act.HANDED_ON) if not registry.scalers.keys() >= each.subject)
         return [
@@ -234,19 +233,27 @@ class Questions:
     def _leaves_gradients(self, call: ast.AST) -> bool:
         """Whether a call runs functions of the project, in files that name no gradients, nor does what these import."""
         called = self.analysis.values.get(call.func, NEVER) if isinstance(call, ast.Call) else NEVER
-        stack = list({each.file for each in self.analysis.callees.get(call, ())})
-        if not stack or any(isinstance(each, (External, Opaque)) for each in called):
+        files = {each.file for each in self.analysis.callees.get(call, ())}
+        if not files or any(isinstance(each, (External, Opaque)) for each in called):
             return False
-        seen: set[str] = set()
-        while stack:
-            file = stack.pop()
-            module = self.analysis.module(file)
-            if module is None or module.names_gradients:
-                return False
-            seen.add(file)
-            imported = {self.analysis.files.locate(each, file) for each in module.imports}
-            stack += (each for each in imported if each is not None and each not in seen)
-        return True
+        return not any(map(self._reaches_gradients, files))
+
+    def _reaches_gradients(self, file: str) -> bool:
+        """Whether a file names gradients, or one that it imports, be it through others; or nobody can read one."""
+        if file not in self._reaching:
+            seen: dict[str, None] = {}
+            stack = [file]
+            while stack:
+                at = stack.pop()
+                module = self.analysis.module(at)
+                if self._reaching.get(at) or module is None or module.names_gradients:
+                    self._reaching[file] = True
+                    return True
+                seen[at] = None
+                imported = {self.analysis.files.locate(each, at) for each in module.imports}
+                stack += (each for each in imported if each and each not in seen and self._reaching.get(each, True))
+            self._reaching |= dict.fromkeys(seen, False)
+        return self._reaching[file]
 
     @cached_property
     def uncleared(self) -> list[Event]:

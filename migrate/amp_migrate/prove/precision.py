@@ -522,9 +522,10 @@ def _faults(questions: Questions) -> Sequence[Fault]:
     if not questions.events(Act.ZERO):
         # Of a part of a program nobody knows what its callers clear: only what is seen in it counts.
         found = [each for each in found if each.what in _BY_ITSELF]
-    what = _NEVER_CLEARED if not questions.hands_on_gradients else _NOT_CLEARED_IN_SIGHT
     # With a switch that is off, nothing divides them.
-    added = {e.site: Fault(e.site, what) for e in questions.uncleared if any(map(questions.is_on, e.scaler))}
+    uncleared = [each.site for each in questions.uncleared if any(map(questions.is_on, each.scaler))]
+    what = _NOT_CLEARED_IN_SIGHT if uncleared and questions.handing_on_gradients else _NEVER_CLEARED
+    added = {site: Fault(site, what) for site in uncleared}
     found = [each for each in found if each.what != ADDED or each.site not in added] + [*added.values()]
     by_region = (*questions.idle_regions(), *questions.evaluating_apart(), *questions.given_small())
     by_region += (*questions.idle_steps(), *questions.unread_models)

@@ -538,3 +538,43 @@ def test_whose_step_is_called_is_not_asked_where_no_class_hides_an_optimizer(tmp
     assert len(migrate([tmp_path], Settings()).changed) == (1 if bases else 2)
     is_asked = since(before)[Work.PROGRAMS] > 1  # what is written is looked at
     assert is_asked == (not bases)
+
+
+# More than is looked at, so that the last function is not followed, and who gets the parameters is not known.
+LOOKING = """
+
+def look_{0}(given):
+    number = given
+"""
+SHOWING = """
+
+def show(given):
+    return list(given)
+"""
+
+
+@pytest.mark.parametrize(("clearing", "parsed"), [("optimizer.zero_grad()", 0), ("pass", 8)])
+def test_who_may_clear_gradients_out_of_sight_is_not_looked_for_where_they_are_cleared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clearing: str, parsed: int
+) -> None:
+    asked: set[str] = set()
+
+    def reading(file: str, text: str) -> Module | None:
+        asked.add(Path(file).stem)
+        return read_module(file, text)
+
+    monkeypatch.setattr(workspace, "read_module", reading)
+    calls = "".join(f"look_{each}(1)\n" for each in range(3))
+    train = LOW.replace("optimizer.zero_grad()", clearing).replace("for x", f"{calls}show(model.parameters())\nfor x")
+    looking = "".join(LOOKING.format(each) + "    number += 1\n" * 1800 for each in range(3))
+    texts = {
+        "train.py": f"from library.data import *\n{train}",
+        "library/data.py": f"import library.parts_0\n{looking}{SHOWING}",
+    }
+    (tmp_path / "library").mkdir()
+    for path, text in texts.items():
+        (tmp_path / path).write_text(text)
+    for number in range(8):
+        (tmp_path / "library" / f"parts_{number}.py").write_text(f"import library.parts_{number + 1}\n")
+    migrate([tmp_path], Settings())
+    assert asked == {"train", "data", *(f"parts_{number}" for number in range(parsed))}

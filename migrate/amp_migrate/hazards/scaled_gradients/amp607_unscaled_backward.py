@@ -199,17 +199,21 @@ def _not_cleared(script: Script) -> Iterator[Hazard]:
     who does, unless the optimizer is made in sight, and gradients are handed on to nobody.
     """
     questions = script.flowing.questions
-    handing_on = questions.handing_on_gradients
     clearing = questions.events(flow.Act.ZERO)
     made = {atom for each in questions.events(flow.Act.OPTIMIZER_MADE) for atom in each.optimizer}
     for step in questions.events(flow.Act.SCALER_STEP):
+        node = script.flowing.interpreted.node_at(script.file, step.site)
+        if node is None or not questions.adds_up(step, ()):
+            continue
         tests = steady(tests_of(step), step.code, step.node)
         own = [each for each in clearing if each.optimizer & step.optimizer]
         is_spared = bool(own) and all(each.code is step.code and exclude(tests, tests_of(each)) for each in own)
-        is_spared |= step in questions.uncleared and not handing_on and step.optimizer <= made
-        node = script.flowing.interpreted.node_at(script.file, step.site)
-        is_spared &= not any(True for each in handing_on for _ in script.flowing.chains.to(each, step.code))
-        if node is not None and is_spared and questions.adds_up(step, ()):
+        is_alone = step in questions.uncleared and step.optimizer <= made
+        # To whom gradients are handed on is asked last: it is looked for in whole projects.
+        if is_spared or (is_alone and not questions.handing_on_gradients):
+            chains = (each for of in questions.handing_on_gradients for each in script.flowing.chains.to(of, step.code))
+            if next(chains, None) is not None:
+                continue
             what = script.file.tree.quote(node)
             message = f"nothing clears the gradients of {what}, and those of the next scaled loss are added to them"
             yield Hazard(node, message, "call zero_grad() behind it")
