@@ -10,6 +10,7 @@ from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_STEP
 from amp_migrate.catalog.rule import Safety
 from amp_migrate.catalog.step_rules import FP32_STEP, OTHER_DTYPE
 from amp_migrate.flow.files import Files
+from amp_migrate.flow.programs import Programs
 from amp_migrate.hazards.find_hazards import find_hazards
 from amp_migrate.hazards.hazard_rules import hazard_rules
 from amp_migrate.hazards.seen.flowing import Flowing
@@ -46,12 +47,18 @@ def repairing_rules() -> frozenset[str]:
 
 
 def moves_of(
-    project: Project, files: Sequence[File], wishes: Wishes, texts: Files, is_planned_elsewhere: Callable[[str], bool]
+    project: Project,
+    files: Sequence[File],
+    wishes: Wishes,
+    texts: Files,
+    programs: Programs,
+    is_planned_elsewhere: Callable[[str], bool],
 ) -> Iterator[Move]:
     """All that becomes of `files`, and of others for their sake.
 
     Args:
         texts: the texts of all files of the project.
+        programs: those that earlier plans have had interpreted.
         is_planned_elsewhere: whether a file with this text, which is none of `files`, has a plan of its own.
     """
     if not files:
@@ -75,7 +82,7 @@ def moves_of(
     for file in handed:
         yield rename_names(renaming, file, handed[file])
     given = frozenset(files)
-    flowing = Flowing(texts, project.library, files, to_bfloat16=other.dtype is not Dtype.FP16)
+    flowing = Flowing(texts, project.library, files, programs, to_bfloat16=other.dtype is not Dtype.FP16)
     for file in files:
         has_amp = speaks_of_amp(file.tree.text)
         if not has_amp and file.name not in moved:

@@ -17,6 +17,7 @@ from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.parsed_files import Parsed
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
+from amp_migrate.flow.programs import Programs
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Dtype, Settings
 
@@ -41,7 +42,7 @@ def _change(source: Source, line: str, number: int) -> tuple[str, Finding | None
     return line, None
 
 
-def toy_plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[FilePlan, ...]:
+def toy_plan(workspace: Workspace, settings: Settings, parsed: Parsed, programs: Programs) -> tuple[FilePlan, ...]:
     """Change `old_amp` and its like, leave `leave`, and fail on `crash`, as a rule with a fault in it would."""
     plans = []
     for source in workspace.candidates():
@@ -61,7 +62,9 @@ def toy_plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[
 
 
 @pytest.fixture
-def toy_planner(monkeypatch: pytest.MonkeyPatch) -> Callable[[Workspace, Settings, Parsed], tuple[FilePlan, ...]]:
+def toy_planner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[[Workspace, Settings, Parsed, Programs], tuple[FilePlan, ...]]:
     """The engine with `toy_plan` in the place of the real planner; its results are other programs, and not proved."""
     monkeypatch.setattr("amp_migrate.engine.migrate.plan", toy_plan)
     monkeypatch.setattr("amp_migrate.engine.migrate.refuted", lambda *_: {})

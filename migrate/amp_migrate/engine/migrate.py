@@ -24,6 +24,7 @@ from amp_migrate.engine.source import Source
 from amp_migrate.engine.texts.layout import LayoutError, restore
 from amp_migrate.engine.texts.parse import parse
 from amp_migrate.engine.workspace import Workspace
+from amp_migrate.flow.programs import Programs
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.repository import repository
 from amp_migrate.settings import Settings, Withdrawn
@@ -90,7 +91,7 @@ def migrate_workspace(
     parsed = {} if parsed is None else parsed
     examined = examined or Examined(workspace, settings.target_torch)
     with collected_later():
-        planned, failures = _plan_what_can_be(workspace, settings, parsed)
+        planned, failures = _plan_what_can_be(workspace, settings, parsed, examined.programs)
         outcome = Outcome(planned, (*workspace.problems, *failures), len(workspace.files))
         plans, wrong = _checked(outcome.plans, parsed)
         withdrawn = _withdrawn(workspace, outcome, wrong, settings.withdrawn)
@@ -230,23 +231,23 @@ def _checked_by_proof(each: FilePlan) -> FilePlan:
 
 
 def _plan_what_can_be(
-    workspace: Workspace, settings: Settings, parsed: Parsed
+    workspace: Workspace, settings: Settings, parsed: Parsed, programs: Programs
 ) -> tuple[tuple[FilePlan, ...], list[Finding]]:
     """All plans; where a file makes the planner fail, those of the others and a finding for it."""
     try:
-        return plan(workspace, settings, parsed), []
+        return plan(workspace, settings, parsed, programs), []
     except Exception as error:
         first = error
     sound: list[Source] = []
     failures: list[Finding] = []
     for source in list(workspace.candidates()):
         try:
-            plan(workspace.focused([source.path]), settings, parsed)
+            plan(workspace.focused([source.path]), settings, parsed, programs)
             sound.append(source)
         except Exception as error:
             failures.append(failure(source.name, error))
     try:
-        return plan(workspace.focused(source.path for source in sound), settings, parsed), failures
+        return plan(workspace.focused(source.path for source in sound), settings, parsed, programs), failures
     except Exception:
         # Each file is sound on its own, only the project as a whole is not: nothing can be said to be safe.
         return (), failures + [failure(source.name, first) for source in sound]

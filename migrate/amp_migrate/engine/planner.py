@@ -16,6 +16,7 @@ from amp_migrate.engine.parsed_files import Parsed, ParsedLibrary
 from amp_migrate.engine.parts.work import Work, count
 from amp_migrate.engine.texts.annotate import annotate
 from amp_migrate.engine.workspace import Workspace
+from amp_migrate.flow.programs import Programs
 from amp_migrate.hazards.seen.script import speaks_of_amp
 from amp_migrate.moves import moves_of, repairing_rules, wishes_of
 from amp_migrate.plan.describe import described
@@ -25,19 +26,21 @@ from amp_migrate.settings import Settings
 from amp_migrate.write.consume import Settled, consume, new_text
 
 
-def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[FilePlan, ...]:
+def plan(workspace: Workspace, settings: Settings, parsed: Parsed, programs: Programs) -> tuple[FilePlan, ...]:
     """Plan the migration of every file of `workspace`, without touching any.
 
     Args:
         parsed: files that need not be parsed again; those that had to be are added.
+        programs: the same, of what was interpreted.
     """
-    plans = (each for project in workspace.by_project() for each in _plan_project(project, settings, parsed))
+    projects = workspace.by_project()
+    plans = (each for project in projects for each in _plan_project(project, settings, parsed, programs))
     return tuple(sorted(plans, key=lambda each: each.source.name))
 
 
-def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed) -> Iterator[FilePlan]:
+def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed, programs: Programs) -> Iterator[FilePlan]:
     library = ParsedLibrary(workspace, parsed, settings.target_torch)
-    plan = settle(library, settings)
+    plan = settle(library, settings, programs)
     repairing = repairing_rules()
     count(Work.PLANS)
     count(Work.EDITS, sum(map(len, plan.edits.values())))
@@ -60,11 +63,11 @@ def _plan_project(workspace: Workspace, settings: Settings, parsed: Parsed) -> I
         yield FilePlan(files[name], after, said, tuple(in_words), is_repair=is_repair, beside=others, planned=mine)
 
 
-def settle(library: ParsedLibrary, settings: Settings) -> Settled:
+def settle(library: ParsedLibrary, settings: Settings, programs: Programs) -> Settled:
     """The plan of one project, edit by edit."""
     wishes = wishes_of(settings)
     candidates = tuple(library.candidates())
-    moves = list(moves_of(Project(library), candidates, wishes, library.texts, _has_own_plan))
+    moves = list(moves_of(Project(library), candidates, wishes, library.texts, programs, _has_own_plan))
     trees = {file.name: file.tree for file in library.parsed}
     settled = consume(moves, wishes, trees)
     if not settings.annotate:

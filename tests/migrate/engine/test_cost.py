@@ -578,3 +578,29 @@ def test_who_may_clear_gradients_out_of_sight_is_not_looked_for_where_they_are_c
         (tmp_path / "library" / f"parts_{number}.py").write_text(f"import library.parts_{number + 1}\n")
     migrate([tmp_path], Settings())
     assert asked == {"train", "data", *(f"parts_{number}" for number in range(parsed))}
+
+
+ON_THE_CPU = (
+    LOW.split("scaler")[0].replace(".cuda()", "")
+    + """\
+for x in range(9):
+    optimizer.zero_grad()
+    model(torch.ones(2, 4)).mean().backward()
+    optimizer.step()
+"""
+)
+
+
+def test_a_script_is_interpreted_once_for_all_plans_that_are_made_of_it(tmp_path: Path) -> None:
+    known: dict[tuple[str, ...], Mapping[Work, int]] = {}
+    for texts in ({"a": LOW}, {"b": ON_THE_CPU}, {"a": LOW, "b": ON_THE_CPU}):
+        folder = tmp_path / "".join(texts)
+        folder.mkdir()
+        for name, text in texts.items():
+            (folder / f"train_{name}.py").write_text(text)
+        before = done()
+        migrate([folder], Settings())
+        known[tuple(texts)] = since(before)
+    one, other, both = known.values()
+    assert other[Work.PLANS] == both[Work.PLANS] == 2  # the second without the step that low precision does nothing for
+    assert both[Work.STATEMENTS] == one[Work.STATEMENTS] + other[Work.STATEMENTS]

@@ -9,6 +9,7 @@ from amp_migrate.engine.migrate import migrate, migrate_file, migrate_text
 from amp_migrate.engine.outcome import FilePlan, Outcome, changes_of, together, without_refused
 from amp_migrate.engine.parsed_files import Parsed
 from amp_migrate.engine.workspace import Workspace
+from amp_migrate.flow.programs import Programs
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Settings
 
@@ -111,7 +112,7 @@ def test_a_file_that_makes_a_rule_fail_is_an_internal_error_and_the_others_go_on
 def test_a_plan_that_fails_only_for_all_files_together_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[FilePlan, ...]:
+    def plan(workspace: Workspace, settings: Settings, parsed: Parsed, programs: Programs) -> tuple[FilePlan, ...]:
         if len(list(workspace.candidates())) > 1:
             raise RecursionError
         return ()

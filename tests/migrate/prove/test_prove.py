@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from amp_migrate.cli import command
@@ -48,8 +49,8 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
     from amp_migrate.engine import migrate
     from amp_migrate.engine.planner import plan as planned
 
-    def plan(workspace: Workspace, settings: Settings, parsed: dict[object, object]) -> tuple[FilePlan, ...]:
-        plans = planned(workspace, settings, parsed)  # type: ignore[arg-type]
+    def plan(workspace: Workspace, settings: Settings, *given: Any) -> tuple[FilePlan, ...]:
+        plans = planned(workspace, settings, *given)
         lost = "    print(len(x))\n"
         return tuple(FilePlan(each.source, each.after.replace(lost, ""), each.findings) for each in plans)
 

@@ -13,15 +13,14 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.library import Library
-from amp_migrate.flow.analysis import Analysis, analysed
 from amp_migrate.flow.casts import Casts
 from amp_migrate.flow.chains import CallChains, in_all
 from amp_migrate.flow.domain.atoms import NEVER, Atom, Class, Func, Method, Obj, Value, Wrapped, one, tensor_of
-from amp_migrate.flow.domain.contexts import ON, Autocast, Context
 from amp_migrate.flow.domain.machine import Facts, Machine
-from amp_migrate.flow.domain.tensor import F16, Tensor
+from amp_migrate.flow.domain.tensor import Tensor
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.files import Files
+from amp_migrate.flow.programs import Programs
 from amp_migrate.flow.questions import Questions
 from amp_migrate.flow.source import Code, Site, site_of
 from amp_migrate.steps.read.interpreted import Interpreted
@@ -59,11 +58,15 @@ class Flowing:
         texts: all files of the project.
         library: the same, as trees.
         files: those that rules may ask about; it is about those that train under AMP, or have regions of bfloat16.
+        programs: those that earlier plans have had interpreted; new ones are added.
         to_bfloat16: whether regions of float16 become such.
     """
 
-    def __init__(self, texts: Files, library: Library, files: Iterable[File], *, to_bfloat16: bool) -> None:
+    def __init__(
+        self, texts: Files, library: Library, files: Iterable[File], programs: Programs, *, to_bfloat16: bool
+    ) -> None:
         self._texts = texts
+        self._programs = programs
         self._library = library
         self._files = [file for file in files if _is_asked(file.tree.text, to_bfloat16)]
         self._calls: dict[Code, dict[Code, None]] = {}
@@ -75,7 +78,7 @@ class Flowing:
         focus = [file.name for file in self._files]
         importing = (name for file in self._files for name in self._library.importing(file, _training_in(file)))
         beside = islice((name for name in dict.fromkeys(importing) if name not in focus), _MOST_CALLERS)
-        return Interpreted(self._library, analysed(self._texts, focus, beside, keeps_all=True))
+        return Interpreted(self._library, self._programs.of(self._texts, focus, beside))
 
     @property
     def questions(self) -> Questions:
@@ -159,7 +162,7 @@ class Flowing:
     def in_region(self, file: File) -> Interpreted:
         """Any file, as it is where all that is there runs in a region of float16, whoever calls it."""
         if file not in self._in_regions:
-            found = Analysis(self._texts, [file.name], around=Context(Autocast(ON, F16))).run()
+            found = self._programs.in_region(self._texts, file.name)
             self._in_regions[file] = Interpreted(self._library, found)
         return self._in_regions[file]
 

@@ -19,12 +19,13 @@ from amp_migrate.engine.parts import in_parts
 from amp_migrate.engine.parts.in_parts import migrate_in_parts, split
 from amp_migrate.engine.parts.processes import _Planner
 from amp_migrate.engine.workspace import Workspace
+from amp_migrate.flow.programs import Programs
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.tables.signatures import OLDEST
 
 pytestmark = pytest.mark.usefixtures("toy_planner")
-Planner: TypeAlias = "Callable[[Workspace, Settings, Parsed], tuple[FilePlan, ...]]"
+Planner: TypeAlias = "Callable[[Workspace, Settings, Parsed, Programs], tuple[FilePlan, ...]]"
 OLD = "amp, old_amp = 1, 2\n"
 STEP = f"{OLD}# loss.backward()\n"
 
@@ -88,7 +89,7 @@ def test_the_number_of_processes_makes_no_difference(tmp_path: Path, workers: in
 def test_parts_that_change_the_same_file_become_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[FilePlan, ...]:
+    def plan(workspace: Workspace, settings: Settings, parsed: Parsed, programs: Programs) -> tuple[FilePlan, ...]:
         """Every candidate adds its name to `shared`, which none of them imports."""
         shared = workspace.file(tmp_path / "shared.py")
         assert shared is not None
@@ -120,9 +121,9 @@ def test_the_largest_part_is_planned_last_and_nothing_is_looked_for_behind_it(
 ) -> None:
     done: list[object] = []
 
-    def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[FilePlan, ...]:
+    def plan(workspace: Workspace, settings: Settings, parsed: Parsed, programs: Programs) -> tuple[FilePlan, ...]:
         done.append(len(list(workspace.candidates())))
-        return toy_planner(workspace, settings, parsed)
+        return toy_planner(workspace, settings, parsed, programs)
 
     monkeypatch.setattr("amp_migrate.engine.migrate.plan", plan)
     monkeypatch.setattr(in_parts, "collect", lambda: done.append("collect"))
@@ -149,10 +150,10 @@ def test_files_that_were_parsed_last_are_kept_without_the_others(
 def test_a_process_that_dies_is_an_error_for_the_files_it_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toy_planner: Planner, workers: int
 ) -> None:
-    def plan(workspace: Workspace, settings: Settings, parsed: Parsed) -> tuple[FilePlan, ...]:
+    def plan(workspace: Workspace, settings: Settings, parsed: Parsed, programs: Programs) -> tuple[FilePlan, ...]:
         if min(each.path.stem for each in workspace.candidates()) < "c":
             os.kill(os.getpid(), signal.SIGKILL)
-        return toy_planner(workspace, settings, parsed)
+        return toy_planner(workspace, settings, parsed, programs)
 
     monkeypatch.setattr("amp_migrate.engine.migrate.plan", plan)
     outcome = migrate_in_parts(make(tmp_path, **dict.fromkeys("abcde", OLD * 3)), Settings(), workers)
