@@ -15,9 +15,9 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from amp_migrate.implications import Facts, behind_all, implied
+from amp_migrate.implications import Facts, Rounds, behind_all, implied, rounds_of
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -54,7 +54,13 @@ def implied_in(tree: ast.Module, function: ast.AST, test: ast.expr, outcome: boo
 
 def behind_all_in(tree: ast.Module, loop: ast.For | ast.AsyncFor, facts: Facts) -> Facts:
     """What facts of the last round come to behind a loop of a module that is not left by itself: see `behind_all`."""
-    return behind_all(loop, facts, lambda each: _without_progress(tree, each))
+    rounds = _rounds(tree, loop)
+    return frozenset() if rounds is None else behind_all(rounds, facts)
+
+
+@lru_cache(maxsize=1024)
+def _rounds(tree: ast.Module, loop: ast.For | ast.AsyncFor) -> Rounds | None:
+    return rounds_of(loop, partial(_without_progress, tree))
 
 
 @lru_cache(maxsize=4096)

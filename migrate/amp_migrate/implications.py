@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -36,31 +37,51 @@ def implied(test: ast.expr, outcome: bool) -> Facts:
     return _fact(test, outcome)
 
 
-def behind_all(loop: ast.For | ast.AsyncFor, facts: Facts, counted: Callable[[ast.expr], ast.expr]) -> Facts:
-    """What facts of the last round come to behind a loop that has gone through all of `enumerate(x)`, or `range(n)`.
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """How a loop counts its rounds: by which name, what the last number is written as, and what it comes to."""
 
-    What was asked of `i + 1` was asked of `len(x)`, or `n`; of `i`, where it counts from 1.
+    index: str
+    last: str
+    total: ast.expr
+
+
+def rounds_of(loop: ast.For | ast.AsyncFor, counted: Callable[[ast.expr], ast.expr]) -> Rounds | None:
+    """How a loop over `enumerate(x)`, or `range(n)`, counts; None for others, and where it cannot be told.
 
     Args:
         counted: gives what has as many elements as an expression, and no progress bar round it.
     """
     source = counted(loop.iter)
     if not (isinstance(source, ast.Call) and isinstance(source.func, ast.Name) and source.args):
-        return frozenset()
+        return None
     index, others = loop.target, list[ast.expr]()
     total, *start = (*source.args, *(each.value for each in source.keywords))
     if source.func.id == "enumerate" and isinstance(index, ast.Tuple) and len(index.elts) == 2:
         (index, *others), total = index.elts, ast.Call(ast.Name("len"), [counted(total)], [])
     elif source.func.id != "range" or start:
-        return frozenset()
+        return None
     first = start[0].value if start and isinstance(start[0], ast.Constant) else None if start else 0
-    asked = [fact for fact in facts if isinstance(index, ast.Name) and index.id in fact[2]]
-    if first not in (0, 1) or not asked or _are_stored([index, total], [*loop.body, *others]):
-        return frozenset()
+    if first not in (0, 1) or not isinstance(index, ast.Name) or _are_stored([index, total], [*loop.body, *others]):
+        return None
     count = index if first else ast.BinOp(index, ast.Add(), ast.Constant(1))
-    replaced = _Replaced(ast.unparse(count), total)
+    return Rounds(index.id, ast.unparse(count), total)
+
+
+def behind_all(rounds: Rounds, facts: Facts) -> Facts:
+    """What facts of the last round come to behind a loop that has gone through all of `enumerate(x)`, or `range(n)`.
+
+    What was asked of `i + 1` was asked of `len(x)`, or `n`; of `i`, where it counts from 1.
+    """
+    asked = frozenset(fact for fact in facts if rounds.index in fact[2])
+    return _at_the_end(rounds, asked) if asked else frozenset()
+
+
+@lru_cache(maxsize=4096)
+def _at_the_end(rounds: Rounds, asked: Facts) -> Facts:
+    replaced = _Replaced(rounds.last, rounds.total)
     found = (implied(replaced.visit(ast.parse(text, mode="eval")).body, outcome) for text, outcome, _ in asked)
-    return frozenset(fact for each in found for fact in each if ast.unparse(index) not in fact[2])
+    return frozenset(fact for each in found for fact in each if rounds.index not in fact[2])
 
 
 def _are_stored(expressions: Iterable[ast.expr], nodes: Iterable[ast.AST]) -> bool:

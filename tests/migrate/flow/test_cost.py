@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from amp_migrate import implications
 from amp_migrate.flow import analysis, source
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain import machine, state
@@ -838,3 +839,21 @@ def test_leaves_that_are_one_because_nobody_knows_them_are_looked_at_once() -> N
     leaves = frozenset(Leaf() for _ in range(30))
     assert unknown_as_one(leaves) == unknown_as_one(frozenset(leaves)) == {"?"}
     assert asked["leaf"] == 30
+
+
+def test_what_a_loop_counts_is_looked_for_once_however_many_ways_lead_out_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked = Counter[int]()
+    are_stored = implications._are_stored
+
+    def counting(expressions: Iterable[ast.expr], nodes: Iterable[ast.AST]) -> bool:
+        looked[len(tests)] += 1
+        return are_stored(expressions, nodes)
+
+    monkeypatch.setattr(implications, "_are_stored", counting)
+    for tests in ("a", "abcdefgh"):
+        lines = "".join(f"        if {name} and i % 2 == 0:\n            loss = loss + {name}\n" for name in tests)
+        text = f"def fit({', '.join(tests)}, loss):\n    for i in range(9):\n{lines}        loss.backward()\n"
+        counted({"a.py": HEAD + text}, ["a.py"])
+    assert looked[8] == looked[1] == 1
