@@ -580,6 +580,18 @@ def test_who_may_clear_gradients_out_of_sight_is_not_looked_for_where_they_are_c
     assert asked == {"train", "data", *(f"parts_{number}" for number in range(parsed))}
 
 
+def test_who_imports_a_file_is_known_without_parsing_what_else_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "task").mkdir()
+    imports = "".join(f"from task.part_{number} import shift_{number}\n" for number in range(8))
+    (tmp_path / "train.py").write_text(f"{imports}{STEPPING_WHAT_IS_MADE}")
+    (tmp_path / "task/slow.py").write_text(WRAPPING.format(""))
+    for number in range(8):
+        (tmp_path / "task" / f"part_{number}.py").write_text(IDLE[0].format(number))
+    before = done()
+    assert len(migrate([tmp_path], Settings()).changed) == 2
+    assert since(before)[Work.LIBCST_FILES] == 2
+
+
 ON_THE_CPU = (
     LOW.split("scaler")[0].replace(".cuda()", "")
     + """\

@@ -16,7 +16,7 @@ import libcst as cst
 from amp_migrate.analysis.arguments.argument_binding import fits
 from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.imported import imported_files
+from amp_migrate.analysis.imported import imported_names
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project, is_asked
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import NEVER, NONE, Class, Func, Method, Obj, Opaque, Value
@@ -120,17 +120,18 @@ class ValueCalls:
         while waiting:
             file = waiting.pop()
             beside = (library.named(name) for name in library.importing(file, words))
-            new = [each for each in (*self._importers[file], *beside) if each is not None and each not in found]
+            new = [each for each in (*self._importers[file.name], *beside) if each is not None and each not in found]
             found.update(dict.fromkeys(new))
             waiting += new
         return tuple(sorted(found, key=lambda each: each.name))
 
     @cached_property
-    def _importers(self) -> Mapping[File, list[File]]:
-        found: defaultdict[File, list[File]] = defaultdict(list)
+    def _importers(self) -> Mapping[str, list[File]]:
+        """The files that import one, by its name: most of what is imported is never asked about, nor parsed for it."""
+        found: defaultdict[str, list[File]] = defaultdict(list)
         for file in self._files:
-            for other in imported_files(self._project, file):
-                found[other].append(file)
+            for name in imported_names(self._project, file):
+                found[name].append(file)
         return found
 
 
