@@ -38,7 +38,7 @@ from amp_migrate.steps.apex.uses.amp_tests import (
 from amp_migrate.steps.apex.uses.apex_guards import guard_of
 from amp_migrate.tables.apex_names import USE_SHIM
 from amp_migrate.trees import build
-from amp_migrate.trees.nodes import LOOP_TYPES, Statement, block_of, compared_with_none, is_constant, statements
+from amp_migrate.trees.nodes import LOOP_TYPES, Statement, block_of, compared_with_none, is_constant, statements, walk
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,9 @@ class _Said:
 
 def with_amp_asked(project: Project, initialize: Initialize) -> Initialize | Refusal:
     """An initialization under a test of `apex.amp`, as one under what decides about that."""
+    tests = [*tests_round(initialize)]
     said: dict[str, tuple[str, ...]] = {}
-    for test in tests_round(initialize):
+    for test in tests:
         parts = condition_of(project, initialize, test)
         if parts is None:
             return unsaid(initialize.file, test)
@@ -61,7 +62,10 @@ def with_amp_asked(project: Project, initialize: Initialize) -> Initialize | Ref
     asked = [answered_by(build.expression(code), partial(_answer, said)) for code in initialize.switch if said]
     if not said or False in asked:
         return initialize
-    return replace(initialize, switch=tuple(source(each) for each in asked if not isinstance(each, bool)))
+    left = [each for each in asked if not isinstance(each, bool)]
+    if any(dotted(node) in said for each in left for node in walk(each)):
+        return unsaid(initialize.file, tests[0])
+    return replace(initialize, switch=tuple(map(source, left)))
 
 
 def unsaid(file: File, test: AmpTest) -> Refusal:
