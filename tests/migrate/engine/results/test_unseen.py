@@ -95,7 +95,7 @@ def kept(boxes):
 def test_what_a_compiled_module_gets_before_a_program_is_too_large_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cast: str, is_told: bool
 ) -> None:
-    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 20)
+    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 8)
     library = BOXES.format(cast=cast)
     library += "".join(f"def step_{n}(x):\n    return step_{n + 1}(x)\n\n\n" for n in range(100))
     library += "def step_100(x):\n    return x\n\n\ndef first(x):\n    return step_0(kept(x))\n"
