@@ -382,9 +382,9 @@ class Casts:
             return None
         low = dict.fromkeys(FloatCast(site_of(file, each)) for each in named if self._may_be_low(each))
         if isinstance(loss, ast.Call) and self._is_taken_alone(loss):  # what callers would give it is not known
-            compared = [one for each in _compared(loss) for one in _viewed(each)]
-            unknown = (each for each in named if any(isinstance(one, Opaque) for one in self._value(each)))
-            low |= dict.fromkeys(FloatCast(site_of(file, each)) for each in unknown if each in compared)
+            compared = {each: tensor_of(self._value(each)) for each in _compared(loss)}
+            unknown = (each for each, tensor in compared.items() if tensor is not None and tensor.precision & OTHER)
+            low |= dict.fromkeys(FloatCast(site_of(file, each)) for each in unknown if each not in before)
         return Island(site_of(file, statement.value), tuple(low), tuple(site_of(file, each) for each in before))
 
     def _is_taken_alone(self, node: ast.AST) -> bool:

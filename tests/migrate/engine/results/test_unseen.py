@@ -220,7 +220,7 @@ class Head(nn.Module):
 
     def forward(self, x, target, weight):
         p = torch.softmax(self.score(x), dim=1)
-        a = F.binary_cross_entropy(p, target, weight)
+        a = F.binary_cross_entropy(p, target.clamp(0, 1), weight)
         b = self.criterion(p, target)
         return a + b
 """
@@ -239,9 +239,10 @@ def test_a_refused_loss_behind_the_end_of_an_analysis_stays_in_float32(
     (tmp_path / "train.py").write_text(SCRIPT.format(before="", out="first(model(x.cuda()))"))
     outcome = migrate([tmp_path], Settings())
     after = {each.source.path.name: each.after for each in outcome.changed}
+    target = "target.clamp(0, 1).float()" if functions == 300 else "target.float().clamp(0, 1)"
     lines = [
         '        with torch.amp.autocast(device_type="cuda", enabled=False):',
-        "            a = F.binary_cross_entropy(p, target.float(), weight)",
+        f"            a = F.binary_cross_entropy(p, {target}, weight)",
         "            b = self.criterion(p, target.float())",
         "        return a + b",
     ]
