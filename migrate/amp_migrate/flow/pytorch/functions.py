@@ -411,7 +411,8 @@ def _data(frame: Frame, value: Value, node: ast.AST, around: tuple[Atom, ...] = 
 def _of_numpy(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     for value in args.all():
         to_numpy(frame, value, node)
-        gradients.gauge(frame, value, node, "given to NumPy")
+        if name not in _OVERFLOW_TESTS:
+            gradients.gauge(frame, value, node, "given to NumPy")
     return arrays.function(frame, name, args, node)
 
 
@@ -446,7 +447,8 @@ def _foreign(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     analysis = frame.analysis
     last = name.rpartition(".")[2]
     for value in args.all():
-        gradients.gauge(frame, value, node, f"given to {name}")
+        if name not in _OVERFLOW_TESTS:
+            gradients.gauge(frame, value, node, f"given to {name}")
         if not name.startswith(_SILENT) and "schedul" not in name.lower() and "lr" not in last.lower():
             gradients.handed_on(frame, value, node)
         analysis.escaped(frame, value, "" if unread.is_known(name) else name)

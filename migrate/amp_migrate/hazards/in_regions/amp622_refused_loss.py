@@ -62,7 +62,7 @@ def detect(script: Script) -> Iterator[Hazard]:
     file = script.file
     for call in file.calls:
         region = script.region_around(call)
-        if region is None or not _is_for_cuda(script, region):
+        if region is None or not script.may_be_on_cuda(region):
             continue
         if _is_refused(script, call):
             hint = _hint(script, call, file, call, script.flowing.events(file, call, Act.REFUSED))
@@ -75,12 +75,6 @@ def detect(script: Script) -> Iterator[Hazard]:
             hint = _hint(script, call, within, loss, [event])
             yield Hazard(call, f"{what}, which raises under CUDA's autocast", hint)
             break
-
-
-def _is_for_cuda(script: Script, region: AutocastRegion) -> bool:
-    """Whether a region is CUDA's, by its text or by what the name of its device may stand for."""
-    opened = () if region.device else script.flowing.events(script.file, region.call, Act.REGION)
-    return region.device == "cuda" or any(each.why == "cuda" for each in opened)
 
 
 def _refused_in(script: Script, region: AutocastRegion, call: cst.Call) -> Iterator[tuple[Event, File, cst.Call]]:

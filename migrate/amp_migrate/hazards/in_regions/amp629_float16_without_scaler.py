@@ -9,7 +9,7 @@ import libcst as cst
 
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
-from amp_migrate.flow.domain.atoms import Const, tensors_in
+from amp_migrate.flow.domain.atoms import tensors_in
 from amp_migrate.flow.domain.tensor import F16, HALVED, LOW, PERHAPS_HALVED, PURE, Tensor
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.autocast_regions import FLOAT16, AutocastRegion
@@ -131,11 +131,9 @@ def _unscaled(script: Script) -> Iterator[Hazard]:
 
 def _is_float16(script: Script, region: AutocastRegion) -> bool:
     """Whether a region may compute in float16: for its dtype, or by default on what may be a GPU."""
-    names, device = script.file.names, script.file.names.argument(region.call, "device_type")
-    if region.is_float16 or region.device or device is None or names.argument(region.call, "dtype") is not None:
+    if region.is_float16 or region.device or script.file.names.argument(region.call, "dtype") is not None:
         return region.is_float16
-    devices = script.flowing.value_of(script.file, device)
-    return any(isinstance(each, Const) and str(each.value).partition(":")[0] == "cuda" for each in devices)
+    return script.may_be_on_cuda(region)
 
 
 def _is_chosen(script: Script, region: AutocastRegion) -> bool:

@@ -61,11 +61,10 @@ FLOAT16_ONLY = True
 
 def detect(script: Script) -> Iterator[Hazard]:
     """Every update that has nothing to go by, beside a step that shows where one is wanted."""
-    for course in script.courses:
-        if not course.of(Act.SCALER_STEP):
-            continue
+    stepping = {atom for each in script.flowing.questions.events(Act.SCALER_STEP) for atom in each.scaler}
+    for course in script.courses if stepping else ():
         for event, seen in course.reached(Act.UPDATE):
-            if seen.always(lambda state: state.checked is False):
+            if event.scalers <= stepping and seen.always(lambda state: state.checked is False):
                 yield Hazard(
                     event.node,
                     f"{script.file.tree.quote(event.node)} has no step to go by since the last one, and raises",

@@ -79,7 +79,7 @@ RULE = Rule(
 FLOAT16_ONLY = True
 
 # What keeps a part of the step from running in some rounds: a test, or what ends the round.
-_End: TypeAlias = "cst.If | cst.Continue | cst.Return"
+_End: TypeAlias = "cst.If | cst.Break | cst.Continue | cst.Return"
 _Around: TypeAlias = "cst.For | cst.While | cst.FunctionDef"
 
 
@@ -137,9 +137,7 @@ def _skipped(script: Script, course: Course, event: Event, rarer: _Rarer, end: _
         message = f"{what} raises behind a batch in which the test in {where} keeps {rarer.what} from running"
         return Hazard(event.node, message, f"write {update} where that test fails, too")
     message = f"{what} raises behind a batch that {where} ends without {update}"
-    return Hazard(
-        event.node, message, f"write {update} before that {'return' if isinstance(end, cst.Return) else 'continue'}"
-    )
+    return Hazard(event.node, message, f"write {update} before that {type(end).__name__.lower()}")
 
 
 def _rarer(script: Script, course: Course, event: Event) -> _Rarer | None:
@@ -234,9 +232,11 @@ def _ends(
     """What ends a round before a statement of it, and behind another, each with the tests that it is under."""
     order = file.tree.order
     after = -1 if start is None else order[start]
-    is_call = isinstance(around, cst.FunctionDef)
-    for each in find(around.body, cst.Return) if is_call else find(around.body, cst.Continue):
-        if after < order[each] < order[statement] and (is_call or file.tree.loop(each) is around):
+    ends: list[cst.Break | cst.Continue | cst.Return]
+    ends = [*find(around.body, cst.Break), *find(around.body, cst.Continue), *find(around.body, cst.Return)]
+    for each in ends:
+        is_its = isinstance(each, cst.Return) or file.tree.loop(each) is around
+        if is_its and after < order[each] < order[statement]:
             between = takewhile(lambda node: node is not around, file.tree.ancestors(each))
             yield each, [node for node in between if isinstance(node, cst.If)]
 

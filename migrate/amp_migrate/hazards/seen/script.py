@@ -12,6 +12,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.imported import imported_names
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.flow.domain.atoms import NEVER, Const
 from amp_migrate.hazards.seen import autocast_regions
 from amp_migrate.hazards.seen.autocast_regions import AutocastRegion
 from amp_migrate.hazards.seen.course import Course, courses
@@ -63,6 +64,13 @@ class Script:
     def region_around(self, node: cst.CSTNode) -> AutocastRegion | None:
         """The innermost region that a node runs in; None where there is none, or it is switched off."""
         return autocast_regions.region_around(self.file, self.regions, node)
+
+    def may_be_on_cuda(self, region: AutocastRegion) -> bool:
+        """Whether a region is for CUDA, by its text or by what the name of its device may stand for."""
+        device = None if region.device else self.file.names.argument(region.call, "device_type")
+        devices = NEVER if device is None else self.flowing.value_of(self.file, device)
+        named = (str(each.value).partition(":")[0] for each in devices if isinstance(each, Const))
+        return region.device == "cuda" or "cuda" in named
 
     @property
     def computes_in_float16(self) -> bool:

@@ -390,11 +390,6 @@ def test_a_region_of_an_object_ends_by_whichever_exit_it_is_left(marked_files: C
 
 
 BY_NAME = """
-    import argparse
-
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--device", default="cuda")
-    args = parser.parse_args()
     {device}
 
     def train(model, optimizer, loader):
@@ -415,7 +410,6 @@ BY_NAME = """
         'device = "cuda"',
         'device = "cuda" if torch.cuda.is_available() else "cpu"',
         'device = torch.device("cuda" if torch.cuda.is_available() else "cpu").type',
-        "device = args.device",
     ],
 )
 def test_a_refused_loss_in_a_region_whose_device_has_a_name_is_told(marked: Check, device: str) -> None:

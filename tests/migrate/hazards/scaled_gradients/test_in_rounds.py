@@ -407,3 +407,56 @@ def test_a_skipped_update_of_a_scaler_that_a_flag_switches_on_is_told(marked: Ch
     marked(SWITCHED.format(mark="  # AMP608", test="not torch.isfinite(norm)"))
     for is_off in ("not amp", "not scaler.is_enabled()"):
         clean(SWITCHED.format(mark="", test=f"{is_off} and not torch.isfinite(norm)"))
+
+
+EPOCHS = """
+    def train(model, optimizer, scaler, loader):
+        for x in loader:
+            optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = model(x).mean()
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer){mark}
+            norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            if norm > 100:
+                {end}
+            scaler.step(optimizer)
+            scaler.update()
+
+    model = nn.Linear(4, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    {call}
+"""
+ONCE, AGAIN = "train(model, optimizer, scaler, loader)", "while True: train(model, optimizer, scaler, loader)"
+
+
+@pytest.mark.parametrize("end", ["break", "return norm"])
+def test_a_loop_that_ends_without_an_update_and_comes_again_is_told(marked: Check, clean: Check, end: str) -> None:
+    (found,) = marked(EPOCHS.format(mark="  # AMP608", end=end, call=AGAIN))
+    assert found.hint == f"write scaler.update() before that {end.split()[0]}"
+    clean(EPOCHS.format(mark="", end=end, call=ONCE))
+    clean(EPOCHS.format(mark="", end=f"scaler.update(); {end}", call=AGAIN))
+
+
+FINISHING = """
+    def finish(scaler, optimizer):
+        scaler.step(optimizer)
+        {inside}
+
+    model = nn.Linear(4, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        finish(scaler, optimizer)
+        scaler.update(){mark}
+"""
+
+
+def test_an_update_behind_a_function_that_has_updated_is_told(marked: Check, clean: Check) -> None:
+    marked(FINISHING.format(inside="scaler.update()", mark="  # AMP604"))
+    clean(FINISHING.format(inside="pass", mark=""))

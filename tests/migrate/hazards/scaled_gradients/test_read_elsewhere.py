@@ -490,9 +490,11 @@ def test_a_size_of_scaled_gradients_that_is_a_number_is_told_where_it_meets_othe
     marked(IN_NUMBERS.format(use=use, mark="  # AMP601"))
 
 
-@pytest.mark.parametrize("test", ["total == float('inf')", "total != total", "total > 0", "math.isnan(total)"])
+@pytest.mark.parametrize("test", ["total == float('inf')", "total != total", "total > 0", "isnan(total)"])
 def test_what_is_asked_of_a_size_that_is_the_same_in_any_scale_is_right(clean: Check, test: str) -> None:
-    clean(IN_NUMBERS.format(use=f"if {test}: model.zero_grad()", mark=""))
+    text = IN_NUMBERS.format(use=f"if {test}: model.zero_grad()", mark="")
+    for module in ("math", "numpy"):
+        clean(f"    from {module} import isnan\n{text}")
 
 
 def test_gradients_of_a_loss_of_which_nobody_has_seen_what_it_is_made_of_are_scaled(marked: Check) -> None:
