@@ -672,9 +672,10 @@ for x, truth in torch.load("data.pt"):
         ("nn.Sigmoid()", "loss = -(seen.flatten(1) / (seen.sum() + 1e-3)).log().mean()", True),
         ("nn.Sigmoid()", "loss = -(seen / seen.sum(1, True).clamp(min=1e-3)).log().mean()", True),
         ("nn.Sigmoid()", "loss = (truth.cuda() / (seen / seen.sum() + 1e-12)).mean()", True),
-        ("nn.Sigmoid()", "loss = (truth.cuda() / (seen / seen.sum() + 1e-3)).mean()", False),
-        ("nn.Sigmoid()", "loss = (truth.cuda() / (seen / seen.sum()).clamp(min=1e-12)).mean()", False),
-        ("nn.Sigmoid()", "loss = (1 + seen / seen.sum()).log().mean()", False),
+        ("nn.Sigmoid()", "loss = (truth.cuda() / (seen / (seen.sum() + 1e-3) + 1e-3)).mean()", False),
+        ("nn.Sigmoid()", "loss = (truth.cuda() / (seen / (seen.sum() + 1e-3)).clamp(min=1e-12)).mean()", False),
+        ("nn.Sigmoid()", "loss = (1 + seen / (seen.sum() + 1e-3)).log().mean()", False),
+        ("nn.Sigmoid()", "loss = (1 + seen / seen.sum()).log().mean()", True),
         ("nn.Softplus()", "loss = -(seen / seen.sum(1, keepdim=True)).log().mean()", False),
     ],
 )
