@@ -218,10 +218,10 @@ def test_what_is_handed_on_to_numpy_is_float32_in_bfloat16(rewrites: Check) -> N
         ~ EPOCH
           with torch.no_grad():
         ~     out = model(x)
-              probabilities = out.sigmoid()
-        -     a = probabilities.cpu().numpy()
+              scores = out.relu()
+        -     a = scores.cpu().numpy()
         -     b = out[0].cpu().numpy()
-        +     a = probabilities.float().cpu().numpy()
+        +     a = scores.float().cpu().numpy()
         +     b = out[0].float().cpu().numpy()
               c = out.max(1)[1].numpy()
               d = x.numpy()

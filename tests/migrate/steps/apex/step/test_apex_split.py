@@ -374,6 +374,7 @@ def test_parts_in_several_files(rewrites_files: Check) -> None:
             - def train(model, optimizer, loader):
             + def train(model, optimizer, scaler, loader):
                   for x in loader:
+                      optimizer.zero_grad()
             ~         loss = model(x).mean()
             -         go_backward(loss, optimizer)
             +         go_backward(loss, optimizer, scaler)
