@@ -373,12 +373,15 @@ class Roles:
     def may_train(self, file: File, call: cst.Call) -> bool:
         """Whether a call may go backward, by a function of the project or an engine: no region is put round that."""
         is_of_engine = last_word(call.func) == "backward" and self.project.called(file, call) is None
-        return is_of_engine or any(map(self._goes_backward, self.project.may_call(file, call, "backward")))
+        return is_of_engine or self.trains(file, call) or self._may_go_backward(file, call)
 
     def trains(self, file: File, call: cst.Call) -> bool:
         """Whether a call runs a function of the project that goes backward, in a file which has the word."""
-        function = self.project.called(file, call)
+        function = self.project.called(file, call) or self.project.method_of_given(file, call)
         return function is not None and "backward" in function.file.tree.text and self._goes_backward(function)
+
+    def _may_go_backward(self, file: File, call: cst.Call) -> bool:
+        return any(map(self._goes_backward, self.project.may_call(file, call, "backward")))
 
     def _goes_backward(self, function: FunctionRef) -> bool:
         if function.node not in self._backwards:

@@ -314,7 +314,7 @@ class Questions:
             elif event.act is Act.TO_NUMPY and event.tensor is not None and event.tensor.precision & BF16:
                 yield Fault(event.site, NO_BFLOAT16, any(event.sure_in.values()), event=event)
             elif event.act is Act.BACKWARD and event.context is not None and event.context.cuda.may_be_on:
-                yield Fault(event.site, TRAINS_INSIDE, event.context.cuda.on == ON)
+                yield Fault(event.site, TRAINS_INSIDE, event.context.is_low_in_training)
             elif event.act is Act.BACKWARD and event.scaler and self.names_device and _are_on_cpu(_tensors(event)):
                 yield Fault(event.site, LOSS_ON_CPU)
             elif event.act is Act.SCALER_STEP and (answers := self._unreached(event)):

@@ -87,6 +87,11 @@ class Context(Numbered):
     ) -> None:
         self.cuda, self.cpu, self.gradients, self.in_gradient = cuda, cpu, gradients, in_gradient
 
+    @property
+    def is_low_in_training(self) -> bool:
+        """Whether something runs in a region, be it as a run's switch has it, wherever it records gradients."""
+        return self.cuda.on == ON or (self.cuda.may_be_on and self.gradients == ON)
+
     def but(self, **changes: Any) -> Context:
         """This context with something else switched."""
         names = ("cuda", "cpu", "gradients", "in_gradient")

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
-from amp_migrate.flow.domain.contexts import ON, Context
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
@@ -81,9 +80,11 @@ def _in_regions_of_callers(script: Script) -> Iterator[Hazard]:
     """The backwards that run inside a region which another function has opened, in whichever file they are."""
     flowing, name = script.flowing, script.file.name
     for event in flowing.questions.events(Act.BACKWARD) if script.courses else ():
-        regions = frozenset() if event.context is None else event.context.cuda.regions
+        if event.context is None or not event.context.is_low_in_training:
+            continue
+        regions = event.context.cuda.regions
         is_own = event.site.file == name or any(each.file == name for each in regions)
-        if event.context is None or not is_own or any(map(event.code.has, regions)) or not _surely(event.context):
+        if not is_own or any(map(event.code.has, regions)):
             continue
         where = flowing.interpreted.place(event.site)
         if where is not None:
@@ -96,8 +97,3 @@ def _in_regions_of_callers(script: Script) -> Iterator[Hazard]:
                 "open the region here, round the forward and the loss alone, and none around the call",
                 file=file,
             )
-
-
-def _surely(context: Context) -> bool:
-    """Whether something runs in a region, be it as a run's switch has it, wherever it records gradients."""
-    return context.cuda.on == ON or (context.cuda.may_be_on and context.gradients == ON)

@@ -254,3 +254,85 @@ def test_a_cast_is_kept_while_a_region_round_all_steps_is_open() -> None:
         with torch.no_grad():
             weight.add_(1)
         assert torch.equal(nn.functional.linear(torch.ones(2), weight), before)
+
+
+AGENT = """
+  import torch
+  from torch import nn
+
+
+  class Policy:
+      def __init__(self):
+          self.net = nn.Linear(2, 1).cuda()
+          self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
++         self.scaler = torch.amp.GradScaler("cuda")
+
+      def {method}(self, x):
+~         loss = self.net(x).mean()
+          self.optimizer.zero_grad()
+-         loss.backward()
+-         self.optimizer.step()
++         self.scaler.scale(loss).backward()
++         self.scaler.step(self.optimizer)
++         self.scaler.update()
+"""
+RAISING = """
+  import torch
+- from apex import amp
+  from torch import nn
+  from agent import Policy
+
+
+- def train(loader, model, optimizer, policy, args):
++ def train(loader, model, optimizer, scaler, policy, args):
+      for x, y in loader:
+-         out = model(x.cuda())
++         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
++             out = model(x.cuda())
+          {call}
+-         loss = nn.functional.mse_loss(out, y.cuda())
++         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
++             loss = nn.functional.mse_loss(out, y.cuda())
+          optimizer.zero_grad()
+-         if args.fp16:
+-             with amp.scale_loss(loss, optimizer) as scaled_loss:
+-                 scaled_loss.backward()
+-         else:
+-             loss.backward()
+-         optimizer.step()
++         scaler.scale(loss).backward()
++         scaler.step(optimizer)
++         scaler.update()
+
+
+  def main(args, loader):
+      model = nn.Linear(2, 2).cuda()
+      optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+-     if args.fp16:
+-         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+-     train(loader, model, optimizer, {policy}, args)
++     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
++     train(loader, model, optimizer, scaler, {policy}, args)
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "policy"),
+    [("learn", "Policy()"), ("update", "Policy()"), ("learn", "args.policies['plain']()")],
+    ids=["of an argument", "of a common name", "of an unknown object"],
+)
+def test_policy_of_another_file_that_learns_between_forward_and_loss(
+    rewrites_files: Check, method: str, policy: str
+) -> None:
+    training = RAISING.format(call=f"policy.{method}(out.detach())", policy=policy)
+    rewrites_files({"agent.py": AGENT.format(method=method), "train.py": training})
+
+
+def test_what_no_region_can_be_kept_from_leaves_its_step(rewrites_files: Check) -> None:
+    """Who learns here is a value that only the flow of values tells; and whether its region is on, a run's switch."""
+    kept = RAISING.format(call="(policy.learn or print)(out.detach())", policy="Policy()")
+    lines = (line for line in kept.splitlines() if not line.startswith("+"))
+    training = "\n".join(line.replace("-", " ", 1) if line.startswith("-") else line for line in lines)
+    training = training.replace("  from apex import amp", "- from apex import amp\n+ from amp_shim import amp")
+    found = rewrites_files({"agent.py": AGENT.format(method="learn"), "train.py": training})
+    assert any("a loss goes backward inside a region (agent.py:" in each.message for each in found)
