@@ -8,9 +8,9 @@ before the branching.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import chain, takewhile
 
 import libcst as cst
 
@@ -26,6 +26,7 @@ from amp_migrate.trees.nodes import (
     method_of,
     parts_of,
     start_of,
+    statements,
     walk_own,
     walk_surely,
 )
@@ -229,13 +230,28 @@ def _read_with(tree: Tree, node: cst.CSTNode, *, with_later: bool) -> Iterator[_
         index = siblings.index(statement)
         behind = takewhile(lambda each: not _may_jump(each), siblings[index + 1 :])
         for each in (*siblings[:index], *(behind if with_later else ())):
-            yield from _reads(each.test if isinstance(each, cst.If) else part for part in header(each)[:1])
+            yield from chain.from_iterable(_reads(_begun_with(passed)) for passed in _passed(each))
         holder = tree.parents.get(tree.block(statement))
         if holder is None or isinstance(holder, (cst.FunctionDef, cst.ClassDef)):
             return
         if isinstance(holder, cst.If):
             yield from _asked(holder.test)
         statement = tree.statement(holder)
+        yield from _reads(_begun_with(statement))
+
+
+def _begun_with(statement: Statement) -> Sequence[cst.CSTNode]:
+    """What a statement evaluates first: of a compound one, what decides about its blocks."""
+    if isinstance(statement, cst.Try):
+        return ()
+    return (statement.test,) if isinstance(statement, cst.If) else header(statement)[:1]
+
+
+def _passed(statement: Statement) -> Iterator[Statement]:
+    """What has begun to run wherever a statement has run: all of a `try` whose handlers lead nowhere behind it."""
+    yield statement
+    if isinstance(statement, cst.Try) and all(isinstance(statements(e.body)[-1], _JUMPS) for e in statement.handlers):
+        yield from chain.from_iterable(map(_passed, statements(statement.body)))
 
 
 def _reads(parts: Iterable[cst.CSTNode]) -> Iterator[_Read]:
@@ -250,8 +266,9 @@ def _reads(parts: Iterable[cst.CSTNode]) -> Iterator[_Read]:
 
 
 def _asked(test: cst.BaseExpression) -> Iterator[_Read]:
-    """What is not None where a test is true."""
+    """What is read by a test, or not None, where it is true."""
     for part in parts_of(test):
+        yield from _reads([part])
         if isinstance(part, (cst.Name, cst.Attribute)):
             yield _Read(part, True)
         elif isinstance(part, cst.Comparison) and isinstance(part.comparisons[0].operator, cst.IsNot):

@@ -382,3 +382,70 @@ def test_one_of_two_optimizers_that_is_made_behind_the_backward(rewrites: Check)
         +     scaler.update()
         """
     )
+
+
+RESUMED = """
+- from apex import amp
+-
+  class Model(nn.Module):
+      def __init__(self, fp16):
+          super().__init__()
+          self.body = nn.Linear(2, 2).cuda()
+          self.optimizer = torch.optim.SGD(self.body.parameters(), lr=0.1)
+-         if fp16:
+-             self.body, self.optimizer = amp.initialize(self.body, self.optimizer, opt_level="O1")
+
+
+  class Trainer:
+      def __init__(self, fp16):
+          self.net, self.fp16 = None, fp16
+
+      def start(self):
+          self.net = Model(self.fp16)
++         self.scaler = torch.amp.GradScaler("cuda", enabled=bool(self.fp16))
+
+      def load(self, data):
+          try:
+              self.net.load_state_dict(data["net"])
+          except RuntimeError:
+              print("another network")
+              {handled}
+          if {asked}:
+-             amp.load_state_dict(data["amp"])
++             if data.get("scaler"):
++                 self.scaler.load_state_dict(data["scaler"])
+
+      def step(self, x):
+          if self.net is None:
+              self.start()
+          self.net.optimizer.zero_grad()
+-         loss = self.net.body(x).mean()
+-         if self.fp16:
+-             with amp.scale_loss(loss, self.net.optimizer) as scaled_loss:
+-                 scaled_loss.backward()
+-         else:
+-             loss.backward()
+-         self.net.optimizer.step()
++         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(self.fp16)):
++             loss = self.net.body(x).mean()
++         self.scaler.scale(loss).backward()
++         self.scaler.step(self.net.optimizer)
++         self.scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("handled", "asked"),
+    [("raise", "self.fp16"), ("return", "self.fp16"), ("pass", "self.fp16 and self.net.is_ready")],
+)
+def test_network_that_is_read_in_front_of_what_restores_the_scaler(rewrites: Check, handled: str, asked: str) -> None:
+    rewrites(RESUMED.format(handled=handled, asked=asked))
+
+
+def test_network_that_need_not_have_been_read(migrate: Check) -> None:
+    """Where what went wrong is only printed, there need be no network yet, and no scaler."""
+    before = RESUMED.format(handled="pass", asked="self.fp16").splitlines()
+    text = "\n".join(line.replace("-", " ", 1) for line in before if not line.startswith("+"))
+    plan = migrate(text)
+    assert "from amp_shim import amp" in plan.after
+    assert any("cannot be said where the scaler would be made" in each.message for each in plan.findings)
