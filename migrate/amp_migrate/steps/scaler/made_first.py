@@ -21,6 +21,7 @@ from amp_migrate.trees.nodes import (
     IS_SCRIPT,
     Block,
     Statement,
+    block_of,
     header,
     is_constant,
     method_of,
@@ -250,8 +251,10 @@ def _begun_with(statement: Statement) -> Sequence[cst.CSTNode]:
 def _passed(statement: Statement) -> Iterator[Statement]:
     """What has begun to run wherever a statement has run: all of a `try` whose handlers lead nowhere behind it."""
     yield statement
-    if isinstance(statement, cst.Try) and all(isinstance(statements(e.body)[-1], _JUMPS) for e in statement.handlers):
-        yield from chain.from_iterable(map(_passed, statements(statement.body)))
+    if isinstance(statement, cst.Try) and all(
+        isinstance(statements(block_of(e))[-1], _JUMPS) for e in statement.handlers
+    ):
+        yield from chain.from_iterable(map(_passed, statements(block_of(statement))))
 
 
 def _reads(parts: Iterable[cst.CSTNode]) -> Iterator[_Read]:
