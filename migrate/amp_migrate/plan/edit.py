@@ -24,15 +24,23 @@ class NewLine:
     Attributes:
         head: the statement, or the head of a compound one (`if x:`).
         body: the simple statements below the head.
+        orelse: those below an `else`.
         blank: whether an empty line stands above it.
     """
 
     head: Code
     body: tuple[Code, ...] = ()
+    orelse: tuple[Code, ...] = ()
     blank: bool = False
 
     def __str__(self) -> str:
-        return "\n".join((str(self.head), *(f"    {each}" for each in self.body)))
+        other = ("else:", *(f"    {each}" for each in self.orelse)) if self.orelse else ()
+        return "\n".join((str(self.head), *(f"    {each}" for each in self.body), *other))
+
+    @property
+    def codes(self) -> tuple[Code, ...]:
+        """All new code in it."""
+        return (self.head, *self.body, *self.orelse)
 
 
 # Expressions, and names that label something.
@@ -351,7 +359,7 @@ def _codes(change: Change) -> Iterator[Code]:
         case AddParameter(_, _, annotation, default):
             yield from (each for each in (annotation, default) if each is not None)
         case Before(lines) | After(lines) | Substitute(lines):
-            yield from (each for line in lines for each in (line.head, *line.body))
+            yield from (each for line in lines for each in line.codes)
         case Wrap(_, context, tail):
             yield context
-            yield from (each for line in tail for each in (line.head, *line.body))
+            yield from (each for line in tail for each in line.codes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import libcst as cst
 
@@ -47,12 +47,19 @@ class Filler:
         """The tree of a statement, in the style of the file."""
         if not new.body:
             return self._line(_text(new.head), new.head)
-        code = Code(
-            (*new.head.parts, *(part for each in new.body for part in (self._break, *each.parts)), self._newline)
-        )
+        other = (self._newline, "else:", *self._below(new.orelse)) if new.orelse else ()
+        code = Code((*new.head.parts, *self._below(new.body), *other, self._newline))
         line = self._line(_text(code), code)
-        assert isinstance(line.body, cst.IndentedBlock)
-        return line.with_changes(body=line.body.with_changes(indent=self.indent))
+        changes: dict[str, cst.CSTNode] = {"body": self._indented(line)}
+        if isinstance(line, cst.If) and isinstance(line.orelse, cst.Else):
+            changes["orelse"] = line.orelse.with_changes(body=self._indented(line.orelse))
+        return line.with_changes(**changes)
+
+    def _below(self, body: Iterable[Code]) -> Iterator[str | Hole]:
+        return (part for each in body for part in (self._break, *each.parts))
+
+    def _indented(self, node: Line | cst.Else) -> cst.IndentedBlock:
+        return cst.ensure_type(node.body, cst.IndentedBlock).with_changes(indent=self.indent)
 
     def header(self, context: Code) -> cst.With:
         """`with <context>:`, to be given a body."""

@@ -47,6 +47,12 @@ for x, x2, y in loader:
     ("before", "after", "other"),
     [
         pytest.param(
+            "save(m) if m.best else drop(m)\n",
+            "if m.best:\n    save(m)\nelse:\n    drop(m)\n",
+            "if m.best:\n    drop(m)\nelse:\n    save(m)\n",
+            id="a conditional expression that is a statement",
+        ),
+        pytest.param(
             'if TORCH_VERSION != "parrots" and digit_version(TORCH_VERSION) >= digit_version("2.4"):\n    f = 1\n'
             "else:\n    f = 2\n",
             "f = 1\n",

@@ -79,6 +79,12 @@ def is_alone(statement: Statement, call: cst.Call) -> bool:
     return (isinstance(statement, cst.Expr) and statement.value is call) or in_each(statement, call) is not None
 
 
+def chosen_in(statement: Statement) -> cst.IfExp | None:
+    """`optimizer.step() if is_finite else optimizer.zero_grad()`, where that is all of a statement."""
+    value = statement.value if isinstance(statement, cst.Expr) else None
+    return value if isinstance(value, cst.IfExp) else None
+
+
 def values_of(node: cst.BaseExpression) -> cst.BaseExpression:
     """`optimizers` for `optimizers.values()`."""
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "values":

@@ -67,6 +67,9 @@ class _Simplifier(ast.NodeTransformer):
         return None
 
     def visit_Expr(self, node: ast.Expr) -> Any:
+        if isinstance(node.value, ast.IfExp):  # which steps in one of its arms, perhaps
+            body, orelse = (ast.copy_location(ast.Expr(each), node) for each in (node.value.body, node.value.orelse))
+            return self.visit(ast.copy_location(ast.If(node.value.test, [body], [orelse]), node))
         self.generic_visit(node)
         return None if is_quiet(node.value) else node
 

@@ -5,12 +5,13 @@ Where an iteration is of branches that each go backward and step by themselves, 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from itertools import pairwise
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.values.looped import chosen_in
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.model.training_step import Backward, OptimizerStep
 from amp_migrate.trees.nodes import LOOP_TYPES, Block, Statement, blocks, nested_statements, statements
@@ -60,6 +61,21 @@ def place_updates(file: File, backwards: list[Backward], steps: list[OptimizerSt
     return tuple(found)
 
 
+def chosen_alone(tree: Tree, update: Statement, steps: Iterable[OptimizerStep], updates: Collection[Statement]) -> bool:
+    """Whether a scale is updated behind a conditional expression in which alone an optimizer may have stepped."""
+    if chosen_in(update) is None:
+        return False
+    stepping = {each.statement for each in steps}
+    siblings = tree.siblings(update)
+    for each in reversed(siblings[: siblings.index(update)]):
+        inside = (each, *(inner for block in blocks(each) for inner in nested_statements(block)))
+        if not set(updates).isdisjoint(inside):
+            return True
+        if always_runs(each, stepping):
+            return False
+    return True
+
+
 def _rounds(file: File, backwards: list[Backward], steps: list[OptimizerStep]) -> list[list[Statement]]:
     """The steps of an iteration, parted where an optimizer steps again: a scaler lets each step once per update.
 
@@ -96,6 +112,8 @@ def _after_group(tree: Tree, group: list[Statement], iterations: Collection[cst.
     holders = [tree.lift(statement, block) for statement in group]
     if len(set(holders)) == 1 and isinstance(holders[0], (cst.If, cst.Try)) and holders[0] not in group:
         return _after_branches(tree, holders[0], group, iterations)
+    if len(set(holders)) == 1 and chosen_in(holders[0]) is not None:
+        return holders  # it is updated in the arm that steps
     if not any(always_runs(holder, group) for holder in holders):
         return None
     return [max(holders, key=lambda each: tree.order[each])]
@@ -144,7 +162,7 @@ def _is_whole(tree: Tree, branch: Block, group: list[Statement], backwards: list
 def always_runs(statement: Statement, group: Collection[Statement]) -> bool:
     """Whether some of a group, as the steps of optimizers, has run for certain once a statement is done."""
     if statement in group:
-        return True
+        return chosen_in(statement) is None
     if isinstance(statement, (cst.With, cst.For, cst.While)):  # `for optimizer in optimizers: optimizer.step()`
         return any(always_runs(each, group) for each in _top(statement.body))
     if isinstance(statement, cst.If):

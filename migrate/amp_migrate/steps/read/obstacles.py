@@ -9,7 +9,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.roles import Roles
-from amp_migrate.analysis.values.looped import is_alone
+from amp_migrate.analysis.values.looped import chosen_in, is_alone
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gradients.hooks import reading_hook
 from amp_migrate.steps.model.training_step import Backward, Extraction, OptimizerStep
@@ -88,7 +88,9 @@ class Obstacles:
         for step in steps:
             if step.call.args and step.part is None:
                 return self._with_arguments(step)
-            if not (is_alone(step.statement, step.call) or self._keeps_result_of_part(step)):
+            chosen = chosen_in(step.statement)
+            is_chosen = chosen is not None and step.part is None and step.call in (chosen.body, chosen.orelse)
+            if not (is_alone(step.statement, step.call) or is_chosen or self._keeps_result_of_part(step)):
                 code = self.tree.quote(step.call)
                 if isinstance(step.statement, cst.Expr):
                     hint = f"make it a statement of its own, or {_BF16}"

@@ -8,11 +8,21 @@ from itertools import chain, count
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.values.looped import chosen_in
 from amp_migrate.plan.code import Code, Hole, code
-from amp_migrate.plan.edit import Cast, Edit, NewLine, Remove
+from amp_migrate.plan.edit import Annotate, Cast, Edit, NewLine, Remove
 from amp_migrate.settings import Dtype
-from amp_migrate.steps.model.training_step import Backward, Island, Penalty, Region, ScaledUse, TrainingStep
-from amp_migrate.trees.nodes import Statement
+from amp_migrate.steps.gradients.updates import chosen_alone
+from amp_migrate.steps.model.training_step import (
+    Backward,
+    Island,
+    OptimizerStep,
+    Penalty,
+    Region,
+    ScaledUse,
+    TrainingStep,
+)
+from amp_migrate.trees.nodes import Statement, is_constant
 from amp_migrate.write.editor import Editor, guarded
 
 
@@ -69,12 +79,42 @@ def _write_scaled_steps(editor: Editor, step: TrainingStep, scaler: str) -> Iter
         else:
             over = code("for {} in {}:", editor.text(use.loop.target), use.loop.iter)
             yield editor.before(use.before, guarded(over, unscale))
+    update = f"{scaler}.update()"
+    tree, written_out = step.file.tree, set[Statement]()
+    unscaled = {tree.code(use.optimizer) for use in step.gradient_uses if not isinstance(use, ScaledUse)}
     for each in (own for own in step.optimizer_steps if own.part is None):
-        yield editor.replace(each.call, code("{}.step({})", scaler, each.optimizer))
-    for statement in step.updates:
-        yield editor.after(statement, f"{scaler}.update()")
+        chosen = chosen_in(each.statement) if each.statement in step.updates else None
+        is_alone = chosen is not None and chosen_alone(tree, each.statement, step.optimizer_steps, step.updates)
+        if chosen is not None and is_alone and tree.code(each.optimizer) not in unscaled:
+            yield from _written_out(editor, chosen, each, scaler, update)
+            written_out.add(each.statement)
+        else:
+            yield editor.replace(each.call, code("{}.step({})", scaler, each.optimizer))
+    for statement in (own for own in step.updates if own not in written_out):
+        yield editor.after(statement, update)
     for statement in step.early_ends:
-        yield editor.before(statement, f"{scaler}.update()")
+        yield editor.before(statement, update)
+
+
+def _written_out(editor: Editor, chosen: cst.IfExp, step: OptimizerStep, scaler: str, update: str) -> Iterator[Edit]:
+    """A conditional expression that steps in one of its arms, and is nothing but that, as `if` and `else`.
+
+    The scale is updated where the optimizer has stepped: without a step it has nothing to go by.
+    """
+    scaled = code("{}.step({})", scaler, step.optimizer), code(update)
+    is_first = chosen.body is step.call
+    rest = chosen.orelse if is_first else chosen.body
+    other = () if is_constant(rest, "None") else (code("{}", rest),)
+    if is_first or not other:
+        head = code("if {}:", Hole(chosen.test, bare=True)) if is_first else code("if not {}:", chosen.test)
+        new = NewLine(head, scaled, other)
+    else:
+        new = NewLine(code("if {}:", Hole(chosen.test, bare=True)), other, scaled)
+    yield editor.substitute(step.statement, new)
+    line = editor.file.tree.parents[step.statement]
+    comment = line.trailing_whitespace.comment if isinstance(line, cst.SimpleStatementLine) else None
+    if comment is not None:
+        yield editor.edit(line, Annotate(comment.value))
 
 
 def _write_penalty(editor: Editor, penalty: Penalty, scaler: str) -> Iterator[Edit]:

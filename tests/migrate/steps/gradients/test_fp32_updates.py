@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from textwrap import dedent
 from typing import Any
+
+import pytest
 
 Check = Callable[..., Any]
 
@@ -444,4 +447,118 @@ def test_an_early_end_behind_a_step_that_may_not_be_made_has_nothing_to_go_by(le
                 learn(a, b, a_optimizer, b_optimizer, x, i)
         """,
         "a scaler steps twice without an update",
+    )
+
+
+@pytest.mark.parametrize(
+    ("statement", "written"),
+    [
+        (
+            "optimizer.step() if loss.isfinite() else optimizer.zero_grad()",
+            """
+            if loss.isfinite():
+                scaler.step(optimizer)
+                scaler.update()
+            else:
+                optimizer.zero_grad()
+            """,
+        ),
+        (
+            "optimizer.zero_grad() if loss.isnan() else optimizer.step()",
+            """
+            if loss.isnan():
+                optimizer.zero_grad()
+            else:
+                scaler.step(optimizer)
+                scaler.update()
+            """,
+        ),
+        (
+            "optimizer.step() if len(x) == 4 else None  # whole batches",
+            """
+            # whole batches
+            if len(x) == 4:
+                scaler.step(optimizer)
+                scaler.update()
+            """,
+        ),
+        (
+            "None if len(x) % 4 else optimizer.step()",
+            """
+            if not (len(x) % 4):
+                scaler.step(optimizer)
+                scaler.update()
+            """,
+        ),
+    ],
+)
+def test_step_in_an_arm_of_a_conditional_expression(rewrites: Check, statement: str, written: str) -> None:
+    after = "\n".join(f"        +     {line}" for line in dedent(written).strip().splitlines())
+    rewrites(
+        f"""
+        ~ MODEL
+          for x, y in loader:
+              optimizer.zero_grad()
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        -     {statement}
+        +     scaler.scale(loss).backward()
+{after}
+        """
+    )
+
+
+def test_step_that_a_norm_decides_about_in_a_conditional_expression(rewrites: Check) -> None:
+    """Gradients that overflow fail the test: the scale comes down behind it."""
+    rewrites(
+        """
+        ~ MODEL
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        +     scaler.scale(loss).backward()
+        +     scaler.unscale_(optimizer)
+              norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        -     optimizer.step() if norm.isfinite() else None
+        +     scaler.step(optimizer) if norm.isfinite() else None
+        +     scaler.update()
+              optimizer.zero_grad()
+        """
+    )
+
+
+def test_conditional_step_beside_one_that_always_comes(rewrites: Check) -> None:
+    rewrites(
+        """
+          net, head = nn.Linear(2, 2), nn.Linear(2, 2)
+          optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+          other = torch.optim.SGD(head.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for i, (x, y) in enumerate(loader):
+              optimizer.zero_grad()
+              other.zero_grad()
+        ~     loss = nn.functional.mse_loss(head(net(x)), y)
+        -     loss.backward()
+        -     optimizer.step()
+        -     other.step() if i > 100 else None
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.step(other) if i > 100 else None
+        +     scaler.update()
+        """
+    )
+
+
+def test_conditional_step_whose_value_is_used(leaves: Check) -> None:
+    leaves(
+        """
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            result = optimizer.step() if loss.isfinite() else None
+            optimizer.zero_grad()
+        """,
+        "the result of optimizer.step() is used",
     )
