@@ -218,8 +218,15 @@ def worse_numerics(
                     wanted[harm.site.file].islands[harm.island] = harm.message
                     wanted[harm.site.file].steps.add(changed[name].source.path)
         if step.code in _OF_APEX:
-            # Unknown code gets them scaled in the body of `amp.scale_loss`, too: to be reduced over all processes.
-            found = [e for e in found if e.trouble is not Trouble.READ_SCALED or OUT_OF_SIGHT not in e.message]
+            # Whoever reads them in the body of `amp.scale_loss` gets them scaled there, too; so does unknown code, to
+            # reduce them over all processes.
+            under_scale = {(each, line) for each, plan in changed.items() for line in _under_scale(plan.source.text)}
+            found = [
+                each
+                for each in found
+                if each.trouble is not Trouble.READ_SCALED
+                or not (OUT_OF_SIGHT in each.message or _line_of(each.site, changed) in under_scale)
+            ]
             # What it computes of a loss in mixed precision Apex has shown: its lists are autocast's. And it, too, has
             # seen gradients at the end of `amp.scale_loss`, and skips the step.
             found = [e for e in found if e.trouble not in (Trouble.UNREAD, Trouble.MENDED)]
@@ -293,6 +300,15 @@ def _lines_of(plan: FilePlan, harm: Harm) -> list[int]:
     around = {_function_at(functions, line_before(plan, each.line)) for each in places}
     found = [each.line for each in own if _function_at(functions, each.line) in around]
     return found if 0 < len(found) < len(own) else [0]
+
+
+def _under_scale(text: str) -> Iterator[int]:
+    """The lines in the bodies of Apex's `with amp.scale_loss(...)`."""
+    for node in ast.walk(ast.parse(text)) if "scale_loss" in text else ():
+        called = [each.context_expr for each in node.items] if isinstance(node, ast.With) else []
+        names = (ast.unparse(each.func) for each in called if isinstance(each, ast.Call))
+        if isinstance(node, ast.With) and any(each.rpartition(".")[2] == "scale_loss" for each in names):
+            yield from range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1)
 
 
 def _functions(text: str) -> list[range]:

@@ -477,3 +477,44 @@ def test_what_may_be_a_gradient_is_read_where_it_cannot_be_unscaled(value: str, 
     assert "from amp_shim import amp\n" in plan.after
     reason = "gradients are read where the optimizer does not always step, so they cannot be unscaled there"
     assert reason in {each.message.partition(": ")[2] for each in plan.findings}
+
+
+@pytest.mark.parametrize("use", ["print(model.weight.grad)", "log(model.weight.grad.norm().item())"])
+def test_gradients_that_are_read_under_the_scale_are_the_same_numbers(rewrites: Check, use: str) -> None:
+    rewrites(
+        f"""
+        ~ APEX
+          model = nn.Linear(2, 2).cuda()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        ~ INITIALIZE
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -         {use}
+        +     scaler.scale(loss).backward()
+        +     {use}
+        ~     optimizer.step()
+              optimizer.zero_grad()
+        """
+    )
+
+
+def test_gradients_that_are_read_behind_the_scale_are_unscaled(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          model = nn.Linear(2, 2).cuda()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        ~ INITIALIZE
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        +     scaler.scale(loss).backward()
+        +     scaler.unscale_(optimizer)
+              print(model.weight.grad)
+        ~     optimizer.step()
+              optimizer.zero_grad()
+        """
+    )
