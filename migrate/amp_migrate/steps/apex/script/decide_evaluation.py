@@ -25,7 +25,7 @@ from amp_migrate.steps.apex.initialize.reached import may_run_early, runs_early,
 from amp_migrate.steps.apex.script.doubts import REGION_ROUND_CALL
 from amp_migrate.steps.model.training_step import Island, Region, TrainingStep
 from amp_migrate.steps.regions.evaluation import EvaluationRegions, called_below
-from amp_migrate.steps.regions.find_regions import Placement
+from amp_migrate.steps.regions.find_regions import Placement, RegionFinder
 from amp_migrate.trees.nodes import find, last_word
 
 UNASKED = "whether mixed precision is on cannot be asked here"
@@ -82,7 +82,8 @@ class EvaluationDecider:
         switch_at: Callable[[File, cst.CSTNode], str | Refusal | None],
         among: Mapping[File, Collection[cst.FunctionDef] | None],
     ) -> None:
-        self._project, self._losses, self._initializes = roles.project, roles.losses, initializes
+        self._roles, self._project, self._losses = roles, roles.project, roles.losses
+        self._initializes = initializes
         self._switch_at, self._among = switch_at, among
         self._early = partial(runs_early, roles.project, initializes)
         self._of_prepared = casts_prepared_alone(initializes)
@@ -125,8 +126,27 @@ class EvaluationDecider:
         for file in self._among:
             for region in placed[file].regions:
                 switch = self._switch_of(file, region)
-                if isinstance(switch, EvaluatedInFloat32):
+                if isinstance(switch, EvaluatedInFloat32) and not self._is_low_inside(file, region, placed):
                     yield switch
+
+    def _is_low_inside(self, file: File, region: Region, placed: Mapping[File, Placement]) -> bool:
+        """Whether whatever runs a module in a region is a function that has regions itself, wherever it is called."""
+        finder = RegionFinder(file, self._roles)
+        calls = [call for each in finder.members(region) for call in finder.forwards(each)]
+        functions = [[*self._may_run(file, call)] for call in calls]
+        return bool(calls) and all(
+            found and all(self._has_own_region(each, placed) for each in found) for found in functions
+        )
+
+    def _may_run(self, file: File, call: cst.Call) -> Iterator[FunctionRef]:
+        known = self._project.called(file, call) or self._project.method_of_given(file, call)
+        return self._project.may_call(file, call, "torch") if known is None else iter((known,))
+
+    def _has_own_region(self, function: FunctionRef, placed: Mapping[File, Placement]) -> bool:
+        regions = placed[function.file].regions if function.file in placed else ()
+        own = [each for each in regions if function.file.tree.function(each.first) is function.node]
+        switches = (self._switch_of(function.file, each) for each in own)
+        return bool(own) and not any(isinstance(each, EvaluatedInFloat32) for each in switches)
 
     def _switched(self, file: File, regions: Iterable[Region]) -> Iterator[_Switched]:
         for region in regions:

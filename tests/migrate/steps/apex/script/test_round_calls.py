@@ -165,3 +165,65 @@ class Net({base}):
     after = migrate(net + text.replace("torch.nn.Linear(8, 3)", made), head="")
     assert any(each.code == "AMP211" for each in after.findings) is told
     assert "def __init__(self, config):" in after.after
+
+
+MODEL = """
+  import torch
+- from apex import amp
+
+
+  class Model:
+      def __init__(self, config):
+          self.net = torch.nn.Linear(8, 3).cuda()
+          self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+-         if config["fp16"]:
+-             self.net, self.optimizer = amp.initialize(self.net, self.optimizer, opt_level="O1")
++         amp_enabled = bool(config["fp16"])
++         self.scaler = torch.amp.GradScaler("cuda", enabled=amp_enabled)
+          self.config = config
+
+      def update(self, x, y):
+-         loss = torch.nn.functional.cross_entropy(self.net(x), y)
+-         if self.config["fp16"]:
+-             with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+-                 scaled_loss.backward()
+-         else:
+-             loss.backward()
+-         self.optimizer.step()
++         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=self.scaler.is_enabled()):
++             loss = torch.nn.functional.cross_entropy(self.net(x), y)
++         self.scaler.scale(loss).backward()
++         self.scaler.step(self.optimizer)
++         self.scaler.update()
+          self.optimizer.zero_grad()
+
+      def predict(self, x):
+          self.net.eval()
+-         return self.net(x).argmax(1)
++         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=self.scaler.is_enabled()):
++             return self.net(x).argmax(1)
+"""
+INFERENCE = """
+  import torch
+
+
+  def evaluate(model, data):
+      with torch.no_grad():
+          return sum((model.predict(x) == y).sum().item() for x, y in data)
+"""
+TRAIN = """
+  from inference import evaluate
+  from model import Model
+
+
+  def main(config, data):
+      model = Model(config)
+      for x, y in data:
+          model.update(x, y)
+      print(evaluate(model, data))
+"""
+
+
+def test_calls_of_what_has_a_region_itself_are_not_said_to_be_float32(rewrites_files: Check) -> None:
+    found = rewrites_files({"model.py": MODEL, "inference.py": INFERENCE, "train.py": TRAIN})
+    assert "AMP211" not in {each.code for each in found}
