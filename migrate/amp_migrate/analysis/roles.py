@@ -283,6 +283,20 @@ class Roles:
                 value = inner or (value.args[0].value if value.args else None)
         return found
 
+    def applies_function(self, file: File, called: cst.BaseExpression) -> bool:
+        """Whether what is called is the `apply` of a function of autograd's own, by whatever name: `f = Square.apply`."""
+        given = [each.value for each in self.bindings(file, called)] or [called]
+        makers = [each.value for each in given if isinstance(each, cst.Attribute) and each.attr.value == "apply"]
+        found = [self.project.definition(file, each) for each in makers]
+        classes = [(where, node) for where, node in filter(None, found) if isinstance(node, cst.ClassDef)]
+        lineages = (self.project.lineage(*each) for each in classes)
+        return len(classes) == len(given) and all(
+            any(
+                where.names.full(base.value) == "torch.autograd.Function" for where, node in each for base in node.bases
+            )
+            for each in lineages
+        )
+
     # Forwards
 
     def runs_forward(self, file: File, call: cst.Call) -> bool:

@@ -44,7 +44,11 @@ class Obstacles:
         """
         loss = self.tree.quote(backward.loss)
         reason = f"the forward pass behind `{loss}` is not in this function"
-        if unknown is not None:
+        if unknown is not None and self.roles.applies_function(self.file, unknown.func):
+            reason = (
+                f"`{loss}` is computed by `{self.tree.quote(unknown.func)}`, an autograd function, and by no module"
+            )
+        elif unknown is not None:
             callee = self.tree.quote(unknown.func)
             reason = f"the forward pass behind `{loss}` cannot be seen: nothing says what `{callee}` is"
         hint = "put forward and loss into a torch.amp.autocast region by hand, and scale the loss before backward()"

@@ -829,3 +829,32 @@ def test_a_step_that_stays_is_named_at_each_of_its_losses_and_has_no_scaler(migr
     )
     assert not plan.changed
     assert [(each.code, each.line) for each in plan.findings] == [("AMP590", 10), ("AMP590", 16)]
+
+
+@pytest.mark.parametrize("called", ["cube", "Cube.apply"])
+def test_autograd_function_alone_is_no_forward_that_nobody_sees(leaves: Check, called: str, dtype: str) -> None:
+    leaves(
+        f"""
+        class Cube(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x ** 3
+
+            @staticmethod
+            def backward(ctx, gradient):
+                (x,) = ctx.saved_tensors
+                return gradient * 3 * x ** 2
+
+        weight = torch.ones(3, requires_grad=True)
+        for x in loader:
+            cube = Cube.apply
+            loss = {called}(weight * x).sum()
+            loss.backward()
+            with torch.no_grad():
+                weight -= 0.1 * weight.grad
+                weight.grad = None
+        """,
+        f"`loss` is computed by `{called}`, an autograd function, and by no module",
+        dtype=dtype,
+    )

@@ -198,6 +198,11 @@ def test_loss_that_may_have_its_gradient_from_elsewhere_stays_on_the_shim(comput
             'runner.outputs["loss"]',
             "no call that runs this after() is among the files that were given: ",
         ),
+        (
+            "class Scaler:\n    def __call__(self, loss, optimizer):",
+            "loss",
+            "not every call of __call__() can be seen: ",
+        ),
         ("if True:\n    def go_back(loss):", "loss", "not every call of go_back() can be seen: "),
         ("if True:\n    def train(loader):", "compute().mean()", ""),
     ],
