@@ -284,18 +284,14 @@ class Roles:
         return found
 
     def applies_function(self, file: File, called: cst.BaseExpression) -> bool:
-        """Whether what is called is the `apply` of a function of autograd's own, by whatever name: `f = Square.apply`."""
+        """Whether what is called is the `apply` of an autograd function in sight, by whatever name: `f = Cube.apply`."""
         given = [each.value for each in self.bindings(file, called)] or [called]
         makers = [each.value for each in given if isinstance(each, cst.Attribute) and each.attr.value == "apply"]
         found = [self.project.definition(file, each) for each in makers]
         classes = [(where, node) for where, node in filter(None, found) if isinstance(node, cst.ClassDef)]
         lineages = (self.project.lineage(*each) for each in classes)
-        return len(classes) == len(given) and all(
-            any(
-                where.names.full(base.value) == "torch.autograd.Function" for where, node in each for base in node.bases
-            )
-            for each in lineages
-        )
+        bases = [{where.names.full(base.value) for where, node in each for base in node.bases} for each in lineages]
+        return len(classes) == len(given) and all("torch.autograd.Function" in each for each in bases)
 
     # Forwards
 

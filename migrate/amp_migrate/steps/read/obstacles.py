@@ -44,12 +44,10 @@ class Obstacles:
         """
         loss = self.tree.quote(backward.loss)
         reason = f"the forward pass behind `{loss}` is not in this function"
+        callee = "" if unknown is None else self.tree.quote(unknown.func)
         if unknown is not None and self.roles.applies_function(self.file, unknown.func):
-            reason = (
-                f"`{loss}` is computed by `{self.tree.quote(unknown.func)}`, an autograd function, and by no module"
-            )
+            reason = f"`{loss}` is computed by `{callee}`, an autograd function, and by no module"
         elif unknown is not None:
-            callee = self.tree.quote(unknown.func)
             reason = f"the forward pass behind `{loss}` cannot be seen: nothing says what `{callee}` is"
         hint = "put forward and loss into a torch.amp.autocast region by hand, and scale the loss before backward()"
         return Refusal(self.file, backward.statement, reason, hint)

@@ -204,13 +204,8 @@ class Joiner:
     def _unseen(self, function: FunctionRef) -> str:
         """How it comes that what gives a function its loss is not known."""
         sites = self._project.call_sites(function)
-        is_named = function.name != "__call__"  # which runs where an object is called, by whatever name that has
-        if (
-            is_named
-            and sites is not None
-            and not sites
-            and not any(True for _ in self._project.possible_calls(function))
-        ):
+        is_uncalled = sites is not None and not sites and not any(True for _ in self._project.possible_calls(function))
+        if is_uncalled and function.name != "__call__":  # which runs where an object is called, by whatever name
             return f"no call that runs this {function.name}() is among the files that were given: "
         return f"not every call of {function.name}() can be seen: "
 
