@@ -284,7 +284,7 @@ class Roles:
         return found
 
     def applies_function(self, file: File, called: cst.BaseExpression) -> bool:
-        """Whether what is called is the `apply` of an autograd function in sight, by whatever name: `f = Cube.apply`."""
+        """Whether what is called is the `apply` of an autograd function in sight, by any name: `f = Cube.apply`."""
         given = [each.value for each in self.bindings(file, called)] or [called]
         makers = [each.value for each in given if isinstance(each, cst.Attribute) and each.attr.value == "apply"]
         found = [self.project.definition(file, each) for each in makers]
