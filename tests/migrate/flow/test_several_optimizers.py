@@ -706,6 +706,45 @@ def test_modules_that_a_model_holds_and_runs_but_for_one_leave_the_optimizer_of_
         assert any(each.what == ONE_WITHOUT_GRADIENTS for each in faults(told(made).analysis)) is is_told
 
 
+@pytest.mark.parametrize(
+    "layers", ["[nn.Linear(8, 8), nn.ReLU()]", "[f() for f in (nn.ReLU, nn.Tanh, Own) for _ in names]"]
+)
+def test_layers_that_take_turns_give_gradients_though_some_have_no_parameters(told: Tell, layers: str) -> None:
+    text = f"""
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(8, 8)
+
+        def forward(self, x):
+            return self.inner(x)
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList({layers})
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+    g, d = Net().cuda(), nn.Linear(8, 1).cuda()
+    optimizer = optim.Adam(g.parameters())
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        optimizer.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss = d(g(x)).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    """
+    what = "a scaler steps an optimizer without gradients"
+    assert what not in told_of(told, text)
+    assert what in told_of(told, text.replace("d(g(x))", "d(x if x.sum() > 0 else g(x))"))
+
+
 @pytest.mark.parametrize("averages", ["swa_utils.AveragedModel(g)", "swa_utils.AveragedModel(model=g.cpu())"])
 def test_a_model_that_averages_weights_is_no_optimizer_of_them(told: Tell, averages: str) -> None:
     made = f"import zoo\nfrom torch.optim import swa_utils\n{NETS}g = zoo.make().cuda()\naveraged = {averages}\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from amp_migrate.flow.domain.dtypes import DTYPES
@@ -16,6 +16,7 @@ from amp_migrate.flow.domain.tensor import (
     Units,
     each_of,
     join_tensors,
+    one_or_none,
     precisions,
     unknown_as_one,
 )
@@ -619,6 +620,15 @@ def made_by_choice(found: Value, *made: Value) -> Value:
         Opaque(each.path, each.tensor, each.hint, True, each.shares) if isinstance(each, Opaque) else each
         for each in found
     )
+
+
+def given_by_one(found: Value, given: Sequence[Value]) -> Value:
+    """What one of several layers gives, of which some have parameters: it depends on those of one, or on none."""
+    tensors = [each for value in given for each in value if isinstance(each, Tensor)]
+    if not all(any(isinstance(each, Tensor) for each in value) for value in given):
+        return found
+    choice = one_or_none([each.sure_leaves for each in tensors])
+    return frozenset(e.but(surely=e.surely | choice) if choice and isinstance(e, Tensor) else e for e in found)
 
 
 def loosened(value: Value, *, tensors: bool) -> Value:

@@ -73,6 +73,7 @@ _MOST_LEAVES = 24
 _MOST_EITHER = 400
 _MOST_TESTS = 2
 UNKNOWN_LEAF = "?"
+NO_LEAF = "none"  # in a choice: that it may be none of the others
 
 # A leaf, the function that decides, and what its tests have come to where the leaf is spared, and where it is not.
 Spared: TypeAlias = "tuple[Any, Any, Facts, Facts]"
@@ -238,6 +239,13 @@ def one_of(leaves: Leaves) -> Leaves:
     """That something depends on one of some leaves, and nobody knows on which."""
     found = each_of(leaves)
     return frozenset({found}) if found and len(found) <= _MOST_EITHER else NOTHING
+
+
+def one_or_none(every: Sequence[Leaves]) -> Leaves:
+    """That something depends on leaves of one of several things, of which some have none, and nobody knows on which."""
+    both = frozenset.intersection(*every) if every else NOTHING
+    own = [each - both for each in every]
+    return one_of(NOTHING.union(*own) | {NO_LEAF}) if any(own) and not all(own) else NOTHING
 
 
 def each_of(leaves: Leaves) -> Leaves:

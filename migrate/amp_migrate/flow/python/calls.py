@@ -26,6 +26,7 @@ from amp_migrate.flow.domain.atoms import (
     Value,
     Wrapped,
     const,
+    given_by_one,
     join,
     join_all,
     made_by_choice,
@@ -82,7 +83,8 @@ def call(frame: Frame, callee: Value, args: Arguments, node: ast.AST) -> Value:
         frame.is_dead = False
     frame.is_dead = after is None
     frame.state = after or before
-    return made_by_choice(join_all(given), *given)
+    found = made_by_choice(join_all(given), *given)
+    return given_by_one(found, given) if all(attributes.is_module(frame, each) for each in callee) else found
 
 
 def _but_out_of_registries(frame: Frame, callee: Value) -> Value:

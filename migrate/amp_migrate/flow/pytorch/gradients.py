@@ -67,6 +67,7 @@ from amp_migrate.flow.domain.tensor import (
     BUFFER,
     CUT,
     FLOWS,
+    NO_LEAF,
     NORMALIZED,
     NOTHING,
     OF_OVERFLOW,
@@ -327,7 +328,7 @@ def _are_told_apart(registry: Registry, optimizer: Atom, reach: Leaves, surely: 
     parameters = registry.optimizers.get(optimizer)
     seen = (parameters or NOTHING) | (reach - surely)
     choices = (each for each in surely if isinstance(each, frozenset) and not _is_of_nobody(registry, each))
-    is_one_of_them = any(overlap(parameters, each) is not False for each in choices)
+    is_one_of_them = any(overlap(parameters, each - {NO_LEAF}) is not False for each in choices)
     return bool(parameters) and not is_one_of_them and all(isinstance(getattr(e, "owner", None), Obj) for e in seen)
 
 
