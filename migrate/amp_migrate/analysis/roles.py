@@ -41,6 +41,7 @@ _MODULE_NAME = re.compile(r"(^|[._])(model|net|network|ddp_model)_?\d*$", re.IGN
 # How the name of a function begins that does something with a module.
 _DOES = re.compile(rf"_*({'|'.join((*table.BOOKKEEPING_PREFIXES, *table.MODULE_VERBS))})_", re.IGNORECASE)
 
+GRAD = "torch.autograd.grad"
 # Python's own functions that call nothing of what they are given.
 _ASKING = frozenset("bool getattr hasattr int isinstance issubclass len print range setattr super".split())
 
@@ -54,6 +55,7 @@ class Roles:
         self.sparse_modules = SparseModules(project)
         self._forwards: dict[cst.FunctionDef, bool] = {}
         self._backwards: dict[cst.FunctionDef, bool] = {}
+        self._gradients: dict[cst.FunctionDef, bool] = {}
         self._modules: dict[cst.CSTNode, bool] = {}
         self._given_to_apex: dict[File, frozenset[str]] = {}
 
@@ -403,6 +405,17 @@ class Roles:
                 for each in calls
             )
         return self._backwards[function.node]
+
+    def takes_gradients(self, function: FunctionRef) -> bool:
+        """Whether a function calls `torch.autograd.grad()`, or one of the project that does."""
+        if function.node not in self._gradients:
+            self._gradients[function.node] = False
+            file, calls = function.file, [*find(function.node.body, cst.Call)]
+            self._gradients[function.node] = any(file.names.callee(each) == GRAD for each in calls) or any(
+                (called := self.project.called(file, each)) is not None and self.takes_gradients(called)
+                for each in calls
+            )
+        return self._gradients[function.node]
 
     def bindings(self, file: File, node: cst.CSTNode) -> list[Binding]:
         """Where an object gets its value: the name's bindings, or for `self.x` those in all methods of the class."""

@@ -6,7 +6,7 @@ by the scale before anything is built on them. They are taken outside every auto
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -15,7 +15,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef
-from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.roles import GRAD, Roles
 from amp_migrate.catalog.step_rules import SCALE_IT
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.model.route import Route
@@ -24,7 +24,6 @@ from amp_migrate.steps.statements.data_flow import reads, targets
 from amp_migrate.trees.nodes import Block, Statement, block_of, find, is_constant
 from amp_migrate.trees.own_calls import calls_in, named_arguments
 
-GRAD = "torch.autograd.grad"
 _WORD = "autograd"
 _TRAINS = frozenset(("backward", "step", "scale"))
 _LOW_SCALE = ("init_scale=1024.0",)
@@ -71,28 +70,36 @@ def read_penalties(file: File, roles: Roles, body: Block, parts: Collection[cst.
                 taken.append(penalty)
             continue
         function = roles.project.meant(file, call, _WORD)
-        if function is None or not _takes_gradients(function):
+        if function is None or not roles.takes_gradients(function):
             continue
-        if _is_penalty(function) and _stands_alone(file, roles, statement, call):
+        if _stands_alone(file, roles, statement, call) and _is_penalty(roles, function):
             calls.append(PenaltyCall(statement, call, function))
-        elif roles.project.called(file, call) is None:
+        elif roles.project.called(file, call) is None and any(True for _ in _own(function)):
             # Only its name says what it is, so that nobody follows it in the result.
             return Refusal(file, call, _OUT_OF_SIGHT, SCALE_IT)
     return Penalties(tuple(taken), tuple(calls))
 
 
-def _takes_gradients(function: FunctionRef) -> bool:
-    return any(function.file.names.callee(each) == GRAD for each in find(function.node.body, cst.Call))
+def _own(function: FunctionRef) -> Iterator[tuple[Statement, cst.Call]]:
+    """The gradients that a function takes itself."""
+    of_body = calls_in(block_of(function.node))
+    return ((statement, call) for statement, call in of_body if function.file.names.callee(call) == GRAD)
 
 
-def _is_penalty(function: FunctionRef) -> bool:
-    """Whether a function takes gradients itself, in a way that can be scaled, and trains nothing."""
+def _is_penalty(roles: Roles, function: FunctionRef, seen: tuple[cst.CSTNode, ...] = ()) -> bool:
+    """Whether a function takes gradients, itself or by others, in a way that can be scaled, and trains nothing."""
     file, body = function.file, block_of(function.node)
-    taken = [_penalty(file, statement, call) for statement, call in calls_in(body) if file.names.callee(call) == GRAD]
     trains = any(
         isinstance(each.func, cst.Attribute) and each.func.attr.value in _TRAINS for each in find(body, cst.Call)
     )
-    return bool(taken) and None not in taken and not trains
+    if trains or function.node in seen or any(_penalty(file, *each) is None for each in _own(function)):
+        return False
+    called = ((*each, roles.project.meant(file, each[1], _WORD)) for each in calls_in(body))
+    return all(
+        _stands_alone(file, roles, statement, call) and _is_penalty(roles, inner, (*seen, function.node))
+        for statement, call, inner in called
+        if inner is not None and roles.takes_gradients(inner)
+    )
 
 
 def _stands_alone(file: File, roles: Roles, statement: Statement, call: cst.Call) -> bool:

@@ -214,10 +214,11 @@ class TrainingStep:
     @property
     def place(self) -> cst.CSTNode:
         """The node that findings about the step point at."""
-        parts: tuple[Backward | OptimizerStep | Penalty, ...] = (
+        parts: tuple[Backward | OptimizerStep | Penalty | PenaltyCall, ...] = (
             *self.backwards,
             *self.optimizer_steps,
             *self.penalties,
+            *self.penalty_calls,
         )
         return parts[0].statement
 

@@ -250,6 +250,7 @@ class Gatherer:
             function=function.node,
             regions=self.regions.training(body, members, found.statements).regions,
             penalties=found.taken,
+            penalty_calls=found.calls,
         )
 
     def _penalties(self, body: Block, parts: frozenset[cst.Call] = frozenset()) -> Penalties | Refusal:

@@ -38,11 +38,13 @@ class Split:
         calls: for each function that is called as a part, its callers with the calls; those that only step are the
             last.
         idle: the other calls of such a function: gradients are switched off there, so that none of them trains.
+        penalties: the functions that take the gradients of a penalty for their callers, or call one that does.
     """
 
     parts: tuple[Gathered, ...]
     calls: dict[FunctionRef, tuple[tuple[TrainingStep, CallSite], ...]]
     idle: dict[FunctionRef, tuple[CallSite, ...]]
+    penalties: frozenset[FunctionRef]
 
 
 class Joiner:
@@ -60,6 +62,9 @@ class Joiner:
         self._values = values
         self._regather = regather
         self._parts: dict[Key, Gathered] = {}
+        self._between: dict[
+            Key, TrainingStep
+        ] = {}  # functions that only take gradients of penalties, or call such ones
         self._remote: dict[Key, dict[cst.Call, Backward]] = {}
         self._sites: dict[Key, list[tuple[Key, CallSite]]] = {}
         self._idle: dict[Key, list[CallSite]] = {}
@@ -82,10 +87,29 @@ class Joiner:
                 if part is not None and not part.is_whole and caller not in asked:
                     asked.add(caller)
                     todo.append(caller)
-        for key, each in [*self._parts.items()]:
-            for _, function in each.step.called_parts:
-                self._attach_called(key, function)
+        called = [(key, function) for key, each in self._parts.items() for _, function in each.step.called_parts]
+        called += self._penalties_between()
+        for caller, function in called:
+            self._attach_called(caller, function)
         return list(self._result({key_of(each.step): each for each in found}))
+
+    def _penalties_between(self) -> list[tuple[Key, FunctionRef]]:
+        """The functions that call another for a penalty which they hand on, each with what it calls."""
+        found: list[tuple[Key, FunctionRef]] = []
+        todo = [call.part for each in self._parts.values() for call in each.step.penalty_calls]
+        while todo:
+            function = todo.pop()
+            key = function.file, function.node
+            if key in self._between:
+                continue
+            part = self._regather(*key, [])
+            if isinstance(part, Refusal):
+                self._failed[key] = part
+                continue
+            self._between[key] = part.step
+            found += [(key, call.part) for call in part.step.penalty_calls]
+            todo += [call.part for call in part.step.penalty_calls]
+        return found
 
     def _attach_called(self, caller: Key, function: FunctionRef) -> None:
         """Link a function that uses its callers' scaler to all of them: each has to have one."""
@@ -94,11 +118,15 @@ class Joiner:
         sites = (self._called_with(function) or {}).get(function, ()) if stepping is None else stepping
         self._sites[key] = [((each.file, each.file.tree.function(each.call)), each) for each in sites]
         for other, site in self._sites[key]:
-            known = () if other not in self._parts else self._parts[other].step.called_parts
-            if all(call is not site.call for call, _ in known):
+            step = self._step_of(other)
+            if step is None or all(call is not site.call for call, _ in step.called_parts):
                 self._failed[key] = None
         if caller not in [other for other, _ in self._sites[key]]:
             self._failed[key] = self._failed[caller] = None
+
+    def _step_of(self, key: Key) -> TrainingStep | None:
+        """What a function has of a step."""
+        return self._parts[key].step if key in self._parts else self._between.get(key)
 
     def _attach(self, key: Key) -> list[Key]:
         """Give the callers of a part their calls of it; the callers."""
@@ -241,13 +269,14 @@ class Joiner:
     def _split(self, group: list[Key]) -> Split:
         calls = {
             self._project.reference(file, node): tuple(
-                (self._parts[caller].step, site) for caller, site in self._sites[file, node]
+                (step, site) for caller, site in self._sites[file, node] if (step := self._step_of(caller)) is not None
             )
             for file, node in group
             if node is not None and (file, node) in self._sites
         }
         idle = {function: tuple(self._idle.get((function.file, function.node), ())) for function in calls}
-        return Split(tuple(self._parts[key] for key in group if key in self._parts), calls, idle)
+        penalties = frozenset(each for each in calls if (each.file, each.node) in self._between)
+        return Split(tuple(self._parts[key] for key in group if key in self._parts), calls, idle, penalties)
 
 
 def key_of(step: TrainingStep) -> Key:

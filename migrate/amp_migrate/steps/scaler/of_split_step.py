@@ -54,16 +54,16 @@ def scale_parts(split: Split, roles: Roles, reach: Reach) -> list[ScaledStep] | 
         found.append(ScaledStep(read, route))
     for function, sites in calls.values():
         assert function is not None
-        is_penalty = any(call.part.node is function.node for caller, _ in sites for call in caller.penalty_calls)
         step = (
             Gatherer(function.file, roles, scales=True).penalty(function)
-            if is_penalty
+            if function in split.penalties
             else _stepper(function, sites, roles)
         )
         handed = {function: [(site, routes[key_of(caller)]) for caller, site in sites]}
         route = step if isinstance(step, Refusal) else hand_on(function, handed, unfilled(roles.project, function))
         if isinstance(step, Refusal) or isinstance(route, Refusal):
             return step if isinstance(step, Refusal) else cast(Refusal, route)
+        routes[key_of(step)] = route
         if step.updates:
             callers = {key_of(caller) for caller, _ in sites}
             found = [

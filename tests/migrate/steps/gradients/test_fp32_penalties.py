@@ -123,6 +123,79 @@ def test_penalty_of_a_method_of_the_trainer(rewrites: Check) -> None:
     )
 
 
+def test_penalty_of_a_method_that_another_calls_for_the_loss(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Gan(nn.Module):
+              def __init__(self):
+                  super().__init__()
+                  self.d = nn.Linear(2, 1)
+
+        -     def loss(self, x, weight=10):
+        +     def loss(self, x, weight=10, scaler=None):
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        -         out = self.d(x).mean()
+        +             out = self.d(x).mean()
+        -         gp = self.penalty(x)
+        +         gp = self.penalty(x, scaler)
+                  return out + weight * gp
+
+        -     def penalty(self, x):
+        +     def penalty(self, x, scaler):
+        ~         out = self.d(x)
+        -         g = torch.autograd.grad(out, x, torch.ones_like(out), create_graph=True)[0]
+        +         g = torch.autograd.grad(scaler.scale(out), x, torch.ones_like(out), create_graph=True)[0]
+        +         g = g / scaler.get_scale()
+        ~         return (g.norm(2, dim=1) - 1).pow(2).mean()
+
+
+        - def train(model, optimizer, loader):
+        + def train(model, optimizer, scaler, loader):
+              for x in loader:
+        -         loss = model.loss(x)
+        +         loss = model.loss(x, scaler=scaler)
+        ~         STEP
+
+
+          model = Gan()
+          optimizer = torch.optim.Adam(model.parameters())
+        + scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
+        - train(model, optimizer, loader)
+        + train(model, optimizer, scaler, loader)
+        """
+    )
+
+
+@pytest.mark.parametrize("call", ["total(D, x)", "compute(D, x)"])
+def test_penalty_of_a_function_that_is_called_for_the_loss_elsewhere(leaves: Check, call: str) -> None:
+    leaves(
+        f"""
+        def r1(out, x):
+            g, = torch.autograd.grad(out.sum(), x, create_graph=True)
+            return g.pow(2).sum(1).mean()
+
+        def total(D, x):
+            out = D(x)
+            gp = r1(out, x)
+            return out.mean() + gp
+
+        def compute(D, x):
+            loss = total(D, x)
+            return loss
+
+        def measure(D, x):
+            return {call}
+
+        def train(D, loader):
+            optimizer = torch.optim.Adam(D.parameters())
+            for x in loader:
+                loss = compute(D, x)
+                STEP
+        """,
+        "() has a part in the step, and is not seen to be called only in steps that can be moved",
+    )
+
+
 def test_penalty_that_the_trainer_keeps_in_itself(rewrites: Check) -> None:
     rewrites(
         """
