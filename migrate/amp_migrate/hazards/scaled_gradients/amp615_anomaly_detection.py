@@ -62,13 +62,16 @@ _SWITCHES = {
     "torch.autograd.set_detect_anomaly": ("mode", "check_nan"),
     "torch.autograd.detect_anomaly": ("check_nan",),
 }
+_WORDS = ("set_detect_anomaly", "detect_anomaly")
 _IMPORTS = 3
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every call that switches it on in a file whose losses are scaled, or in one that imports it."""
-    for file in _files(script) if script.moved or script.courses else ():
+    """Every call that switches it on in a file whose losses are scaled, in one that imports it, or when imported."""
+    for file, is_imported in _files(script) if script.moved or script.courses else ():
         for call in file.calls:
+            if is_imported and not _runs_on_import(file, call):
+                continue
             needed = _SWITCHES.get(file.names.callee(call) or "", ())
             is_on = needed and all(_is_true(argument(call, name, place)) for place, name in enumerate(needed))
             if is_on and not _is_asked_for(script, file, call):
@@ -81,11 +84,22 @@ def detect(script: Script) -> Iterator[Hazard]:
                 )
 
 
-def _files(script: Script) -> Iterator[File]:
+def _files(script: Script) -> Iterator[tuple[File, bool]]:
+    """The files that may switch it on for a script, each with whether that only imports it."""
     library = script.roles.project.library
-    yield script.file
-    for word in ("set_detect_anomaly", "detect_anomaly"):
-        yield from (file for file in library.mentioning(word) if library.brings(file, script.file, _IMPORTS))
+    yield script.file, False
+    for file in dict.fromkeys(each for word in _WORDS for each in library.mentioning(word)):
+        if library.brings(file, script.file, _IMPORTS):
+            yield file, False
+        elif library.brings(script.file, file, _IMPORTS):
+            yield file, True
+
+
+def _runs_on_import(file: File, call: cst.Call) -> bool:
+    """Whether a call runs as soon as its file is imported: outside of functions, and of what only a script runs."""
+    around = list(file.tree.ancestors(call))
+    is_of_script = any(isinstance(each, cst.If) and file.tree.code(each.test) in IS_SCRIPT for each in around)
+    return not is_of_script and not any(isinstance(each, cst.FunctionDef) for each in around)
 
 
 def _is_asked_for(script: Script, file: File, call: cst.Call) -> bool:

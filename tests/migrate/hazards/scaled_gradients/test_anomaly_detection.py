@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -103,3 +105,58 @@ def test_a_file_that_imports_the_step_is_told_too(rewrites_files: Check) -> None
         }
     )
     assert [(each.path.rpartition("/")[2], each.code) for each in findings] == [("main.py", "AMP615")]
+
+
+@pytest.mark.parametrize("imported", ["from settings import *", "import torch\nfrom torch import nn\nimport settings"])
+def test_a_file_that_the_step_imports_is_told_of_what_runs_then(marked_files: Check, imported: str) -> None:
+    marked_files(
+        settings="""
+        import torch
+        from torch import nn
+
+        torch.autograd.set_detect_anomaly(True)  # AMP615
+
+        def debug():
+            torch.autograd.set_detect_anomaly(True)
+
+        if __name__ == "__main__":
+            torch.autograd.set_detect_anomaly(True)
+        """,
+        train=f"""{imported}
+net = nn.Linear(8, 1).cuda()
+optimizer = torch.optim.Adam(net.parameters())
+scaler = torch.amp.GradScaler("cuda")
+for x, y in loader:
+    optimizer.zero_grad()
+    with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        loss = nn.functional.mse_loss(net(x.cuda()), y.cuda())
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+""",
+    )
+
+
+def test_a_step_that_moves_is_told_of_what_it_imports(rewrites_files: Check) -> None:
+    findings = rewrites_files(
+        {
+            "settings.py": """
+                  import torch
+
+                  torch.autograd.set_detect_anomaly(True)
+            """,
+            "train.py": """
+                  import settings
+                  import torch
+                  from torch import nn
+
+                ~ MODEL
+                  for x, y in loader:
+                ~     loss = nn.functional.mse_loss(model(x), y)
+                ~     STEP
+            """,
+        }
+    )
+    assert [(each.path.rpartition("/")[2], each.code) for each in findings if each.code != "AMP501"] == [
+        ("settings.py", "AMP615")
+    ]
