@@ -111,15 +111,15 @@ class Casts:
             return tuple(self._stored(event))
         if event.act is Act.OVERFLOW:
             return tuple(self._filled(event))
-        mends = self._is_left(event) or _is_kernel(event) or self._changes_more_precise(event)
-        if event.act is Act.MISMATCH and not mends:
+        changes = self._changes_more_precise(event)
+        if event.act is Act.MISMATCH and not (self._is_left(event) or _is_kernel(event) or changes):
             return ()
         is_mixed = not is_known(event.why) and self._has_float32_beside(event.node)
         is_cast = is_mixed or _is_outside(event) or _is_kernel(event) or isinstance(event.node, ast.Return)
         if event.act is Act.FOREIGN and not is_cast:
             return ()
         found = tuple(self._of_low(event.node, event.code, event))
-        if not found and event.act is Act.MISMATCH and not self._is_left(event):
+        if not found and event.act is Act.MISMATCH and changes and not self._is_left(event):
             return tuple(self._like_what_changes(event))
         return found
 

@@ -106,3 +106,53 @@ def test_what_is_made_in_the_dtype_of_a_low_tensor_is_as_low(made: str) -> None:
     plan = migrate_text(text, Settings())
     assert plan.after == text
     assert MIXED in plan.findings[0].message
+
+
+KERNEL = """\
+import torch
+from kernels import bent, product_cuda
+from torch import nn
+
+
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        return product_cuda(x, y)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.layer(x)
+{ways}        return Product.apply(x, y)
+
+
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(9):
+    loss = model(torch.rand(4, 8).cuda()).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_kernel_gets_float32_where_its_function_is_called() -> None:
+    plan = migrate_text(KERNEL.format(ways=""), Settings())
+    assert "Product.apply(x, y.float())" in plan.after
+    assert "scaler.step(optimizer)" in plan.after
+
+
+def test_no_operand_of_a_kernel_is_like_another_because_that_comes_first() -> None:
+    """Only what changes in place says what the others have to be."""
+    text = KERNEL.format(ways="        if x.shape[0] > 3:\n            y = bent(y)\n")
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert MIXED in plan.findings[0].message
