@@ -44,6 +44,7 @@ from amp_migrate.flow.domain.tensor import CPU, Tensor, unknown_as_one
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import classes, statements
 from amp_migrate.flow.pytorch import gradients, modules, unread
+from amp_migrate.flow.pytorch.cancellation import distances
 from amp_migrate.flow.questions import faults
 from amp_migrate.flow.source import Module, Site
 
@@ -857,3 +858,20 @@ def test_what_a_loop_counts_is_looked_for_once_however_many_ways_lead_out_of_it(
         text = f"def fit({', '.join(tests)}, loss):\n    for i in range(9):\n{lines}        loss.backward()\n"
         counted({"a.py": HEAD + text}, ["a.py"])
     assert looked[8] == looked[1] == 1
+
+
+def test_rounded_products_in_a_long_sum_are_compared_with_squares_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    is_near = distances._Term.is_near
+
+    def asking(product: distances._Term, squares: distances._Term) -> bool:
+        asked.append(product)
+        return is_near(product, squares)
+
+    monkeypatch.setattr(distances._Term, "is_near", asking)
+    blocks = "".join(f"    w{each} = nn.Parameter(torch.rand(4, 4))\n    x = x + x @ w{each}\n" for each in range(12))
+    text = f"{HEAD}x = torch.rand(4, 4)\nwith torch.amp.autocast('cuda', dtype=torch.float16):\n{blocks}"
+    counted({"a.py": text}, ["a.py"])
+    assert not asked
+    counted({"a.py": f"{text}    x = (x**2).sum() - 2 * x\n"}, ["a.py"])
+    assert len(asked) <= 12

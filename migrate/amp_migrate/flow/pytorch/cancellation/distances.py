@@ -45,17 +45,22 @@ class _Term:
 
     def times(self, sign: int) -> _Term:
         """A multiple of it."""
-        return replace(self, sign=self.sign * sign)
+        return self if sign == _AS_IT_IS else replace(self, sign=self.sign * sign)
 
     @property
     def is_square(self) -> bool:
         """Whether it is that of one thing."""
         return self.factors[0] == self.factors[1]
 
-    def is_near(self, other: _Term) -> bool:
-        """Whether another may be of its size, and of the other sign: squares of what it is the product of."""
-        is_met = other.is_square and not other.factors[0].isdisjoint(self.factors[0] | self.factors[1])
-        return is_met and not self.is_square and self.sign * other.sign < 1
+    @property
+    def matters(self) -> bool:
+        """Whether it can be one of two that are near each other: the squares, or the rounded product."""
+        return self.rounded is not None or self.is_square
+
+    def is_near(self, squares: _Term) -> bool:
+        """Whether squares may be of its size, and of the other sign: those of what it is the product of."""
+        of, (x, y) = squares.factors[0], self.factors
+        return self.sign * squares.sign < 1 and not (of.isdisjoint(x) and of.isdisjoint(y))
 
 
 @dataclass
@@ -105,7 +110,8 @@ def follow(frame: Frame, name: str, operands: Sequence[Value], precision: int, n
         (x, of_x), (y, of_y) = map(terms.factor, tensors[-2:])
         rounded = (node, site, not precision & ~LOW) if precision & LOW else None
         product = _Term(of_x * of_y if len(tensors) == 2 else _ANY_SIGN, (x, y), rounded)
-        found = _sum(frame, terms.of(first) if len(tensors) > 2 else [], [product] if x and y else [])
+        products = [product] if x and y and product.matters else []
+        found = _sum(frame, terms.of(first) if len(tensors) > 2 else [], products)
     elif name in _ADDING and len(tensors) == 2:
         signs = (_ADDING[name] if len(operands) == 2 else _ANY_SIGN, _AS_IT_IS)  # else with an `alpha`
         left, right = signs if name == "rsub" else reversed(signs)
@@ -140,8 +146,9 @@ def follow(frame: Frame, name: str, operands: Sequence[Value], precision: int, n
 def _sum(frame: Frame, left: Sequence[_Term], right: Sequence[_Term]) -> list[_Term]:
     """The terms of two in their sum; told of those that are rounded, and may be of the other's size."""
     for some, others in ((left, right), (right, left)):
-        for each in some:
-            if each.rounded is not None and any(map(each.is_near, others)):
+        squares = [each for each in others if each.is_square]
+        for each in some if squares else ():
+            if each.rounded is not None and not each.is_square and any(map(each.is_near, squares)):
                 node, site, is_sure = each.rounded
                 frame.analysis.event(frame, Act.RISK, node, site=site, why=OF_DISTANCE, is_sure=is_sure)
     return [*left, *right]
