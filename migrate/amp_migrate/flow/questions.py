@@ -13,6 +13,9 @@ from functools import cached_property
 from typing import TypeGuard
 
 from amp_migrate.flow.analysis import Analysis
+from amp_migrate.flow.answers.elements import Elements
+from amp_migrate.flow.answers.kept_states import KeptStates
+from amp_migrate.flow.answers.saturated import Saturated
 from amp_migrate.flow.domain.atoms import (
     NEVER,
     Atom,
@@ -57,12 +60,9 @@ from amp_migrate.flow.domain.tensor import (
     PURE,
     Tensor,
 )
-from amp_migrate.flow.elements import Elements
 from amp_migrate.flow.events import WHERE_NOT_FINITE, Act, Event, Reached
-from amp_migrate.flow.kept_states import KeptStates
 from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, gets_one, is_one, overlap, stage, standalone_leaves
 from amp_migrate.flow.pytorch.modules import DTYPE, bare, by_path
-from amp_migrate.flow.saturated import Saturated
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
 from amp_migrate.implications import Facts, implied
 from amp_migrate.tables.signatures import argument

@@ -1,0 +1,1 @@
+"""What is asked of an analysis that has come to its end, by what it is about."""
