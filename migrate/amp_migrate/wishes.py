@@ -56,6 +56,8 @@ class Wishes:
 
     def why_unsaid(self, tree: Tree, line: int, rule: str) -> str:
         """The reason in a few words why nothing is to be said of a rule at a line; empty where it may be."""
+        if tree.refused:
+            return tree.refused
         pragmas = read_pragmas(tree.text)
         if pragmas.skips_file:
             return "the file asks to be skipped"
@@ -69,8 +71,8 @@ class Wishes:
         """Whether anything is asked for some of the files, or in a comment of theirs: for most, nothing is."""
         if self.settings.path_ignores.patterns:
             return True
-        asked = (read_pragmas(tree.text) for tree in trees)
-        return any(each.skips_file or each.ignored for each in asked)
+        asked = ((tree.refused, read_pragmas(tree.text)) for tree in trees)
+        return any(refused or each.skips_file or each.ignored for refused, each in asked)
 
     def unwanted(self, edits: Iterable[Edit]) -> Unwanted | None:
         """The first of some edits that is not wanted; None where all are."""

@@ -29,9 +29,16 @@ class File:
         names: what names stand for.
     """
 
-    def __init__(self, name: str, module: cst.Module, text: str | None = None, target_torch: Version = OLDEST) -> None:
+    def __init__(
+        self,
+        name: str,
+        module: cst.Module,
+        text: str | None = None,
+        target_torch: Version = OLDEST,
+        refused: str = "",
+    ) -> None:
         self.name = name
-        self.tree = Tree(name, module, text)
+        self.tree = Tree(name, module, text, refused)
         self.scopes = Scopes(self.tree)
         self.names = Names(self.tree, self.scopes, target_torch)
 

@@ -14,6 +14,7 @@ from amp_migrate.engine.imports.importers import may_import
 from amp_migrate.engine.imports.neighbours import Neighbours
 from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.source import Source, keep_latest
+from amp_migrate.engine.texts.parse import MIXED_INDENTS, parse_to_read
 from amp_migrate.engine.texts.textual_calls import calls_other, may_use
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.tables.signatures import Version
@@ -52,7 +53,7 @@ class ParsedLibrary:
 
     def candidates(self) -> Iterator[File]:
         """The files that may hold something to migrate."""
-        return self._parsed(self._workspace.candidates())
+        return (each for each in self._parsed(self._workspace.candidates()) if not each.tree.refused)
 
     def mentioning(self, *identifiers: str) -> Iterator[File]:
         return self._parsed(self._workspace.mentioning(*identifiers))
@@ -168,11 +169,21 @@ class ParsedLibrary:
             if file is not None:
                 yield file
 
+    def _read(self, source: Source) -> File | None:
+        module = self._workspace.parse(source)
+        if module is not None:
+            return File(source.name, module, source.text, self._target_torch)
+        module = parse_to_read(source)
+        refused = f"its {MIXED_INDENTS}"
+        return None if module is None else File(source.name, module, module.code, self._target_torch, refused)
+
     def _parse(self, source: Source) -> File | None:
         if source.path not in self._files:
             file = self._parsed_before.get(source)
-            if file is None and (module := self._workspace.parse(source)) is not None:
-                file = self._parsed_before[source] = File(source.name, module, source.text, self._target_torch)
+            if file is None:
+                file = self._read(source)
+            if file is not None:
+                self._parsed_before[source] = file
             self._files[source.path] = file
             if file is not None:
                 self._sources[file] = source

@@ -38,11 +38,13 @@ class Tree:
         name: the file as the user named it.
         module: the LibCST tree.
         parents: the parent of every node that carries meaning.
+        refused: why nothing may be written in it, in a few words; empty where it may.
         order: a number for each node that grows with its place in the source, parents before children.
     """
 
-    def __init__(self, name: str, module: cst.Module, text: str | None = None) -> None:
+    def __init__(self, name: str, module: cst.Module, text: str | None = None, refused: str = "") -> None:
         self.name = name
+        self.refused = refused
         self.module = module
         self._text = text
         self.parents: dict[cst.CSTNode, cst.CSTNode] = {}

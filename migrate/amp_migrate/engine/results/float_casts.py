@@ -82,7 +82,7 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
     if read_pragmas(plan.source.text).skips_file:
         return plan
     file = library.file_of(plan.source)
-    if file is None:
+    if file is None or file.tree.refused:
         return plan
     nodes = _Originals(plan)
     pairs = Counterparts(file.tree, nodes.before)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
 import symtable
 import sys
+import tokenize
 import warnings
 from typing import TYPE_CHECKING
 
@@ -26,7 +28,8 @@ _PYTHON2 = re.compile(
     )""",
     re.VERBOSE,
 )
-_INDENT = re.compile(r"[ \t]+(?=\S)")
+_INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
+MIXED_INDENTS = "indents are of tabs and of spaces"
 _PYTHON2_FACT = "looks like Python 2"
 _TOO_DEEP = "nested too deeply to be parsed"
 # What CPython's own tokenizer allows; LibCST's native parser has no limit and would overflow the stack.
@@ -59,6 +62,18 @@ def parse(source: Source) -> libcst.Module:
         raise refusal or _from_libcst(error, source.text) from None
     except RecursionError:
         raise SourceError(_TOO_DEEP) from None
+
+
+def parse_to_read(source: Source) -> libcst.Module | None:
+    """The tree of a file that is refused for its indents alone, as if tabs were spaces: to read, and not to write."""
+    import libcst
+
+    if syntax_error(source.text) is not None:
+        return None
+    try:
+        return libcst.parse_module(_INDENT.sub(lambda indent: indent[0].expandtabs(), source.text))
+    except (libcst.ParserSyntaxError, RecursionError):
+        return None
 
 
 def parses(source: Source) -> bool:
@@ -117,14 +132,25 @@ def _is_python2(text: str, line: int) -> bool:
 
 
 def _from_libcst(error: libcst.ParserSyntaxError, text: str) -> SourceError:
-    lines = ((number, _INDENT.match(line)) for number, line in enumerate(text.splitlines(), start=1))
-    indents = [(number, set(indent[0])) for number, indent in lines if indent is not None]
-    mixed = next((number for number, blanks in indents if blanks != indents[0][1] or len(blanks) > 1), 0)
+    mixed = _mixed_indent(text)
     if mixed:
         # A tab goes on to the next eighth column, for Python; for LibCST it is one character.
-        return SourceError("indents are of tabs and of spaces", mixed, 1, "expand the tabs of this file")
+        return SourceError(MIXED_INDENTS, mixed, 1, "expand the tabs of this file")
     reason = str(error.message).strip().splitlines()[0]
     return SourceError(f"does not parse: {reason}", error.raw_line, error.raw_column + 1)
+
+
+def _mixed_indent(text: str) -> int:
+    """The first line of a block whose indent mixes the two, or does not begin with that of the block around it; or 0."""
+    around = [""]
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.INDENT:
+            if not token.string.startswith(around[-1]) or len(set(token.string)) > 1:
+                return token.start[0]
+            around.append(token.string)
+        elif token.type == tokenize.DEDENT:
+            around.pop()
+    return 0
 
 
 def _bracket_depth(text: str) -> int:

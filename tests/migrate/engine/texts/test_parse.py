@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from amp_migrate.engine.migrate import migrate
 from amp_migrate.engine.source import Source, SourceError
 from amp_migrate.engine.texts.parse import parse
+from amp_migrate.report.finding import Kind
+from amp_migrate.settings import Settings
 
 
 def source(text: str) -> Source:
@@ -85,3 +88,42 @@ def test_an_indent_that_only_python_understands_is_named_by_its_line(text: str) 
     found = failure(text)
     assert (found.message, found.line) == ("indents are of tabs and of spaces", 3)
     assert found.hint == "expand the tabs of this file"
+
+
+MIXED = (
+    "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n\tdef __init__(self):\n\t\tsuper().__init__()\n"
+    "\t\tself.layers = nn.Sequential(\n\t\t \tnn.Linear(2, 2),\n\t\t)\n\n\tdef cost(self, x, y):\n"
+    "                return nn.functional.mse_loss(self.layers(x), y)\n\n\ndef build():\n\treturn Net().cuda()\n\n\n"
+    "def stepped(optimizer):\n\toptimizer.step()\n"
+)
+OF_MIXED = """\
+import torch
+import net
+
+
+def train(loader):
+    learner = net.build()
+    optimizer = torch.optim.SGD(learner.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = learner.cost(x.cuda(), y.cuda())
+        loss.backward()
+        {step}
+
+
+train([])
+"""
+
+
+@pytest.mark.parametrize(("step", "is_moved"), [("optimizer.step()", True), ("net.stepped(optimizer)", False)])
+def test_a_file_with_indents_that_only_python_understands_is_read_and_not_written(
+    step: str, is_moved: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "net.py").write_text(MIXED)
+    (tmp_path / "train.py").write_text(OF_MIXED.format(step=step))
+    outcome = migrate([tmp_path], Settings())
+    assert [Path(each.source.name).name for each in outcome.changed] == (["train.py"] if is_moved else [])
+    (error,) = [each for each in outcome.findings if each.kind is Kind.ERROR]
+    assert (error.line, error.message) == (13, "indents are of tabs and of spaces")
+    left = [each.message for each in outcome.findings if each.kind is Kind.LEFT]
+    assert is_moved or any("net.py, its indents are of tabs and of spaces" in each for each in left), left
