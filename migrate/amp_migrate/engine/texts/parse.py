@@ -141,7 +141,7 @@ def _from_libcst(error: libcst.ParserSyntaxError, text: str) -> SourceError:
 
 
 def _mixed_indent(text: str) -> int:
-    """The first line of a block whose indent mixes the two, or does not begin with that of the block around it; or 0."""
+    """The first line of a block whose indent mixes the two, or begins otherwise than that of the block around; or 0."""
     around = [""]
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.INDENT:
