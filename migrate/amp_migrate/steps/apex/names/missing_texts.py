@@ -13,7 +13,9 @@ from amp_migrate.trees.nodes import find
 from amp_migrate.write.editor import Editor
 
 _PACKAGE = "amp-migrate[shim]"
-_APEX = re.compile(r"(?<![\w-])(?:nvidia(?:'s|/|-| )*)?\bapex(?:\.amp)?\b(?!-\w)", re.IGNORECASE)
+# What an option is said to be (`specified as apex`) is its value, which goes on being that.
+_VALUE = re.compile(r"\bas (?:nvidia(?:'s|/|-| )*)?apex\b", re.IGNORECASE)
+_APEX = re.compile(r"(?<![\w-])(?<!\bas )(?:nvidia(?:'s|/|-| )*)?\bapex(?:\.amp)?\b(?!-\w)", re.IGNORECASE)
 _ADDRESS = re.compile(
     r"(?:,?(?: please)? (?:from|at|see|via|visit|(?:refer|go) to):?)? ?[(<]?https?://[^\s'\"]*apex[\w/#-]*(?:\.git)?[)>]?",
     re.IGNORECASE,
@@ -30,7 +32,7 @@ def write_texts(editor: Editor) -> Iterator[Edit]:
     for node, text in _texts(editor.file):
         plain = _ADDRESS.sub("", text)
         is_of_more = _OF_APEX.search(plain) or _OF_MORE.search(plain)
-        is_command = "apex" in _APEX.sub("", plain).lower()  # `tool install-apex`, which stays what it is
+        is_command = "apex" in _APEX.sub("", _VALUE.sub("", plain)).lower()  # `tool install-apex`, which stays what it is
         if _APEX.search(plain) and _IS_MISSING.search(plain) and not (is_of_more or is_command):
             yield from _rewritten(editor, node, _APEX.sub(_PACKAGE, plain))
 

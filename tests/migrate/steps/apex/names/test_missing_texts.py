@@ -34,6 +34,10 @@ APEX_EPOCH
             'raise ImportError("Please install amp-migrate[shim] to use fp16.")',
         ),
         ("print('APEX is not available')", "print('amp-migrate[shim] is not available')"),
+        (
+            "assert not fp16, 'AMP specified as APEX but APEX is not installed.'",
+            "assert not fp16, 'AMP specified as APEX but amp-migrate[shim] is not installed.'",
+        ),
         ("assert not fp16, 'NVIDIA Apex required'", "assert not fp16, 'amp-migrate[shim] required'"),
         (
             'raise ImportError(\n        "No apex: see "\n        "https://github.com/NVIDIA/apex to install"\n    )',
