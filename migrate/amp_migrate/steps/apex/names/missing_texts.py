@@ -32,7 +32,7 @@ def write_texts(editor: Editor) -> Iterator[Edit]:
     for node, text in _texts(editor.file):
         plain = _ADDRESS.sub("", text)
         is_of_more = _OF_APEX.search(plain) or _OF_MORE.search(plain)
-        is_command = "apex" in _APEX.sub("", _VALUE.sub("", plain)).lower()  # `tool install-apex`, which stays what it is
+        is_command = "apex" in _APEX.sub("", _VALUE.sub("", plain)).lower()  # `tool install-apex`, which stays so
         if _APEX.search(plain) and _IS_MISSING.search(plain) and not (is_of_more or is_command):
             yield from _rewritten(editor, node, _APEX.sub(_PACKAGE, plain))
 
