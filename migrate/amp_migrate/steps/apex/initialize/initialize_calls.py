@@ -25,7 +25,7 @@ from amp_migrate.steps.apex.initialize.branches import (
     is_said_before,
     place_of,
 )
-from amp_migrate.steps.apex.initialize.results import rebinds_of
+from amp_migrate.steps.apex.initialize.results import handed_back, rebinds_of
 from amp_migrate.steps.apex.uses.amp_tests import settled
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.apex.uses.apex_guards import alone_in_guard, is_apex_import
@@ -71,6 +71,7 @@ class Initialize:
         init_scale: the loss scale to begin with, as code; None where it is that of Apex and torch alike.
         setting: the statement behind the call that sets it; None where the call does, or nobody.
         optimizers: what it prepares to step; None for a model alone.
+        handed_back: the statements behind it that only put the models and optimizers where they came from.
         rebinds: lines that stay: what the script made of the models and optimizers that the call gave back.
         notes: what native AMP does differently, in a sentence each.
         what: what is called.
@@ -91,6 +92,7 @@ class Initialize:
     optimizers: cst.BaseExpression | None
     rebinds: tuple[str | Code, ...]
     notes: tuple[str, ...]
+    handed_back: tuple[Statement, ...] = ()
     what: str = "amp.initialize"
     limits: tuple[str | None, str | None] = (None, None)
     growth: tuple[tuple[str, str], ...] = ()
@@ -146,17 +148,19 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
     if call.args[-1].star and not isinstance(call.args[-1].value, cst.Dict):
         notes = (*notes, _UNSEEN.format(file.tree.quote(call.args[-1].value)))
     setting = setting_after(file, statement)
+    back = handed_back(file, statement, stands, arguments)
     return Initialize(
         file=file,
         call=call,
         statement=stands,
         home=home,
-        replaces_home=home is stands or _only_for_apex(file, home, (stands, setting)),
+        replaces_home=home is stands or _only_for_apex(file, home, (stands, setting, *back)),
         switch=_switch(file, conditions, arguments),
         init_scale=init_scale if setting is None else file.tree.code(setting.value),
         setting=setting,
         optimizers=arguments.get("optimizers"),
-        rebinds=tuple(rebinds),
+        rebinds=() if back else tuple(rebinds),
+        handed_back=back,
         notes=notes,
         limits=limits,
         growth=growth if setting is None else (),

@@ -35,6 +35,34 @@ def rebinds_of(
     return lines
 
 
+def handed_back(
+    file: File, statement: Statement, behind: Statement, arguments: dict[str, cst.BaseExpression]
+) -> tuple[Statement, ...]:
+    """The statements that only put results where they came from, by names of their own: `self.net = net`.
+
+    Args:
+        behind: what they stand behind: the statement that initializes, or what it stands in.
+    """
+    target = statement.targets[0].target if isinstance(statement, cst.Assign) else None
+    names = [each.value for each in target.elements] if isinstance(target, cst.Tuple) else [target]
+    given = [arguments[name] for name in ("models", "optimizers") if name in arguments]
+    siblings = file.tree.siblings(behind)
+    found = siblings[siblings.index(behind) + 1 :][: len(names)]
+    if len(given) != len(names) or len(found) != len(names):
+        return ()
+    for name, came_from, back in zip(names, given, found, strict=True):
+        if not isinstance(name, cst.Name) or not isinstance(back, cst.Assign) or len(back.targets) != 1:
+            return ()
+        scope = file.scopes.of(name).find(name.value)
+        uses = [each for each in file.uses[name.value] if isinstance(each, cst.Name)]
+        own = {each for each in uses if file.scopes.of(each).find(each.value) is scope}
+        is_local = scope is not None and isinstance(scope.node, cst.FunctionDef)
+        is_back = file.tree.code(back.targets[0].target) == file.tree.code(came_from)
+        if not is_local or not is_back or own != {name, back.value}:
+            return ()
+    return tuple(found)
+
+
 def _given_back(file: File, given: list[cst.BaseExpression]) -> str:
     """What `initialize` returns: a pair only where there is an optimizer."""
     codes = [file.tree.code(each) for each in given]

@@ -131,6 +131,7 @@ def _write_start(start: NativeStart, settings: Settings) -> Iterator[Edit]:
     editor = Editor(initialize.file, settings, APEX_INITIALIZE.code)
     if initialize.setting is not None:
         yield editor.remove(initialize.setting)
+    yield from map(editor.remove, initialize.handed_back)
     if initialize.is_late and start.creation is not None:
         yield _write_off(editor, initialize, start.creation)
     is_conditional = bool(initialize.rebinds) and initialize.home is not initialize.statement

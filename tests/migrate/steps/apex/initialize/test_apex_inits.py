@@ -225,3 +225,56 @@ def test_function_of_a_library_is_no_helper_of_who_leaves_its_steps_to_others(tm
     assert "custom_fwd" in after["nms.py"]
     assert "GradScaler" in after["train.py"]
     assert "amp_shim" in after["test.py"]
+
+
+BACK = """
+- from apex import amp
+-
+  class Model:
+      def __init__(self, config):
+          self.config = config
+          self.net = nn.Linear(2, 2).cuda()
+          self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+{initialize}
+      def update(self, x, y):
+          self.optimizer.zero_grad()
+-         loss = nn.functional.mse_loss(self.net(x), y)
+-         if self.config["fp16"]:
+-             with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+-                 scaled_loss.backward()
+-         else:
+-             loss.backward()
+-         self.optimizer.step()
++         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(self.config["fp16"])):
++             loss = nn.functional.mse_loss(self.net(x), y)
++         self.scaler.scale(loss).backward()
++         self.scaler.step(self.optimizer)
++         self.scaler.update()
+"""
+
+
+def test_nothing_is_left_of_names_that_only_give_back_what_was_prepared(rewrites: Check) -> None:
+    initialize = """
+-         if self.config["fp16"]:
+-             net, optimizer = amp.initialize(self.net, self.optimizer, opt_level="O1")
+-             self.net = net
+-             self.optimizer = optimizer
++         amp_enabled = bool(self.config["fp16"])
++         self.scaler = torch.amp.GradScaler("cuda", enabled=amp_enabled)
+"""
+    rewrites(BACK.format(initialize=initialize.strip("\n")))
+
+
+def test_names_that_are_for_something_else_stay(rewrites: Check) -> None:
+    initialize = """
++         amp_enabled = bool(self.config["fp16"])
++         self.scaler = torch.amp.GradScaler("cuda", enabled=amp_enabled)
+          if self.config["fp16"]:
+-             net, optimizer = amp.initialize(self.net, self.optimizer, opt_level="O1")
++             net = self.net
++             optimizer = self.optimizer
+              self.net = net
+              self.optimizer = optimizer
+              print(net)
+"""
+    rewrites(BACK.format(initialize=initialize.strip("\n")))
