@@ -91,6 +91,7 @@ class NativeDecider:
         self._keeps_keys = False  # of the state that is saved
         # Initializations in helpers, by where their callers make a scaler, in the callers' words.
         self._views: dict[Statement, Initialize] = {}
+        self._viewed: set[Initialize] = set()  # the same in the helpers' own words
         # Initializations of what is kept in another function, by where that makes a scaler, in its words.
         self._below: dict[Statement, Initialize] = {}
         # By where objects make scalers, those that they are given instead by who initializes what they have.
@@ -139,6 +140,7 @@ class NativeDecider:
                 below = [seen_below(self._project, each, creation) for each in prepared]
                 if len(views) == 1 and views[0] is not None:
                     self._views[creation.home] = views[0]
+                    self._viewed.update(prepared)
                 elif len(below) == 1 and below[0] is not None:
                     self._below[creation.home] = below[0]
                 elif self._is_never_prepared(files, creation):
@@ -320,8 +322,7 @@ class NativeDecider:
     ) -> str | Refusal | None:
         """The same by what is initialized on the ways to it, and by the scaler that it has."""
         # What a caller decides is not to be seen in the helper, whose own condition is a part of the caller's.
-        made = set() if self._traveller is None else {e.home for e in self._traveller.ways.creations.values()}
-        own = (i for i in self._initializes if not self._views or i.optimizers is None or i.home in made)
+        own = (each for each in self._initializes if each not in self._viewed)
         known = (*self._views.values(), *own, *self._below.values())
         switched = [initialize for initialize in known if switch_code(initialize) is not None]
         is_late = any(initialize.is_late for initialize in known)

@@ -227,3 +227,77 @@ TRAIN = """
 def test_calls_of_what_has_a_region_itself_are_not_said_to_be_float32(rewrites_files: Check) -> None:
     found = rewrites_files({"model.py": MODEL, "inference.py": INFERENCE, "train.py": TRAIN})
     assert "AMP211" not in {each.code for each in found}
+
+
+TRAINER = """
+- from apex import amp
++ import torch
+
+
+  class Trainer:
+      def __init__(self, model, fp16=False):
+          self.model, self.fp16 = model, fp16
+
+-     def train(self, loader, optimizer):
++     def train(self, loader, optimizer, scaler):
+          for x in loader:
+-             loss = self.model(x).mean()
++             with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=scaler.is_enabled()):
++                 loss = self.model(x).mean()
+              optimizer.zero_grad()
+-             if self.fp16:
+-                 with amp.scale_loss(loss, optimizer) as scaled_loss:
+-                     scaled_loss.backward()
+-             else:
+-                 loss.backward()
+-             optimizer.step()
++             scaler.scale(loss).backward()
++             scaler.step(optimizer)
++             scaler.update()
+"""
+EVALUATOR = """
+  import torch
+
+
+  def evaluate(model, loader):
+      model.eval()
+      with torch.no_grad():
+          return [model(x) for x in loader]
+"""
+SCRIPTS = """
+  import torch
+- from apex import amp
+  from evaluator import evaluate
+  from trainer import Trainer
+
+
+  def {name}:
+      model = torch.nn.Linear(2, 2).cuda()
+      optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+-     if args.fp16:
+-         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+{between}+     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+-     Trainer(model, fp16=args.fp16).train(loader, optimizer)
+-     print(evaluate(model, loader))
++     Trainer(model, fp16=args.fp16).train(loader, optimizer, scaler)
++     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
++         print(evaluate(model, loader))
+"""
+BETWEEN = """      return model, optimizer
+
+
+  def main(args, loader):
+      model, optimizer = create(args)
+"""
+
+
+def test_a_script_that_initializes_in_a_helper_says_nothing_of_one_that_does_so_itself(rewrites_files: Check) -> None:
+    found = rewrites_files(
+        {
+            "trainer.py": TRAINER,
+            "evaluator.py": EVALUATOR,
+            "adapt.py": SCRIPTS.format(name="create(args)", between=BETWEEN),
+            "pretrain.py": SCRIPTS.format(name="main(args, loader)", between=""),
+        }
+    )
+    assert "AMP211" not in {each.code for each in found}
