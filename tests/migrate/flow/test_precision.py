@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from amp_migrate.flow.domain.atoms import TRUTHS, Opaque, const
 from amp_migrate.flow.domain.tensor import BF16, CUT, F16, F32, FLOWS, INT, Tensor
-from amp_migrate.flow.events import OF_DISTANCE, Act
+from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, OF_DISTANCE, Act
 from amp_migrate.flow.questions import Questions, faults
 
 from .moved_texts import migrated
@@ -706,3 +706,34 @@ def test_what_switches_gradients_as_it_is_made_switches_them_back_behind_its_blo
 ) -> None:
     answer = told(f"model, x = nn.Linear(2, 2), torch.rand(2, 2)\n{text}\n")
     assert tuple(tensor.flows for name in "yz" for tensor in answer.value(name)) == flows
+
+
+@pytest.mark.parametrize(
+    ("given", "is_told"),
+    [("torch.sigmoid(x.float()) if net.ends else x", False), ("torch.sigmoid(x) if net.ends else x", True)],
+)
+def test_only_probabilities_that_low_precision_has_had_are_rounded_by_it(told: Tell, given: str, is_told: bool) -> None:
+    text = f"""
+    def make(x, y):
+        x = net(x)  # region
+        p = ({given}).squeeze()  # region
+        return F.binary_cross_entropy(p.float(), y)
+
+    net = nn.Linear(8, 1).cuda()
+    make(torch.randn(4, 8).cuda(), torch.rand(4).cuda())
+    """
+    rounded = [each for each in moved(told, text).events(Act.RISK) if each.why == A_ROUNDED_PROBABILITY]
+    assert bool(rounded) is is_told
+
+
+def test_what_a_region_makes_low_is_on_the_device_of_the_region(told: Tell) -> None:
+    text = """
+    def placed(x):
+        if torch.cuda.is_available():
+            x = x.cuda()
+        return x
+
+    logits = zoo.net(placed(torch.randn(4, 8)))  # region
+    probs = F.softmax(logits, dim=-1)  # region
+    """
+    assert not precision(moved(told, text), "probs") & F16

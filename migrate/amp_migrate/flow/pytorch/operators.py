@@ -169,9 +169,9 @@ def operate(
     precision = plain
     if treatment and autocast.may_be_on:
         cast = _cast(treatment, kind, tensors, autocast, numbers)
+        if kind is not None and name not in table.BY_VERSION:
+            plain = _natural(kind, [_where_off(each, autocast, not is_sure) for each in tensors], numbers)
         is_sure = is_sure and name not in table.BY_VERSION
-        if is_sure and kind is not None:
-            plain = _natural(kind, [_where_off(each, autocast) for each in tensors], numbers)
         precision = cast if autocast.on == ON and is_sure else cast | plain
     said = dtype_of(frame, args)
     if said is not None and kind not in (table.INTEGER, table.BOOLEAN):
@@ -223,9 +223,13 @@ def _are_switched(tensors: list[Tensor], *, in_place: bool) -> bool:
     return bool(deciding) and all(each.tags & SWITCHED for each in deciding)
 
 
-def _where_off(tensor: Tensor, autocast: Autocast) -> Tensor:
-    """A tensor where autocast is off: what only a region makes low that a run switches is not, where it is off."""
-    is_its = autocast.asked and bool(tensor.regions) and tensor.regions <= autocast.regions
+def _where_off(tensor: Tensor, autocast: Autocast, is_elsewhere: bool) -> Tensor:
+    """A tensor where autocast is off: what only a region makes low that a run switches is not, where it is off.
+
+    Args:
+        is_elsewhere: whether it is off for what is on another device, as all is then that the region would make low.
+    """
+    is_its = (autocast.asked or is_elsewhere) and bool(tensor.regions) and tensor.regions <= autocast.regions
     if not is_its or not tensor.precision & LOW:
         return tensor
     return tensor.but(precision=tensor.precision & ~LOW | F32)
@@ -906,7 +910,7 @@ def cast(tensor: Tensor, precision: int) -> Tensor:
         reach, surely = reach | tensor.leaf, tensor.sure_leaves
     flows = tensor.flows if precision & (FLOATING | OTHER | 64) else CUT
     tags = tensor.tags
-    if tags & (PROBABILITY | COMPLEMENT) and (tensor.precision | precision) & LOW:
+    if tags & (PROBABILITY | COMPLEMENT) and precision & LOW:
         tags |= ROUNDED
     return tensor.but(
         precision=precision, regions=regions, leaf=leaf, reach=reach, surely=surely, flows=flows, tags=tags
