@@ -759,8 +759,9 @@ class PyTorch:
             and name not in ("float", "half", "double", "type")
         ):
             tensor = owner.tensor
-            if name in ("cuda", "xpu") or any(map(self.place_of, args.all())):
-                self.places |= ANYWHERE
+            self.places |= ANYWHERE if name in ("cuda", "xpu") else 0
+            for each in args.all():
+                self.place_of(each)
             return one(owner) if tensor is None else tensors.method(frame, tensor, name, args, node)
         if found := self._as_of_tensor(frame, owner, name, args, node):
             return found

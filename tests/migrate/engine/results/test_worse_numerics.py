@@ -307,6 +307,32 @@ def test_a_step_on_what_is_read_onto_the_cpu_is_left(data: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "is_left"), [("", True), (", 'cpu'", True), (", 'cuda'", False), (", lib.where", False)]
+)
+def test_what_is_moved_to_the_cpu_by_a_parameter_is_there(given: str, is_left: bool) -> None:
+    text = f"""\
+import lib
+import torch
+from torch import nn
+
+
+def fit(net, loader, device="cpu"):
+    optimizer = torch.optim.SGD(net.to(torch.device(device)).parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(net(x.to(device)), y.to(device))
+        loss.backward()
+        optimizer.step()
+
+
+fit(nn.Linear(8, 1), lib.loader(){given})
+"""
+    plan = migrate_text(text, Settings())
+    assert ["everything is on the CPU" in each.message for each in plan.findings] == [is_left]
+    assert (plan.after == text) is is_left
+
+
+@pytest.mark.parametrize(
     ("old", "new"),
     [
         ("    optimizer.step()\n", "    optimizer.step()\n    print(model(x).detach().cpu().numpy())\n"),
