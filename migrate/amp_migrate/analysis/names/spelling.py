@@ -41,7 +41,26 @@ class Spelling:
                 if is_visible and self._only_brings(full, bindings) and self._is_bound(bindings, scope, at):
                     return name
             scope = scope.parent
-        return None
+        return self._bound_by_star(full, at)
+
+    def _bound_by_star(self, full: str, at: cst.CSTNode) -> str | None:
+        """The last of a name, where star imports at the top bring it so, and the file relies on that already."""
+        name, module = full.rpartition(".")[2], self._scopes.module
+        if not module.star_imports or self._scopes.of(at).find(name) is not None:
+            return None
+        imports = [each for each in self._tree.every(cst.ImportFrom) if isinstance(each.names, cst.ImportStar)]
+        is_at_top = all(self._tree.common_block([each]) is self._tree.module for each in imports)
+        used = [each for each in self._tree.every(cst.Name) if each.value == name and self._names.full(each) == full]
+        first = next((each for each in used if not self._is_attribute(each)), None)
+        if first is None or not is_at_top or self._names.exported(name, has_torch=True) != {full}:
+            return None
+        reached = at if self._scopes.of(at) is module and not isinstance(at, cst.Module) else first
+        is_above = all(self._tree.order[each] < self._tree.order[reached] for each in imports)
+        return name if is_above else None
+
+    def _is_attribute(self, node: cst.Name) -> bool:
+        parent = self._tree.parents[node]
+        return isinstance(parent, cst.Attribute) and parent.attr is node
 
     def _is_bound(self, bindings: list[Binding], scope: Scope, at: cst.CSTNode) -> bool:
         """Whether an import has run whenever `at` is reached: it is not below it, nor in a branch that may not run."""

@@ -181,7 +181,6 @@ def test_torch_itself_by_star(rewrites_files: Check) -> None:
             "common.py": "import torch\nimport numpy as np",
             "train.py": """
                   from common import *
-                + import torch
 
                 ~ with torch.cuda.amp.autocast():
                       pass

@@ -566,3 +566,16 @@ def test_a_unit_test_hands_a_scaler_that_is_off_to_what_a_script_trains_by(rewri
             """,
         }
     )
+
+
+def test_torch_that_a_star_import_brings_is_not_imported_again(rewrites_files: Check) -> None:
+    step = """
+          {}
+
+        ~ MODEL
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     STEP
+    """
+    for text in (step.format("from settings import *"), step.format("from settings import *\n          import torch")):
+        rewrites_files({"settings.py": "\n          import torch\n          from torch import nn\n", "train.py": text})
