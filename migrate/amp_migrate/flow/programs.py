@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from amp_migrate.flow.analysis import Analysis, analysed
+from amp_migrate.flow.domain.atoms import tensor_of
 from amp_migrate.flow.domain.contexts import ON, Autocast, Context
 from amp_migrate.flow.domain.tensor import F16
+from amp_migrate.flow.events import Act
 from amp_migrate.flow.files import Files
+from amp_migrate.flow.questions import Questions
+
+
+@dataclass(frozen=True)
+class InRegion:
+    """A file where all that is there runs in a region of float16, whoever calls it.
+
+    It is all that is kept of a program which many scripts ask about, each in a part of the project by itself.
+
+    Attributes:
+        tree: the file, as it was read; empty where it could not be.
+        precisions: those of the expressions that are tensors, as bits.
+        without_kernel: the calls that no kernel may serve in half precision.
+    """
+
+    tree: ast.Module
+    precisions: Mapping[ast.AST, int]
+    without_kernel: tuple[ast.AST, ...]
+
+
+InRegions: TypeAlias = dict[str, InRegion]
 
 
 class Programs:
-    """A plan that has to be made again, for what was wrong with its result, asks about the same originals."""
+    """A plan that has to be made again, for what was wrong with its result, asks about the same originals.
 
-    def __init__(self) -> None:
+    Args:
+        in_regions: what is known of files in regions, by name; new ones are added.
+    """
+
+    def __init__(self, in_regions: InRegions | None = None) -> None:
         self._known: dict[tuple[tuple[str, ...], tuple[str, ...]], Analysis] = {}
-        self._in_regions: dict[str, Analysis] = {}
+        self._in_regions = {} if in_regions is None else in_regions
 
     def of(self, files: Files, focus: Iterable[str], beside: Iterable[str]) -> Analysis:
         """The program of some files, with what is called from others."""
@@ -24,8 +54,20 @@ class Programs:
             self._known[key] = analysed(files, *key, keeps_all=True)
         return self._known[key]
 
-    def in_region(self, files: Files, file: str) -> Analysis:
+    def in_region(self, files: Files, file: str) -> InRegion:
         """Any file, as it is where all that is there runs in a region of float16, whoever calls it."""
         if file not in self._in_regions:
-            self._in_regions[file] = Analysis(files, [file], around=Context(Autocast(ON, F16))).run()
+            self._in_regions[file] = _in_region(files, file)
         return self._in_regions[file]
+
+
+def _in_region(files: Files, file: str) -> InRegion:
+    analysis = Analysis(files, [file], around=Context(Autocast(ON, F16))).run()
+    module = analysis.module(file)
+    tensors = ((node, tensor_of(value)) for node, value in analysis.values.items())
+    events = (each for each in Questions(analysis).events(Act.NO_KERNEL) if each.site.file == file)
+    return InRegion(
+        ast.Module([], []) if module is None else module.tree,
+        {node: tensor.precision for node, tensor in tensors if tensor is not None},
+        tuple(each.node for each in events),
+    )

@@ -12,9 +12,13 @@ import pytest
 from amp_migrate.analysis.names.scopes import Scope, Scopes
 from amp_migrate.engine import workspace
 from amp_migrate.engine.migrate import migrate
+from amp_migrate.engine.parts import in_parts
 from amp_migrate.engine.parts.work import Work, done, since
+from amp_migrate.engine.workspace import Workspace
+from amp_migrate.flow import programs
+from amp_migrate.flow.files import Files
 from amp_migrate.flow.source import Module, read_module
-from amp_migrate.settings import Settings
+from amp_migrate.settings import Dtype, Settings
 from amp_migrate.steps.regions import evaluation, find_regions
 from amp_migrate.steps.regions.find_regions import Placement
 from amp_migrate.steps.regions.quiet_regions import place_quiet_regions
@@ -616,3 +620,26 @@ def test_a_script_is_interpreted_once_for_all_plans_that_are_made_of_it(tmp_path
     one, other, both = known.values()
     assert other[Work.PLANS] == both[Work.PLANS] == 2  # the second without the step that low precision does nothing for
     assert both[Work.STATEMENTS] == one[Work.STATEMENTS] + other[Work.STATEMENTS]
+
+
+def test_a_file_that_scripts_of_several_parts_may_run_in_a_region_is_interpreted_there_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Counter[str]()
+    interpreted = programs._in_region
+
+    def counting(files: Files, file: str) -> programs.InRegion:
+        asked[Path(file).stem] += 1
+        return interpreted(files, file)
+
+    monkeypatch.setattr(programs, "_in_region", counting)
+    monkeypatch.setattr(in_parts, "PART_BYTES", 60)
+    (tmp_path / "amp_parts").mkdir()
+    (tmp_path / "amp_parts/scaling.py").write_text(NET.format(0).replace("x)))", "x)) / (x + 1e-9))"))
+    for number in range(3):
+        (tmp_path / "amp_parts" / f"net_{number}.py").write_text(NET.format(number))
+        (tmp_path / f"train_{number}.py").write_text(SCRIPT.format(number))
+    workspace = Workspace.open([tmp_path])
+    assert len(in_parts.split(workspace, Dtype.FP16)) > 2
+    assert len(in_parts.migrate_in_parts(workspace, Settings()).changed) == 3
+    assert asked == {"scaling": 1}

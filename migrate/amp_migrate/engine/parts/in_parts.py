@@ -98,6 +98,8 @@ def _outcomes(
     with collected_later():
         from amp_migrate.engine.migrate import migrate_workspace
         from amp_migrate.engine.parsed_files import Parsed, forget_oldest
+        from amp_migrate.engine.results.worse_numerics import Examined
+        from amp_migrate.flow.programs import InRegions
 
     if workers > 1 and len(parts) > 1:
         from amp_migrate.engine.parts.processes import in_processes  # a single part never needs it
@@ -105,12 +107,18 @@ def _outcomes(
         yield from in_processes(workspace, settings, parts, workers)
         return
     parsed: Parsed = {}  # what many parts import is parsed once
+    in_regions: InRegions = {}  # and what many may run is interpreted once
+
+    def planned(part: Part) -> Outcome:
+        here = workspace.focused(part)
+        return migrate_workspace(here, settings, parsed, Examined(here, settings.target_torch, in_regions))
+
     *others, last = sorted(parts, key=len)  # what the largest leaves behind is most, and goes with the process
     for part in others:
-        yield part, migrate_workspace(workspace.focused(part), settings, parsed)
+        yield part, planned(part)
         forget_oldest(parsed)
         collect()
-    yield last, migrate_workspace(workspace.focused(last), settings, parsed)
+    yield last, planned(last)
 
 
 def _joined(parts: Sequence[Part], outcomes: dict[Part, Outcome]) -> list[Part]:

@@ -26,7 +26,7 @@ from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.results.importing_scripts import handing_scripts, saving_scripts
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.events import OUT_OF_SIGHT
-from amp_migrate.flow.programs import Programs
+from amp_migrate.flow.programs import InRegions, Programs
 from amp_migrate.flow.source import Site
 from amp_migrate.hazards.in_regions.amp630_replicas_in_float16 import RULE as REPLICAS
 from amp_migrate.hazards.scaler_life.amp611_scaler_not_saved import RULE as SCALER_NOT_SAVED
@@ -136,13 +136,16 @@ class WorseNumerics:
 class Examined:
     """What was found so far, for as long as the files that it was found in stay what they are.
 
+    Args:
+        in_regions: what is known of the originals in regions, by name; new ones are added.
+
     Attributes:
         programs: those of the originals.
     """
 
-    def __init__(self, workspace: Workspace, torch: Version) -> None:
+    def __init__(self, workspace: Workspace, torch: Version, in_regions: InRegions | None = None) -> None:
         self._workspace, self._torch = workspace, torch
-        self.programs = Programs()
+        self.programs = Programs(in_regions)
         self._before: dict[tuple[str, ...], Original] = {}
         self._after: defaultdict[tuple[str, ...], list[tuple[dict[str, str | None], list[Harm]]]] = defaultdict(list)
 

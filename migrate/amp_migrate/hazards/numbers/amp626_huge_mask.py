@@ -12,7 +12,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.values.numbers import number
 from amp_migrate.catalog.rule import Rule, example
 from amp_migrate.catalog.sources import AMP, TORCH
-from amp_migrate.flow.domain.tensor import BOOL, INT
+from amp_migrate.flow.domain.tensor import BOOL, INT, LOW
 from amp_migrate.flow.events import TOO_LARGE, Act
 from amp_migrate.hazards.seen.autocast_regions import is_switched_off
 from amp_migrate.hazards.seen.hazard import Hazard
@@ -162,6 +162,6 @@ def _overflows(
         return False
     if (file.name, file.tree.position(fill)[0]) in script.settings.masked:
         return True
-    tensor = None if is_switched_off(file, fill) else script.flowing.tensor_in_region(file, scores)
+    precision = 0 if is_switched_off(file, fill) else script.flowing.precision_in_region(file, scores)
     # To fill with another number costs nothing where it turns out to be float32; integers have no `torch.finfo`.
-    return tensor is not None and tensor.may_be_low and not tensor.precision & (INT | BOOL)
+    return bool(precision & LOW) and not precision & (INT | BOOL)

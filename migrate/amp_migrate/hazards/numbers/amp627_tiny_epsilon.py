@@ -10,6 +10,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.values.numbers import number
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP, TORCH
+from amp_migrate.flow.domain.tensor import LOW
 from amp_migrate.hazards.numbers.tiny import may_be_added
 from amp_migrate.hazards.seen.autocast_regions import is_left_to_callers
 from amp_migrate.hazards.seen.hazard import Hazard
@@ -67,8 +68,8 @@ def detect(script: Script) -> Iterator[Hazard]:
         for guarded, tiny, node in _guarded(file) if may_be_added(file.tree.text) else ():
             if not _runs_in_float16(script, file, node):
                 continue
-            tensor = script.flowing.tensor_in_region(file, guarded)
-            if tensor is not None and tensor.is_low:
+            precision = script.flowing.precision_in_region(file, guarded)
+            if precision and not precision & ~LOW:
                 quoted = file.tree.quote(guarded)
                 yield Hazard(
                     node,

@@ -164,8 +164,8 @@ def _is_taken_from_one(file: File, call: cst.Call) -> bool:
 
 def _is_float32(script: Script, file: File, node: cst.BaseExpression) -> bool:
     """Whether an expression is float32 wherever it is computed, as far as its own file tells."""
-    tensor = script.flowing.tensor_in_region(file, node)
-    return tensor is not None and not tensor.precision & ~(F32 | F64)
+    precision = script.flowing.precision_in_region(file, node)
+    return bool(precision) and not precision & ~(F32 | F64)
 
 
 def _may_be_low(script: Script, file: File, call: cst.Call) -> bool:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule, example
-from amp_migrate.flow.events import Act
+from amp_migrate.flow.domain.tensor import LOW
 from amp_migrate.hazards.seen.autocast_regions import is_left_to_callers
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
@@ -62,16 +62,13 @@ def detect(script: Script) -> Iterator[Hazard]:
         for call in _without_kernel(script, file) if _may_matter(file.tree.text) else ():
             owner = [call.func.value] if isinstance(call.func, cst.Attribute) else []
             for operand in (*owner, *(arg.value for arg in call.args)):
-                tensor = script.flowing.tensor_in_region(file, operand)
-                if tensor is not None and tensor.may_be_low:
+                if script.flowing.precision_in_region(file, operand) & LOW:
                     yield _hazard(script, file, operand)
 
 
 def _without_kernel(script: Script, file: File) -> Iterator[cst.Call]:
     """The calls in regions of a script, and in the modules that it may run, that no kernel may serve there."""
-    interpreted = script.flowing.in_region(file)
-    for event in interpreted.questions.events(Act.NO_KERNEL):
-        call = interpreted.node_at(file, event.site)
+    for call in script.flowing.without_kernel_in_region(file):
         if isinstance(call, cst.Call) and _runs_low(script, file, call):
             yield call
 

@@ -15,15 +15,15 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.library import Library
 from amp_migrate.flow.casts import Casts
 from amp_migrate.flow.chains import CallChains, in_all
-from amp_migrate.flow.domain.atoms import NEVER, Atom, Class, Func, Method, Obj, Value, Wrapped, one, tensor_of
+from amp_migrate.flow.domain.atoms import NEVER, Atom, Class, Func, Method, Obj, Value, Wrapped, one
 from amp_migrate.flow.domain.machine import Facts, Machine
-from amp_migrate.flow.domain.tensor import Tensor
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.files import Files
-from amp_migrate.flow.programs import Programs
+from amp_migrate.flow.programs import InRegion, Programs
 from amp_migrate.flow.questions import Questions
 from amp_migrate.flow.source import Code, Site, site_of
 from amp_migrate.steps.read.interpreted import Interpreted
+from amp_migrate.trees.counterparts import Counterparts
 from amp_migrate.trees.nodes import find
 
 # Accelerate may scale what is clipped.
@@ -70,7 +70,7 @@ class Flowing:
         self._library = library
         self._files = [file for file in files if _is_asked(file.tree.text, to_bfloat16)]
         self._calls: dict[Code, dict[Code, None]] = {}
-        self._in_regions: dict[File, Interpreted] = {}
+        self._in_regions: dict[File, Counterparts] = {}
 
     @cached_property
     def interpreted(self) -> Interpreted:
@@ -159,18 +159,26 @@ class Flowing:
         own = self._node(file, expression)
         return self.questions.analysis.values.get(own, NEVER) if isinstance(own, ast.expr) else NEVER
 
-    def in_region(self, file: File) -> Interpreted:
-        """Any file, as it is where all that is there runs in a region of float16, whoever calls it."""
-        if file not in self._in_regions:
-            found = self._programs.in_region(self._texts, file.name)
-            self._in_regions[file] = Interpreted(self._library, found)
-        return self._in_regions[file]
+    def precision_in_region(self, file: File, expression: cst.CSTNode) -> int:
+        """The precisions of an expression of any file where all that is there runs in a region of float16, as bits.
 
-    def tensor_in_region(self, file: File, expression: cst.CSTNode) -> Tensor | None:
-        """What an expression of any file is there; None where it is no tensor."""
-        interpreted = self.in_region(file)
-        own = interpreted.counterparts(file).back(expression)
-        return None if own is None else tensor_of(interpreted.questions.analysis.values.get(own, NEVER))
+        None at all where it is no tensor.
+        """
+        known, own = self._in_region(file), self._counterparts_in_region(file).back(expression)
+        return 0 if own is None else known.precisions.get(own, 0)
+
+    def without_kernel_in_region(self, file: File) -> Iterator[cst.CSTNode]:
+        """What no kernel may serve there in half precision."""
+        found = map(self._counterparts_in_region(file).of, self._in_region(file).without_kernel)
+        return filter(None, found)
+
+    def _in_region(self, file: File) -> InRegion:
+        return self._programs.in_region(self._texts, file.name)
+
+    def _counterparts_in_region(self, file: File) -> Counterparts:
+        if file not in self._in_regions:
+            self._in_regions[file] = Counterparts(file.tree, self._in_region(file).tree)
+        return self._in_regions[file]
 
     def precision_of(self, file: File, dtype: cst.CSTNode) -> int | None:
         """The precisions that an expression may name, if that is all that it may be; None where nobody can tell."""
