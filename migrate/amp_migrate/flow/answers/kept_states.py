@@ -103,7 +103,7 @@ class KeptStates:
         while is_growing:
             is_growing = False
             for owner, value in cells:
-                more = found[owner].union(*(_states(each, found) for each in value))
+                more = found[owner].union(*(_states(each, found) | _spread(each) for each in value))
                 is_growing |= more != found[owner]
                 found[owner] = more
         return found
@@ -117,3 +117,10 @@ def _states(atom: object, holding: Mapping[Atom, frozenset[Site]]) -> frozenset[
     if isinstance(atom, Opaque):
         return frozenset({atom.path[0]}) if atom.path[1:] == (STATE,) else NOTHING
     return holding[atom] if isinstance(atom, Obj) and atom in holding else NOTHING
+
+
+def _spread(atom: object) -> frozenset[Site]:
+    """The state whose entries, whatever their keys are, something may be: what a holder gets by `**state`."""
+    if not isinstance(atom, Opaque) or atom.path[1:] != (STATE, "[]"):
+        return NOTHING
+    return frozenset({atom.path[0]})

@@ -147,10 +147,11 @@ def _saved_beside(file: File, state: cst.CSTNode, scaler: str) -> str:
         return f'add "{name}": {own}'
     if isinstance(holder, cst.Element):
         return f"add {own} as one more element"
-    if isinstance(holder, cst.Arg) and holder.keyword is not None:
+    called = last_word(above.func) if isinstance(above, cst.Call) else ""
+    if isinstance(holder, cst.Arg) and called in ("dict", "update") and holder.keyword is not None:
         return f"add {name}={own}"
-    if isinstance(holder, cst.Arg) and isinstance(above, cst.Call) and last_word(above.func) in ("append", "add"):
-        return f"{last_word(above.func)} {own}, too"
+    if isinstance(holder, cst.Arg) and called in ("append", "add"):
+        return f"{called} {own}, too"
     if isinstance(holder, cst.Assign) and isinstance(holder.targets[0].target, cst.Subscript):
         return f'add {file.tree.code(holder.targets[0].target.value)}["{name}"] = {own}'
     if isinstance(holder, cst.Arg):

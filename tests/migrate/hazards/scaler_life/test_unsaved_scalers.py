@@ -161,6 +161,9 @@ def test_a_scaler_that_is_loaded_or_saved_already_is_left_alone() -> None:
         "            state['all'].append(each.state_dict())\n        torch.save(state, path)\n",
         "        def keep(state, path):\n            torch.save({'optimizer': state}, path)\n"
         "        keep(optimizer.state_dict(), path)\n",
+        "        def keep(state, path):\n            write({**state, 'epoch': 1}, path)\n"
+        "        def write(kept, path):\n            torch.save(kept, path)\n"
+        "        keep(optimizer.state_dict(), path)\n",
         "        torch.save([model, optimizer], path)\n",
         "        torch.save({'all': {'optimizer': optimizer}}, path)\n",
         "        state = Saved(1, optimizer.state_dict())\n        torch.save(state._asdict(), path)\n",
@@ -217,6 +220,7 @@ def test_a_state_is_followed_to_where_it_is_saved_or_out_of_sight(lines: tuple[s
     "lines",
     [
         (OWN, "torch.save({'lr': own['param_groups'][0]['lr']}, path)"),
+        (OWN, "torch.save({'lr': [own[key][0]['lr'] for key in names]}, path)"),
         (OWN, "kept = {'own': own}", "optimizer.load_state_dict(kept['own'])"),
         (OWN, "print({'own': own})", "torch.save({}, path)"),
         (OWN, "kept = Kept(own)", "torch.save({}, path)"),
@@ -338,6 +342,7 @@ def test_a_scaler_behind_a_wrapper_that_is_called_is_saved_with_the_optimizer(
             "append scaler.state_dict(), too",
         ),
         ("torch.save(dict(own=optimizer.state_dict()), path)", "add scaler=scaler.state_dict()"),
+        ("keeper.save(own=optimizer.state_dict())", "with it, or to a file beside it"),
         (
             "kept = {}; kept['own'] = optimizer.state_dict(); torch.save(kept, path)",
             'kept["scaler"] = scaler.state_dict()',
