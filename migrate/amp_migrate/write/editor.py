@@ -58,9 +58,9 @@ class Editor:
         return self.module("torch", at)
 
     def named(self, full: str, at: cst.CSTNode) -> Code:
-        """How something of torch's is written at a place, through whatever is bound there."""
-        local = self.file.spelling.local(full, at)
-        return code("{}{}", self.torch(at), full.removeprefix("torch")) if local is None else plain(local)
+        """How something of a package is written at a place, through whatever is bound there."""
+        local, package = self.file.spelling.local(full, at), full.partition(".")[0]
+        return code("{}{}", self.module(package, at), full.removeprefix(package)) if local is None else plain(local)
 
     def amp(self, name: str, at: cst.CSTNode) -> Code:
         """How `torch.amp.<name>` is written at a place, in the target's spelling."""

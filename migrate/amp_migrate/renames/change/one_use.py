@@ -92,7 +92,7 @@ def write_use(editor: Editor, use: Use, rewrite: Rewrite, *, keeps_name: bool) -
         name = code("{}({})", name or editor.text(use.node), listed(each.code for each in rewrite.made))
     elif rewrite.held is not None:
         held = listed((name or editor.text(use.node), *(each.code for each in rewrite.held)))
-        name = code("{}.partial({})", editor.module("functools", use.node), held)
+        name = code("{}({})", editor.named("functools.partial", use.node), held)
         if _is_class_attribute(editor.file, use.node):
             name = code("staticmethod({})", name)
     if name is not None:

@@ -35,6 +35,21 @@ def test_choice_between_autocast_and_nothing(rewrites: Check) -> None:
     )
 
 
+def test_partial_by_the_name_that_it_has_there(rewrites: Check) -> None:
+    rewrites(
+        """
+          from functools import partial
+        - from torch.cuda.amp import autocast
+        + from torch.amp import autocast
+
+        - region = autocast if use_amp else nullcontext
+        + region = partial(autocast, device_type="cuda", dtype=torch.float16) if use_amp else nullcontext
+          with region(enabled=True):
+              pass
+        """
+    )
+
+
 def test_conditional_expression(rewrites: Check) -> None:
     rewrites(
         """
