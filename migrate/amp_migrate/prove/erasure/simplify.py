@@ -75,6 +75,7 @@ class _Simplifier(ast.NodeTransformer):
 
     def visit_Assert(self, node: ast.Assert) -> Any:
         self.generic_visit(node)
+        node.test = _asked(node.test)
         return None if isinstance(node.test, ast.Constant) and node.test.value else node
 
     def visit_Assign(self, node: ast.Assign) -> Any:
@@ -212,9 +213,13 @@ def _stored(node: ast.AST) -> Iterator[ast.Name | ast.Attribute]:
 
 
 def _asked(test: ast.expr) -> ast.expr:
-    """What a test asks: `x` for `bool(x)`, and of a scaler that may be None whether it is on."""
+    """What a test asks: `x` for `bool(x)`, nothing for `x or not x`, and of a scaler that may be None if it is on."""
     if isinstance(test, ast.Name) and test.id == SCALER:
         return ast.copy_location(ast.Call(ast.Name(IS_ON, ast.Load()), [], []), test)
+    if isinstance(test, ast.BoolOp) and is_quiet(test):
+        opposites = map(_negated, test.values)
+        if any(is_same(each, other) for each in opposites for other in test.values):
+            return ast.copy_location(ast.Constant(isinstance(test.op, ast.Or)), test)
     is_bool = isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "bool"
     return test.args[0] if isinstance(test, ast.Call) and is_bool and len(test.args) == 1 else test
 

@@ -26,7 +26,7 @@ from amp_migrate.catalog.apex_rules import (
     APEX_STEP,
 )
 from amp_migrate.catalog.step_rules import RISKY_NUMERICS, STEP_LEFT, UNSCALE_FIRST
-from amp_migrate.plan.edit import Edit, dropped_by, replaced_by
+from amp_migrate.plan.edit import Edit
 from amp_migrate.plan.move import Move, Refusal
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Apex, Dtype
@@ -137,7 +137,7 @@ class ApexMigration:
         self._keep_for_others(decided, reader)
         moves = list(decided.values())
         edits = [edit for move in moves for edit in move.edits]
-        rest = ApexRest(self.project, self.wishes, replaced_by(edits), dropped_by(edits))
+        rest = ApexRest(self.project, self.wishes, edits)
         for file in self._files:
             if file not in self._unwanted and file not in self._left:
                 stays, amp_is_gone = self._is_on_shim(file), file in self._native

@@ -6,7 +6,7 @@ stays as it was. Deleted names of a script whose steps stay on the shim go there
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TypeAlias
 
@@ -16,7 +16,7 @@ from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.project import Project
 from amp_migrate.catalog.apex_rules import APEX_GONE, APEX_IMPORT, APEX_LEFT, APEX_STEP
 from amp_migrate.plan.code import code
-from amp_migrate.plan.edit import Edit, Reimport, is_within
+from amp_migrate.plan.edit import Edit, Reimport, dropped_by, is_within, replaced_by
 from amp_migrate.plan.move import Move
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Apex
@@ -52,16 +52,14 @@ class ApexRest:
     """Decides about what a file uses of Apex beside `apex.amp`.
 
     Args:
-        replaced: the statements that the steps of its script take out.
-        dropped: the branches that they take out, with all that is in them.
+        edits: those of the steps of all scripts.
     """
 
-    def __init__(
-        self, project: Project, wishes: Wishes, replaced: frozenset[cst.CSTNode], dropped: frozenset[cst.CSTNode]
-    ) -> None:
+    def __init__(self, project: Project, wishes: Wishes, edits: Sequence[Edit]) -> None:
         self.project = project
-        self._replaced = replaced | dropped
-        self._dropped = dropped
+        self._dropped = dropped_by(edits)  # the branches that go, with all that is in them
+        self._replaced = replaced_by(edits) | self._dropped
+        self._edits = edits
         self.wishes = wishes
         self.settings = wishes.settings
 
@@ -122,10 +120,10 @@ class ApexRest:
         edits += self._asked_of_libraries(file, told) if _has(imports, Fate.SHIM) and not asks_more else ()
         if _has(imports, Fate.SHIM) and not asks_more and any(isinstance(edit.change, Reimport) for edit in edits):
             edits += write_texts(Editor(file, self.settings, APEX_IMPORT.code))
-        guards = write_guards(
-            Editor(file, self.settings, next(iter(dropped.values()), APEX_IMPORT.code)), dropped, self._replaced
-        )
-        return [Move(tuple(edits), tuple(told)), *(Move((edit,)) for edit in guards)]
+        written = [str(new) for edit in self._edits if edit.tree is file.tree for new in edit.codes]
+        editor = Editor(file, self.settings, next(iter(dropped.values()), APEX_IMPORT.code))
+        guards = write_guards(editor, self.project, dropped, self._replaced, written)
+        return [Move(tuple(edits), tuple(told)), *map(Move, guards)]
 
     def _may_resume(self, file: File) -> bool:
         """Whether the state of an optimizer is loaded in a file, or in one of its program."""

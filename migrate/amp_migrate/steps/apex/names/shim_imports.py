@@ -10,10 +10,12 @@ from collections.abc import Collection, Iterator, Sequence
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted, import_source
+from amp_migrate.analysis.project import Project
 from amp_migrate.plan.edit import Edit, Imported, Reimport, is_within
 from amp_migrate.steps.apex.names.apex_imports import Fate, ImportStatement, Item
 from amp_migrate.steps.apex.uses.apex_calls import apex_uses
 from amp_migrate.steps.apex.uses.apex_guards import guard_of
+from amp_migrate.steps.apex.uses.idle_flags import with_idle_flags
 from amp_migrate.tables.apex_names import SHIM
 from amp_migrate.tables.shim_names import in_shim
 from amp_migrate.trees.nodes import Statement, block_of, statements
@@ -89,27 +91,39 @@ def _redirect_chains(editor: Editor, packages: Collection[str]) -> Iterator[Edit
 
 
 def write_guards(
-    editor: Editor, gone: Collection[ImportStatement], replaced: Collection[cst.CSTNode]
-) -> Iterator[Edit]:
-    """The edits that take down every `try` which some imports stood in that are gone.
+    editor: Editor,
+    project: Project,
+    gone: Collection[ImportStatement],
+    replaced: Collection[cst.CSTNode],
+    written: Collection[str],
+) -> Iterator[tuple[Edit, ...]]:
+    """The edits that take down each `try` which some imports stood in that are gone.
 
     Args:
-        replaced: the statements that other edits take out, or put something else in the place of.
+        replaced: the statements and branches that other edits take out, or put something else in the place of.
+        written: the code that they put there.
     """
     tree = editor.file.tree
     for guard in dict.fromkeys(guard_of(editor.file, statement) for statement in gone):
         if guard is not None and guard.finalbody is None and not is_within(tree, guard, replaced):
-            yield from _write_guard(editor, guard, {*gone, *replaced})
+            yield tuple(_write_guard(editor, project, guard, {*gone, *replaced}, written))
 
 
-def _write_guard(editor: Editor, guard: cst.Try, gone: Collection[cst.CSTNode]) -> Iterator[Edit]:
+def _write_guard(
+    editor: Editor, project: Project, guard: cst.Try, gone: Collection[cst.CSTNode], written: Collection[str]
+) -> Iterator[Edit]:
     """What else stands in a guard, flags that say that Apex is there, takes its place; anything else keeps it."""
     body, other = block_of(guard), () if guard.orelse is None else statements(block_of(guard.orelse))
     rest = [each for each in statements(body) if each not in gone]
     if not all(map(_is_constant, [*rest, *other])):
         return
-    if not rest and not other:  # nothing can fail here any more, so no handler is ever asked
-        yield editor.remove(guard)
+
+    def is_gone(use: cst.Name) -> bool:
+        return is_within(editor.file.tree, use, gone) and not any(use.value in each for each in written)
+
+    idle = None if other else with_idle_flags(project, editor.file, guard, rest, is_gone)
+    if idle is not None:  # nothing can fail here any more, so no handler is ever asked
+        yield from map(editor.remove, (guard, *idle))
     elif not rest and guard.orelse is not None:
         yield editor.splice(guard, block_of(guard.orelse))
     elif not other:

@@ -188,10 +188,10 @@ def is_only_import(guard: cst.Try) -> bool:
 
 
 def _complains(guard: cst.Try) -> bool:
-    return all(_only_tells(each) for handler in guard.handlers for each in statements(block_of(handler)))
+    return all(only_tells(each) for handler in guard.handlers for each in statements(block_of(handler)))
 
 
-def _only_tells(statement: Statement) -> bool:
+def only_tells(statement: Statement) -> bool:
     """Whether a statement of an `except` only tells that Apex is missing: raises, prints, passes, sets amp to None."""
     if isinstance(statement, cst.Assign):
         targets = [dotted(each.target) for each in statement.targets]

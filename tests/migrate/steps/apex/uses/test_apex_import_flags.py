@@ -61,8 +61,9 @@ INITIALIZE = 'model, optimizer = amp.initialize(model, optimizer, opt_level="O1"
 NESTED = f"if fp16:\n    if AVAILABLE:\n        {INITIALIZE}\n    else:\n        print('float32')"
 
 
-def _migrated(folder: Path, flag: str, asked: str) -> dict[str, str]:
-    texts = {"prepare": PREPARE.format(flag=flag, asked=indent(asked, "    ")), "trainer": TRAINER, "main": MAIN}
+def _migrated(folder: Path, flag: str, asked: str, more: str = "") -> dict[str, str]:
+    prepare = PREPARE.format(flag=flag, asked=indent(asked, "    ")) + more
+    texts = {"prepare": prepare, "trainer": TRAINER, "main": MAIN}
     for name, text in texts.items():
         (folder / f"{name}.py").write_text(text)
     return {each.source.path.stem: each.after for each in migrate_paths([folder], Settings()).changed}
@@ -78,12 +79,37 @@ def _migrated(folder: Path, flag: str, asked: str) -> dict[str, str]:
         f"if fp16 and AVAILABLE:\n    {INITIALIZE}",
         f"if AVAILABLE and fp16:\n    {INITIALIZE}",
         f"if fp16:\n    assert AVAILABLE\n    {INITIALIZE}",
+        f"assert not fp16 or (fp16 and AVAILABLE), 'Apex is missing'\nif fp16:\n    {INITIALIZE}",
+        f"if fp16 and not AVAILABLE:\n    raise RuntimeError('Apex is missing')\nif fp16:\n    {INITIALIZE}",
     ],
 )
 def test_flag_beside_the_switch_in_another_file_than_the_step(tmp_path: Path, flag: str, asked: str) -> None:
     after = _migrated(tmp_path, flag, asked)
     assert 'self.scaler = torch.amp.GradScaler("cuda", enabled=bool(fp16))' in after["trainer"]
     assert "apex" not in after["prepare"]
+    assert ("AVAILABLE" in after["prepare"]) is (asked is NESTED)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "print(AVAILABLE)",
+        "__all__ = ['AVAILABLE', 'prepare']",
+        "assert AVAILABLE or log('missing')",
+        "assert AVAILABLE == 1",
+        "if not AVAILABLE:\n    prepare = None",
+        "class Options:\n    apex = AVAILABLE",
+    ],
+)
+def test_flag_that_something_else_asks_for_stays(tmp_path: Path, more: str) -> None:
+    after = _migrated(tmp_path, FLAG, f"if fp16 and AVAILABLE:\n    {INITIALIZE}", more)
+    assert "AVAILABLE = True" in after["prepare"]
+    assert more in after["prepare"]
+
+
+def test_flag_that_another_file_takes_stays(tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text("from prepare import AVAILABLE\nprint(AVAILABLE)\n")
+    after = _migrated(tmp_path, FLAG, f"if fp16 and AVAILABLE:\n    {INITIALIZE}")
     assert "AVAILABLE = True" in after["prepare"]
 
 
