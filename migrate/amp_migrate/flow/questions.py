@@ -261,6 +261,12 @@ class Questions:
         clearing = self.events(Act.ZERO)
         return [each for each in self.events(Act.SCALER_STEP) if self.adds_up(each, clearing)]
 
+    def _halving(self, event: Event) -> str:
+        """The calls that make float16 of the weights which something is about, in the words of a message."""
+        calls = (each.node for each in self.events(Act.HALVED) if each.subject & event.subject)
+        texts = dict.fromkeys(ast.unparse(each) for each in calls)
+        return f" by {', '.join(f'`{each}`' for each in texts)}" if texts else ""
+
     def adds_up(self, step: Event, clearing: Sequence[Event]) -> bool:
         """Whether behind a scaler's step a scaled loss adds to the gradients, unless something clears them before.
 
@@ -308,7 +314,8 @@ class Questions:
                 if event.act is Act.HALF_ARRAY:
                     made = (each for each in self.events(Act.TO_NUMPY) if each.site in event.sources)
                     is_sure = any(sure for each in made for sure in each.sure_in.values())
-                yield Fault(event.site, what, is_sure, event.why, event=event)
+                by = self._halving(event) if event.act is Act.LOW_LEAF else ""
+                yield Fault(event.site, what, is_sure, f"{event.why}{by}", event=event)
             elif event.act is Act.SAVED and event.why:
                 yield Fault(event.site, SAVED_LOW, event=event)
             elif event.act is Act.TO_NUMPY and event.tensor is not None and event.tensor.precision & BF16:

@@ -513,7 +513,8 @@ def _note_low_weights(frame: Frame, reach: Leaves, node: ast.AST) -> None:
         # What nobody looks into may be no module, unless an optimizer has its weights.
         of_optimizers = (overlap(each, frozenset({Part(owner, "*")})) for owner in low for each in given)
         if any(isinstance(owner, Obj) for owner in low) or any(of_optimizers):
-            frame.analysis.event(frame, Act.LOW_LEAF, node, why="a model's weights were cast")
+            why = "a model's weights were cast"
+            frame.analysis.event(frame, Act.LOW_LEAF, node, subject=frozenset(low), why=why)
 
 
 def _reached(tensors: Sequence[Tensor]) -> tuple[Leaves, Leaves]:
