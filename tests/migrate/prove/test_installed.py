@@ -200,3 +200,36 @@ def test_what_switches_a_region_is_read_wherever_it_stands_in_the_call(region: s
     """
     assert "decides otherwise" in wrong(text.format("has_apex"), text.format("has_apex"))
     assert wrong(text.format("args.amp"), text.format("args.amp")) == ""
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_idle"),
+    [
+        ("not fp16 or fp16 and has_apex", True),
+        ("has_apex", True),
+        ("not (fp16 and not has_apex)", True),
+        ("not fp16 or ready and has_apex", False),
+        ("not ask() or ask() and has_apex", False),
+        ("fp16 and has_apex", False),
+    ],
+)
+def test_an_assertion_goes_with_a_flag_of_the_import_where_it_asks_nothing_else(
+    asked: str, is_idle: bool, wrong: Check
+) -> None:
+    before = f"""
+    import torch
+    from data import ask, fp16, ready
+    try:
+        from apex import amp
+        has_apex = True
+    except ImportError:
+        has_apex = False
+    assert {asked}, "Apex is missing"
+    model = torch.nn.Linear(2, 2)
+    """
+    after = """
+    import torch
+    from data import ask, fp16, ready
+    model = torch.nn.Linear(2, 2)
+    """
+    assert (wrong(before, after) == "") is is_idle

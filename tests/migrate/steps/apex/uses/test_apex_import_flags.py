@@ -107,6 +107,17 @@ def test_flag_that_something_else_asks_for_stays(tmp_path: Path, more: str) -> N
     assert more in after["prepare"]
 
 
+def test_flag_of_a_package_is_for_others(tmp_path: Path) -> None:
+    asked = indent(f"if fp16 and AVAILABLE:\n    {INITIALIZE}", "    ")
+    (tmp_path / "prepare").mkdir()
+    (tmp_path / "prepare" / "__init__.py").write_text(PREPARE.format(flag=FLAG, asked=asked))
+    for name, text in (("trainer", TRAINER), ("main", MAIN)):
+        (tmp_path / f"{name}.py").write_text(text)
+    after = {each.source.path.stem: each.after for each in migrate_paths([tmp_path], Settings()).changed}
+    assert "AVAILABLE = True" in after["__init__"]
+    assert "apex" not in after["__init__"]
+
+
 def test_flag_that_another_file_takes_stays(tmp_path: Path) -> None:
     (tmp_path / "other.py").write_text("from prepare import AVAILABLE\nprint(AVAILABLE)\n")
     after = _migrated(tmp_path, FLAG, f"if fp16 and AVAILABLE:\n    {INITIALIZE}")
