@@ -169,7 +169,9 @@ class Gatherer:
         if isinstance(losses, Refusal):
             return losses
         members, marked, without_forward = losses
-        barriers |= {each for each in nested_statements(body) if each not in members and self.regions.may_train(each)}
+        barriers |= {
+            each for each in nested_statements(body) if each not in members and self.regions.may_train_unseen(each)
+        }
         members |= self.slices.forwards_of_outputs(body, members, barriers)
         taken_out = self.obstacles.extractions(members)
         if isinstance(taken_out, Refusal):

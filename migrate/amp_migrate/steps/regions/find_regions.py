@@ -101,6 +101,11 @@ class RegionFinder:
         """Whether a statement by itself may run a function of the project that goes backward."""
         return any(self.roles.may_train(self.file, call) for call in self._calls_of(statement))
 
+    def may_train_unseen(self, statement: Statement) -> bool:
+        """The same, by a call of which it cannot be seen what it runs: of others, `trains` knows at less cost."""
+        unseen = (each for each in self._calls_of(statement) if self.roles.project.called(self.file, each) is None)
+        return any(self.roles.may_train(self.file, each) for each in unseen)
+
     def trains(self, statement: Statement) -> bool:
         """Whether a statement by itself runs a function of the project that goes backward."""
         return any(self.roles.trains(self.file, call) for call in self._calls_of(statement))
