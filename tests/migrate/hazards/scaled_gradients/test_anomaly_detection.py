@@ -107,7 +107,7 @@ def test_a_file_that_imports_the_step_is_told_too(rewrites_files: Check) -> None
     assert [(each.path.rpartition("/")[2], each.code) for each in findings] == [("main.py", "AMP615")]
 
 
-@pytest.mark.parametrize("imported", ["from settings import *", "import torch\nfrom torch import nn\nimport settings"])
+@pytest.mark.parametrize("imported", ["from settings import *", "import settings, torch; from torch import nn"])
 def test_a_file_that_the_step_imports_is_told_of_what_runs_then(marked_files: Check, imported: str) -> None:
     marked_files(
         settings="""
@@ -122,18 +122,20 @@ def test_a_file_that_the_step_imports_is_told_of_what_runs_then(marked_files: Ch
         if __name__ == "__main__":
             torch.autograd.set_detect_anomaly(True)
         """,
-        train=f"""{imported}
-net = nn.Linear(8, 1).cuda()
-optimizer = torch.optim.Adam(net.parameters())
-scaler = torch.amp.GradScaler("cuda")
-for x, y in loader:
-    optimizer.zero_grad()
-    with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        loss = nn.functional.mse_loss(net(x.cuda()), y.cuda())
-    scaler.scale(loss).backward()
-    scaler.step(optimizer)
-    scaler.update()
-""",
+        train=f"""
+        {imported}
+
+        net = nn.Linear(8, 1).cuda()
+        optimizer = torch.optim.Adam(net.parameters())
+        scaler = torch.amp.GradScaler("cuda")
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                loss = nn.functional.mse_loss(net(x.cuda()), y.cuda())
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        """,
     )
 
 
