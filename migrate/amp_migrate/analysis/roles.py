@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import libcst as cst
 
@@ -408,14 +409,19 @@ class Roles:
 
     def takes_gradients(self, function: FunctionRef) -> bool:
         """Whether a function calls `torch.autograd.grad()`, or one of the project that does."""
-        if function.node not in self._gradients:
+        if function.node not in self._gradients and self._has_the_words_of_grad:
             self._gradients[function.node] = False
             file, calls = function.file, [*find(function.node.body, cst.Call)]
             self._gradients[function.node] = any(file.names.callee(each) == GRAD for each in calls) or any(
                 (called := self.project.called(file, each)) is not None and self.takes_gradients(called)
                 for each in calls
             )
-        return self._gradients[function.node]
+        return self._gradients.get(function.node, False)
+
+    @cached_property
+    def _has_the_words_of_grad(self) -> bool:
+        # Where none has them, what functions call need not be followed, file by file.
+        return next(self.project.library.mentioning(*GRAD.split(".")[1:]), None) is not None
 
     def bindings(self, file: File, node: cst.CSTNode) -> list[Binding]:
         """Where an object gets its value: the name's bindings, or for `self.x` those in all methods of the class."""
