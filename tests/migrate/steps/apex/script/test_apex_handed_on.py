@@ -31,7 +31,6 @@ HOLDER = """
         -     has_apex = True
         - except ImportError:
         -     has_apex = False
-        + has_apex = True
 
           def average(x):
               return x

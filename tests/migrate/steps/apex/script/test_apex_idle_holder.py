@@ -39,7 +39,6 @@ IMPORTS = """\
 -     has_apex = True
 - except ImportError:
 -     has_apex = False
-+ has_apex = True
 """
 BRANCHES = """\
 -     if args.amp == "apex":
