@@ -25,12 +25,12 @@ class InRegion:
     Attributes:
         tree: the file, as it was read; empty where it could not be.
         precisions: those of the expressions that are tensors, as bits.
-        without_kernel: the calls that no kernel may serve in half precision.
+        without_kernel: the operators of the calls that no kernel may serve in half precision.
     """
 
     tree: ast.Module
     precisions: Mapping[ast.AST, int]
-    without_kernel: tuple[ast.AST, ...]
+    without_kernel: Mapping[ast.AST, str]
 
 
 InRegions: TypeAlias = dict[str, InRegion]
@@ -69,5 +69,5 @@ def _in_region(files: Files, file: str) -> InRegion:
     return InRegion(
         ast.Module([], []) if module is None else module.tree,
         {node: tensor.precision for node, tensor in tensors if tensor is not None},
-        tuple(each.node for each in events),
+        {each.node: each.why for each in events},
     )

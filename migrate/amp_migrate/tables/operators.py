@@ -278,6 +278,11 @@ STORES: dict[str, tuple[int, str]] = {
 }  # fmt: skip
 # What adds elements of a tensor to one of another, as many as a run has, each sum rounded to the precision of that.
 ADDING = frozenset("index_add scatter_add scatter_reduce index_reduce index_put".split())
+# CUDA's autocast has no rule for them; cuFFT takes float16 for sizes that are powers of two only, and bfloat16 never.
+TRANSFORMS = frozenset(
+    "fft.fft fft.fft2 fft.fftn fft.ifft fft.ifft2 fft.ifftn fft.rfft fft.rfft2 fft.rfftn fft.irfft fft.irfft2 "
+    "fft.irfftn fft.hfft fft.hfft2 fft.hfftn fft.ihfft fft.ihfft2 fft.ihfftn stft".split()
+)
 # No kernel takes these in half precision, or they raise.
 NO_HALF_KERNEL = frozenset(
     (
@@ -288,7 +293,7 @@ NO_HALF_KERNEL = frozenset(
         "linalg.inv_ex linalg.ldl_factor linalg.lu_factor linalg.lu_factor_ex linalg.matrix_rank linalg.solve_ex "
         "linalg.tensorinv linalg.tensorsolve"
     ).split()
-) | {quantization.FUSED}
+) | {quantization.FUSED, *TRANSFORMS}
 # What magnifies the rounding of what it is given, and is not to be rounded itself.
 INVERSES = frozenset("inverse linalg.inv pinverse linalg.pinv".split())
 # What takes places of an image, and what makes them: its second operand.

@@ -167,10 +167,11 @@ class Flowing:
         known, own = self._in_region(file), self._counterparts_in_region(file).back(expression)
         return 0 if own is None else known.precisions.get(own, 0)
 
-    def without_kernel_in_region(self, file: File) -> Iterator[cst.CSTNode]:
-        """What no kernel may serve there in half precision."""
-        found = map(self._counterparts_in_region(file).of, self._in_region(file).without_kernel)
-        return filter(None, found)
+    def without_kernel_in_region(self, file: File) -> Iterator[tuple[cst.CSTNode, str]]:
+        """What no kernel may serve there in half precision, with the operator."""
+        counterparts = self._counterparts_in_region(file)
+        found = ((counterparts.of(node), operator) for node, operator in self._in_region(file).without_kernel.items())
+        return ((node, operator) for node, operator in found if node is not None)
 
     def _in_region(self, file: File) -> InRegion:
         return self._programs.in_region(self._texts, file.name)

@@ -1,4 +1,4 @@
-"""AMP632: matrices that are inverted or taken apart in half precision."""
+"""AMP632: matrices that are inverted or taken apart, or transformed by FFT, in half precision."""
 
 from __future__ import annotations
 
@@ -77,6 +77,10 @@ def test_torch_has_no_such_kernel(name: str, dtype: torch.dtype) -> None:
         ("torch.logdet(torch.mm(x, x))", "torch.logdet(torch.mm(x, x).float())"),
         ("torch.linalg.inv_ex(x @ x)[0].sum()", "torch.linalg.inv_ex((x @ x).float())[0].sum()"),
         ("torch.linalg.matrix_rank(A=products)", "torch.linalg.matrix_rank(A=products.float())"),
+        ("torch.fft.rfft2(out).abs().sum()", "torch.fft.rfft2(out.float()).abs().sum()"),
+        ("torch.fft.ifftn(products, dim=0).abs().sum()", "torch.fft.ifftn(products.float(), dim=0).abs().sum()"),
+        ("torch.stft(products, 4, window=y).sum()", "torch.stft(products.float(), 4, window=y).sum()"),
+        ("products.stft(n_fft=4).abs().sum()", "products.float().stft(n_fft=4).abs().sum()"),
         ("torch.inverse(torch.stack([products])).sum()", "torch.inverse(torch.stack([products]).float()).sum()"),
     ],
 )
@@ -94,6 +98,9 @@ def test_products_are_solved_in_float32(old: str, new: str, dtype: str) -> None:
         "torch.linalg.matrix_exp(products).sum()",
         "head.solve(products)",
         "math.det(products)",
+        "torch.fft.fftn(y).abs().sum()",
+        "torch.fft.irfft2(torch.fft.rfft2(products.float())).sum()",  # complex64 is no half
+        "torch.fft.fftshift(products).sum()",  # moves elements alone
     ],
 )
 def test_others_are_left(loss: str) -> None:
@@ -117,6 +124,34 @@ def test_a_model_in_another_file_is_repaired_when_its_training_moves(tmp_path: P
     texts = {each.source.path.name: each.after for each in outcome.changed}
     assert texts["model.py"] == MODEL.format(body="u, s, v = torch.svd(h.float())")
     assert [each.line for each in outcome.findings if each.code == "AMP632" and each.kind is Kind.MIGRATED] == [11]
+
+
+def test_a_filter_behind_a_convolution_is_computed_in_float32() -> None:
+    text = f"""\
+import torch
+from torch import nn
+
+
+class Filter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, padding=1)
+        self.fc = nn.Linear(8, 4)
+
+    def forward(self, x):
+        x = self.conv(x)
+        x = torch.fft.fftn(x, dim=(2, 3))
+        x = torch.abs(torch.fft.ifftn(x, dim=(2, 3)))
+        return self.fc(x.mean(dim=(2, 3)))
+
+{MOVED.replace("from torch import nn", "").replace("import torch", "", 1).replace("Whiten", "Filter")}"""
+    text = text.replace("from model import Filter\n", "")
+    plan = migrate_text(text, Settings())
+    assert "torch.fft.fftn(x.float(), dim=(2, 3))" in plan.after
+    assert "torch.fft.ifftn(x, dim=(2, 3))" in plan.after
+    assert [each.message for each in plan.findings if each.code == "AMP632"] == [
+        "repaired: no kernel takes x in half precision, but cuFFT's for float16 of sizes that are powers of two"
+    ]
 
 
 def test_a_model_with_a_region_of_its_own_decides_by_itself() -> None:
