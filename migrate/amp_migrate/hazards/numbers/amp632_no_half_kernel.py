@@ -18,7 +18,7 @@ from amp_migrate.tables.operators import NO_HALF_KERNEL, TRANSFORMS
 RULE = Rule(
     code="AMP632",
     name="no-half-kernel",
-    summary="a matrix is inverted or taken apart, or transformed by FFT, in half precision, for which there is no kernel",
+    summary="a matrix is inverted, taken apart or transformed by FFT in half precision, for which there is no kernel",
     before=example(
         """
         import torch

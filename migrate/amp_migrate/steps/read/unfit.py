@@ -122,6 +122,14 @@ def _reasons(file: File, roles: Roles) -> Iterator[Refusal]:
                 "set its precision policy (FSDP: MixedPrecision or MixedPrecisionPolicy) instead of autocast",
                 code=OTHER_PRECISION.code,
             )
+    unbound = _unbound(file)
+    if unbound is not None:
+        yield Refusal(
+            file,
+            unbound,
+            "torch is used here and nothing brings it: the file raises as it is",
+            "import it, and run again",
+        )
     yield from (_sparse(file, call) for call in file.calls if is_sparse(file, call))
     yield from (_sparse(where, call) for where, call in roles.sparse_modules.below(file))
     for call in file.calls:
@@ -134,6 +142,20 @@ def _reasons(file: File, roles: Roles) -> Iterator[Refusal]:
             is_double, is_half = _says(file, casts, "double"), _says(file, casts, "half")
             if (is_double or is_half) and roles.is_module(file, call.func.value):
                 yield _double(file, call) if is_double else _half(file, call)
+
+
+def _unbound(file: File) -> cst.Name | None:
+    """Where a file uses `torch` by a name that it has from nowhere: what imported it for a step would mend the rest."""
+    module = file.scopes.module
+    if "torch" in module.bindings or any(scope.star_imports for scope in file.scopes.all()):
+        return None
+    for node in file.tree.every(cst.Name):
+        around = file.tree.parents[node]
+        is_member = isinstance(around, cst.Attribute) and around.attr is node
+        is_word = isinstance(around, cst.Arg) and around.keyword is node
+        if node.value == "torch" and not (is_member or is_word) and file.scopes.of(node).find("torch") is None:
+            return node
+    return None
 
 
 def _sparse(file: File, call: cst.Call) -> Refusal:

@@ -858,3 +858,26 @@ def test_autograd_function_alone_is_no_forward_that_nobody_sees(leaves: Check, c
         f"`loss` is computed by `{called}`, an autograd function, and by no module",
         dtype=dtype,
     )
+
+
+FRAGMENT = """\
+{}for x in loader:
+    opt.zero_grad()
+    loss = -torch.mean(net(x))
+    loss.backward()
+    opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("brings", "is_left"), [("", True), ("import numpy as np\n", True), ("from lib import *\n", False)]
+)
+def test_a_step_that_uses_torch_and_has_it_from_nowhere_is_left(brings: str, is_left: bool) -> None:
+    text = FRAGMENT.format(brings)
+    plan = migrate_text(text, Settings())
+    line = text[: text.index("    loss")].count("\n") + 1
+    assert [each.message for each in plan.findings if "nothing brings it" in each.message] == [
+        f"step left as it was: torch is used here and nothing brings it: the file raises as it is (line {line})"
+    ] * is_left
+    assert not any(each.code == "AMP002" for each in plan.findings)
+    assert plan.after == text or not is_left
