@@ -185,6 +185,7 @@ class Trouble(Enum):
     UNREAD = "a loss or model that nobody has seen, in a region: original code that has none says nothing of it"
     NORM_TWICE = "a gradient penalty through a norm: bfloat16 has the range for it"
     UNSEEN = "functions and classes that nobody has looked at"
+    UNPLACED = "no device is named: where what is trained is shows in what hands it in"
     GIVEN = "a callable that callers hand in, in a region: what it does shows in them alone"
     OTHER = "any other"
 
@@ -322,6 +323,8 @@ def harms(
     new = list(_new(found, before.faults(read))) if any(harm for _, harm in found) else []
     if at is not None and before.is_on_cpu:
         new.insert(0, Harm(at, "everything is on the CPU", is_sure=True, trouble=Trouble.ON_CPU))
+    elif at is not None:
+        new.append(Harm(at, Trouble.UNPLACED.value, is_sure=False, trouble=Trouble.UNPLACED, is_told=False))
     return new
 
 

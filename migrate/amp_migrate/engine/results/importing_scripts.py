@@ -9,6 +9,7 @@ from pathlib import Path
 
 from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.imports.importers import may_import
+from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
 
 _SCALER = re.compile(r"scaler\w*\.(load_)?state_dict\(")
@@ -44,6 +45,28 @@ def handing_scripts(workspace: Workspace, step: str) -> Iterator[str]:
         graph = ImportGraph(project)
         importing = (source.name for source in may_import(project, {path}) if path in graph.reachable(source))
         yield from sorted(importing, key=lambda each: _TEST.search(each) is not None)[:_MOST]
+
+
+def starting_scripts(workspace: Workspace, step: str) -> list[str]:
+    """The names of the files that all programs with a step start with; none where they are more than are looked at.
+
+    Unit tests are none of them.
+    """
+    path = Path(step)
+    known: dict[Path, Source] = {}
+    for project in workspace.focused({path}).by_project():
+        graph = ImportGraph(project)
+        bringing = {path}
+        while found := {each.path: each for each in may_import(project, bringing) if _brings(graph, each, bringing)}:
+            known |= found
+            bringing |= found.keys()
+        inner = {brought for each in known for brought in graph.reachable(known[each]) if brought != each}
+        known = {each: source for each, source in known.items() if each not in inner}
+    return sorted(each.name for each in known.values()) if len(known) <= _MOST else []
+
+
+def _brings(graph: ImportGraph, source: Source, known: set[Path]) -> bool:
+    return _TEST.search(source.name) is None and not known.isdisjoint(graph.reachable(source))
 
 
 def _in_project(workspace: Workspace, known: set[Path]) -> Iterator[str]:

@@ -23,7 +23,7 @@ from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.problems import failure
 from amp_migrate.engine.results.float_casts import InFloat32, line_after, line_before
 from amp_migrate.engine.results.flow_files import FlowFiles
-from amp_migrate.engine.results.importing_scripts import handing_scripts, saving_scripts
+from amp_migrate.engine.results.importing_scripts import handing_scripts, saving_scripts, starting_scripts
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.events import OUT_OF_SIGHT
 from amp_migrate.flow.programs import InRegions, Programs
@@ -209,6 +209,11 @@ def worse_numerics(
                 for harm in (each for of_one in callers for each in of_one if each not in found):
                     if harm.trouble not in _OF_SOME or all(harm in each for each in callers):
                         found = [*found, harm]
+            unplaced = next((each for each in found if each.trouble is Trouble.UNPLACED), None) if is_for_gpu else None
+            starting = [] if unplaced is None else starting_scripts(workspace, name)
+            shown = [[each for each in look(one, name) if each.trouble is Trouble.ON_CPU] for one in starting]
+            if unplaced is not None and shown and all(shown):
+                found = [replace(shown[0][0], site=unplaced.site), *found]
         except Exception as error:  # an analysis that fails has shown nothing
             left[changed[name].source.path] = failure(name, error)
             continue

@@ -306,6 +306,64 @@ def test_a_step_on_what_is_read_onto_the_cpu_is_left(data: str) -> None:
     assert ["everything is on the CPU" in each.message for each in plan.findings] == [True]
 
 
+AGENT = """\
+import torch
+from torch import nn
+
+
+class Agent:
+    def __init__(self, size):
+        self.net = nn.Linear(size, 1)
+        self.opt = torch.optim.Adam(self.net.parameters())
+
+    def update(self, xs, ys):
+        for x, y in zip(xs, ys):
+            loss = (self.net(x) - y).pow(2).mean()
+            self.opt.zero_grad()
+            loss.backward()
+            self.opt.step()
+"""
+ROUND = """\
+from agent import Agent
+
+
+def fit(xs, ys):
+    Agent(8).update(xs.split(16), ys.split(16))
+"""
+STARTS = "import torch\nfrom rounds import fit\n\nfit(torch.zeros(100, 8), torch.zeros(100, 1))\n"
+
+
+@pytest.mark.parametrize(
+    ("scripts", "is_left"),
+    [
+        ({"main.py": STARTS}, True),
+        ({"main.py": STARTS, "other.py": STARTS}, True),
+        ({"main.py": STARTS.replace("torch.zeros(100, 8)", "torch.zeros(100, 8).cuda()")}, False),
+        ({"main.py": STARTS, "other.py": STARTS.replace("8)", "8, device='cuda')")}, False),
+        (
+            {
+                "main.py": STARTS.replace("torch.zeros(100, 8)", "lib.load()").replace(
+                    "import torch", "import lib, torch"
+                )
+            },
+            False,
+        ),
+        ({"tests/test_rounds.py": STARTS}, False),
+        ({}, False),
+    ],
+)
+def test_a_step_is_left_where_all_programs_with_it_are_on_the_cpu(
+    tmp_path: Path, scripts: dict[str, str], is_left: bool
+) -> None:
+    (tmp_path / "tests").mkdir()
+    for name, text in {"agent.py": AGENT, "rounds.py": ROUND, **scripts}.items():
+        (tmp_path / name).write_text(text)
+    outcome = migrate([tmp_path], Settings())
+    assert [each.source.path.name for each in outcome.changed] == ["agent.py"] * (not is_left)
+    told = [(each.path, each.line) for each in outcome.findings if "everything is on the CPU" in each.message]
+    assert told == [(str(tmp_path / "agent.py"), 14)] * is_left
+
+
 @pytest.mark.parametrize(
     ("given", "is_left"), [("", True), (", 'cpu'", True), (", 'cuda'", False), (", lib.where", False)]
 )
