@@ -217,6 +217,11 @@ EXACT = (
 # The first of them rounds its result to one, or to zero, where it is far from it: in float16 from a logit of 8 on.
 PROBABILITIES = frozenset("sigmoid softmax hardsigmoid softmin gumbel_softmax expit".split())
 BOUNDED = PROBABILITIES | frozenset("tanh sin cos normalize cosine_similarity sign hardtanh softsign erf".split())
+# The distributions that take logarithms of the probabilities they are given, and where those stand.
+OF_PROBABILITIES = {
+    "Bernoulli": 0, "Binomial": 1, "Categorical": 0, "ContinuousBernoulli": 0, "Geometric": 0, "Multinomial": 1,
+    "NegativeBinomial": 1, "OneHotCategorical": 0, "RelaxedBernoulli": 1, "RelaxedOneHotCategorical": 1,
+}  # fmt: skip
 # What comes near to its limits without reaching them: in half precision it does, and what differs there no longer does.
 SATURATING = frozenset("sigmoid expit tanh".split())
 PRODUCTS = frozenset(name for name, kind in AUTOCAST.items() if kind == LOW) - {"prelu"} | frozenset(

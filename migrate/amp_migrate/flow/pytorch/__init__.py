@@ -864,6 +864,10 @@ class PyTorch:
             return UNKNOWN
         if any(each.startswith(command_line.PARSERS) for each in bases):
             self._declared(frame, name, args, node)
+        module, _, last = kind.rpartition(".")
+        if name in ("log_prob", "entropy") and module.startswith("torch.distributions") and isinstance(owner, Obj):
+            given = frame.read(owner, "<probs>") or frame.read(owner, f"<{table.OF_PROBABILITIES.get(last)}>")
+            operators.take_logarithm(frame, tensors_in(given), node)
         for value in args.all():
             gradients.gauge(frame, value, node, f"given to {kind}")
             if not kind.startswith(("torch.", "builtins.", "logging", "argparse")):

@@ -537,6 +537,13 @@ def _of_inverse(name: str, tensors: list[Tensor]) -> bool:
     return not is_layer and any(each.tags & (INVERSE | OF_INVERSE) for each in tensors)
 
 
+def take_logarithm(frame: Frame, tensors: Iterable[Tensor], node: ast.AST) -> None:
+    """What computes the logarithm of some tensors is given probabilities, perhaps, that have been rounded."""
+    for each in tensors:
+        if each.tags & WEIGHED or _has_rounded(each):
+            frame.analysis.event(frame, Act.RISK, node, tensor=each, why=A_ROUNDED_PROBABILITY)
+
+
 def _has_rounded(tensor: Tensor) -> bool:
     """Whether there are probabilities in a tensor that have been in half."""
     return bool(tensor.tags & PARTLY) or (bool(tensor.tags & _BELOW_ONE) and bool(tensor.tags & ROUNDED))
@@ -706,9 +713,7 @@ def _watch(
         if is_on_cpu and name not in table.EXACT and not (is_left and is_float):
             analysis.event(frame, Act.ON_CPU, node, tensor=first, why=name, is_sure=is_sure_left)
     if name in table.LOGARITHMS or name == "binary_cross_entropy":
-        for each in tensors[:1]:
-            if each.tags & WEIGHED or _has_rounded(each):
-                analysis.event(frame, Act.RISK, node, tensor=each, why=A_ROUNDED_PROBABILITY)
+        take_logarithm(frame, tensors[:1], node)
     divisor = operands[1] if name in table.QUOTIENTS and len(operands) > 1 else operands[0] if name in _OVER else NEVER
     by = tensor_of(divisor)  # a number that is added is no guard where it is rounded to zero, which is told by itself
     is_of_terms = by is not None and by.tags & TOTAL and by.tags & SUMMED

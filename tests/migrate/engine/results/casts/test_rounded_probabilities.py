@@ -291,3 +291,68 @@ def test_what_no_rounded_probability_harms_stays_as_it_is(body: str, loss: str) 
     plan = migrate_text(HELD.format(body=indent(body, " " * 8)).replace("binary_cross_entropy", loss), Settings())
     assert indent(body, " " * 8) in plan.after
     assert [each.code for each in plan.findings] == ["AMP501"]
+
+
+DRAWN = """\
+import torch
+from torch import nn
+from torch.distributions import {}
+
+net = nn.Linear(8, 4).cuda()
+optimizer = torch.optim.Adam(net.parameters())
+for x, y in loader:
+    optimizer.zero_grad()
+    scores = net(x.cuda())
+    loss = -{}.mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def drawn(name: str, computed: str) -> tuple[str, list[str]]:
+    plan = migrate_text(DRAWN.format(name, computed), Settings())
+    assert "autocast" in plan.after
+    return plan.after, [each.code for each in plan.findings if each.code != "AMP501"]
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("Bernoulli", "torch.sigmoid(scores)"),
+        ("Bernoulli", "probs=torch.sigmoid(scores)"),
+        ("Binomial", "8, torch.sigmoid(scores)"),
+        ("Categorical", "torch.sigmoid(scores)"),
+    ],
+)
+@pytest.mark.parametrize("method", ["log_prob(y.cuda())", "entropy()"])
+def test_a_distribution_gets_probabilities_of_float32_scores(name: str, given: str, method: str) -> None:
+    after, told = drawn(name, f"{name}({given}).{method}")
+    assert f"{name}({given.replace('(scores)', '(scores.float())')}).{method}" in after
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    ("name", "computed"),
+    [
+        ("Bernoulli", "Bernoulli(logits=scores).log_prob(y.cuda())"),
+        ("Bernoulli", "Bernoulli(torch.sigmoid(scores.float())).log_prob(y.cuda())"),
+        ("Categorical", "Categorical(torch.softmax(scores, dim=1)).log_prob(y.cuda())"),  # float32 by autocast
+        ("Bernoulli", "(scores * Bernoulli(torch.sigmoid(scores)).sample())"),  # takes no logarithm
+    ],
+)
+def test_other_distributions_are_as_they_were(name: str, computed: str) -> None:
+    after, told = drawn(name, computed)
+    assert f"-{computed}.mean()" in after
+    assert told == []
+
+
+def test_a_clamped_probability_of_float16_has_no_gradient() -> None:
+    gradients = []
+    for dtype in (torch.float16, torch.float32):
+        score = torch.tensor([9.6], requires_grad=True)
+        chance = torch.sigmoid(score.to(dtype))
+        loss = -torch.distributions.Bernoulli(chance, validate_args=False).log_prob(torch.zeros(1, dtype=dtype))
+        loss.float().sum().backward()
+        gradients.append(float(score.grad if score.grad is not None else 1))
+    assert gradients[0] == 0
+    assert gradients[1] > 0.9
