@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.names.reaching import reaching
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.hazards.seen.hazard import Hazard
@@ -69,17 +70,22 @@ def detect(script: Script) -> Iterator[Hazard]:
     file = script.file
     if not script.regions or not any(map(is_step, training_calls(file, script.roles))):
         return
+    found: dict[cst.BaseExpression, None] = {}
     for region in script.regions.values():
         for call in file.calls:
-            if script.region_around(call) is not region or not script.roles.calls_module(file, call):
-                continue
-            for arg in call.args:
-                if _is_cast(file, arg.value):
-                    yield Hazard(
-                        arg.value,
-                        f"{file.tree.quote(arg.value)} casts by hand what the region casts where it is needed",
-                        "pass it as it is",
-                    )
+            if script.region_around(call) is region and script.roles.calls_module(file, call):
+                given = (_value(file, arg.value) for arg in call.args)
+                found |= dict.fromkeys(each for each in given if _is_cast(file, each))
+    for cast in found:
+        message = f"{file.tree.quote(cast)} casts by hand what the region casts where it is needed"
+        yield Hazard(cast, message, "pass it as it is")
+
+
+def _value(file: File, given: cst.BaseExpression) -> cst.BaseExpression:
+    """What is given, or what it is called by where that can be one value only."""
+    bindings = reaching(file.names, given) if isinstance(given, cst.Name) else []
+    value = bindings[0].value if len(bindings) == 1 else None
+    return given if value is None else value
 
 
 def _is_cast(file: File, value: cst.BaseExpression) -> bool:

@@ -323,6 +323,37 @@ def test_inputs_cast_by_hand_in_a_region_are_told(marked: Check) -> None:
     )
 
 
+def test_inputs_cast_by_hand_above_a_region_are_told_where_they_are_cast(marked: Check) -> None:
+    marked(
+        """
+        def train(model: nn.Module, optimizer, scaler, loader):
+            for x, y in loader:
+                x = x.to("cuda", non_blocking=True, dtype=torch.bfloat16)  # AMP624
+                with torch.autocast("cuda", dtype=torch.bfloat16):
+                    loss = model(x).mean() + model(x).sum()
+                loss.backward()
+                optimizer.step()
+        """
+    )
+
+
+def test_what_is_cast_on_one_way_alone_or_for_something_else_is_not_told(clean: Check) -> None:
+    clean(
+        """
+        def train(model: nn.Module, other, optimizer, loader, fast):
+            for x, y in loader:
+                low = x.half()
+                if fast:
+                    x = x.bfloat16()
+                with torch.autocast("cuda", dtype=torch.bfloat16):
+                    loss = model(x).mean()
+                loss.backward()
+                optimizer.step()
+                other.keep(low)
+        """
+    )
+
+
 def test_other_casts_in_a_region_are_right(clean: Check) -> None:
     clean(
         """
