@@ -51,10 +51,12 @@ from amp_migrate.flow.domain.machine import (
 from amp_migrate.flow.domain.tensor import (
     A_GRADIENT,
     ANY_UNIT,
+    ANYWHERE,
     BF16,
     CPU,
     F16,
     HALVED,
+    MPS,
     OF_OVERFLOW,
     PERHAPS_HALVED,
     PURE,
@@ -208,6 +210,14 @@ class Questions:
         is_certain = self.analysis.is_complete and not self.analysis.not_followed
         losses = [_tensors(each) for each in self.events(Act.BACKWARD)]
         return is_certain and not self.names_device and bool(losses) and all(map(_are_on_cpu, losses))
+
+    @property
+    def is_on_mps(self) -> bool:
+        """Whether every loss that goes backward is on mps or the CPU for certain, and no other device is named."""
+        is_certain = self.analysis.is_complete and not self.analysis.not_followed
+        losses = [each for event in self.events(Act.BACKWARD) for each in _tensors(event)]
+        is_placed = bool(losses) and not any(each.place & ANYWHERE for each in losses)
+        return is_certain and is_placed and self.analysis.pytorch.places & ~CPU == MPS
 
     @property
     def names_device(self) -> bool:

@@ -185,6 +185,7 @@ class Trouble(Enum):
     UNREAD = "a loss or model that nobody has seen, in a region: original code that has none says nothing of it"
     NORM_TWICE = "a gradient penalty through a norm: bfloat16 has the range for it"
     UNSEEN = "functions and classes that nobody has looked at"
+    ON_MPS = "a step that is on no device of CUDA's"
     UNPLACED = "no device is named: where what is trained is shows in what hands it in"
     GIVEN = "a callable that callers hand in, in a region: what it does shows in them alone"
     OTHER = "any other"
@@ -299,10 +300,15 @@ class Original:
         """Whether all that it trains is on the CPU for certain."""
         return self._answers[1]
 
+    @property
+    def is_on_mps(self) -> bool:
+        """Whether all that it trains is on mps or the CPU for certain."""
+        return self._answers[2]
+
     @cached_property
-    def _answers(self) -> tuple[Counter[Key], bool]:
+    def _answers(self) -> tuple[Counter[Key], bool, bool]:
         questions = _read(self._files, self._scripts)
-        return Counter(_key(each) for each in _faults(questions)), questions.is_on_cpu
+        return Counter(_key(each) for each in _faults(questions)), questions.is_on_cpu, questions.is_on_mps
 
 
 def harms(
@@ -323,6 +329,8 @@ def harms(
     new = list(_new(found, before.faults(read))) if any(harm for _, harm in found) else []
     if at is not None and before.is_on_cpu:
         new.insert(0, Harm(at, "everything is on the CPU", is_sure=True, trouble=Trouble.ON_CPU))
+    elif at is not None and before.is_on_mps:
+        new.insert(0, Harm(at, "everything is on mps or the CPU", is_sure=True, trouble=Trouble.ON_MPS))
     elif at is not None:
         new.append(Harm(at, Trouble.UNPLACED.value, is_sure=False, trouble=Trouble.UNPLACED, is_told=False))
     return new
@@ -333,7 +341,7 @@ def _harms(
 ) -> tuple[list[tuple[Key, Harm | None]], Site | None, frozenset[str]]:
     """What is wrong with a result, each with the harm that it does, if any; the analysis is let go behind it.
 
-    Beside it, where a loss goes backward if no device is named anywhere, and the files that were read.
+    Beside it, where a loss goes backward if no device but mps is named anywhere, and the files that were read.
     """
     found: list[tuple[Key, Harm | None]] = []
     script, questions = scripts[0], _read(after, scripts)
@@ -341,7 +349,7 @@ def _harms(
     casts = Casts(analysis)
     faults = list(_first_of_large(_faults(questions)))
     running = {each.event.code.parent for each in faults if each.event and each.why == A_RUNNING_BUFFER}
-    losses = [] if questions.names_device else questions.events(Act.BACKWARD)
+    losses = [] if questions.names_device and not questions.is_on_mps else questions.events(Act.BACKWARD)
     at = losses[0].site if losses else None
     for fault in faults:
         harm = None

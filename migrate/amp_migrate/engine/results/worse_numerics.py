@@ -53,6 +53,7 @@ _READ_LAST = (
 _BY_ITS_GRADIENT = "scale this loss only if the gradient that it is given comes from no scaled loss"
 _APART = "let what goes backward by itself run before the forward pass or behind the loss, and run again"
 _TO_A_GPU = "move the model and what it is given to a GPU (.cuda()), and run again"
+_FOR_MPS = "run with --device-type mps, or move the model and what it is given to a GPU of CUDA's"
 _TO_ITS_MODEL = "let the loss come to where its model is (loss.to(device)) before it goes backward"
 # What to do about it, whether the step moves or not.
 _IN_ANY_CASE = {
@@ -66,7 +67,9 @@ _IN_ANY_CASE = {
 }
 # What is no trouble where it is not so for all callers: a region may do nothing for the model of one of them, as for
 # that of a unit test on the CPU, and something for another.
-_OF_SOME = (Trouble.IDLE, Trouble.DOUBLE, Trouble.ON_CPU)
+_OF_SOME = (Trouble.IDLE, Trouble.DOUBLE, Trouble.ON_CPU, Trouble.ON_MPS)
+# Where a region for CUDA does nothing, and one for which device does something.
+_IDLE = {Trouble.ON_CPU: "cpu", Trouble.ON_MPS: "mps"}
 # What is not for autocast's doing, with what to do.
 _FOR_LEFT = _IN_ANY_CASE | {
     Trouble.DOUBLE: BY_PRECISION,
@@ -75,6 +78,7 @@ _FOR_LEFT = _IN_ANY_CASE | {
     Trouble.IDLE: _ELSEWHERE,
     Trouble.NORM_TWICE: _PENALTY,
     Trouble.ON_CPU: _TO_A_GPU,
+    Trouble.ON_MPS: _FOR_MPS,
     Trouble.TRAINS_INSIDE: _APART,
     Trouble.UNSCALED: SCALE_IT,
 }
@@ -197,7 +201,8 @@ def worse_numerics(
     for name, step in stepping.items():
         # Apex itself refuses models on the CPU: its scripts have come to a GPU in a way that nobody sees.
         # And what only calls a step of another file may be one of several: a unit test of it is on the CPU.
-        is_for_gpu = step.code == FP32_STEP.code and step.kind is Kind.MIGRATED and settings.device_type != "cpu"
+        is_new = step.code == FP32_STEP.code and step.kind is Kind.MIGRATED
+        idle = [each for each, own in _IDLE.items() if is_new and settings.device_type not in ("cpu", own)]
         try:
             found = look(name)
             if any(each.trouble is Trouble.GIVEN for each in found):
@@ -209,9 +214,9 @@ def worse_numerics(
                 for harm in (each for of_one in callers for each in of_one if each not in found):
                     if harm.trouble not in _OF_SOME or all(harm in each for each in callers):
                         found = [*found, harm]
-            unplaced = next((each for each in found if each.trouble is Trouble.UNPLACED), None) if is_for_gpu else None
+            unplaced = next((each for each in found if each.trouble is Trouble.UNPLACED), None) if idle else None
             starting = [] if unplaced is None else starting_scripts(workspace, name)
-            shown = [[each for each in look(one, name) if each.trouble is Trouble.ON_CPU] for one in starting]
+            shown = [[each for each in look(one, name) if each.trouble in idle] for one in starting]
             if unplaced is not None and shown and all(shown):
                 found = [replace(shown[0][0], site=unplaced.site), *found]
         except Exception as error:  # an analysis that fails has shown nothing
@@ -246,7 +251,7 @@ def worse_numerics(
         evaluated = {_line_of(site, changed) for each in unread for site in each.quiet}
         evaluated = evaluated.union(_lines(found, Trouble.APART, changed)) - settings.evaluated_apart
         evaluated = {each for each in evaluated if each[0] == name}  # what else runs it may train it in low precision
-        found = [harm for harm in found if harm.is_told and (harm.trouble is not Trouble.ON_CPU or is_for_gpu)]
+        found = [e for e in found if e.is_told and (e.trouble in idle or e.trouble not in _IDLE)]
         sure = [harm for harm in found if harm.is_sure]
         if any(harm.trouble is Trouble.CACHE for harm in sure) and name not in settings.uncached:
             uncached |= {name, *(harm.site.file for harm in sure if harm.site.file in changed)}

@@ -21,6 +21,7 @@ NAMES = {F16: "float16", BF16: "bfloat16", F32: "float32", F64: "float64", INT: 
 
 # Places, ranks, and whether a gradient flows, as sets of bits.
 CPU, DEVICE, ANYWHERE = 1, 2, 4
+MPS = 8  # a device that is named, and is none of CUDA's: no tensor's place
 SCALAR, VECTOR, MATRIX = 1, 2, 4  # of no dimension, of one, of two or more
 SHAPED = VECTOR | MATRIX
 CUT, FLOWS = 1, 2

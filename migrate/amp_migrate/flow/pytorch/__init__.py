@@ -52,6 +52,7 @@ from amp_migrate.flow.domain.tensor import (
     FLOWS,
     INT,
     LOW,
+    MPS,
     NOTHING,
     OTHER,
     ROUGH,
@@ -238,20 +239,26 @@ class PyTorch:
 
     def place_of(self, value: Value) -> int | None:
         """The place that a value names, as `"cuda:0"`, a number and `x.device` do; None where it names none."""
-        found = 0
+        found = named = 0
         for each in value:
+            place = 0
             if isinstance(each, Const) and each.kind in ("str", "device"):
                 kind = str(each.value).partition(":")[0]
-                found |= CPU if kind == "cpu" else DEVICE if kind in ("cuda", "mps", "xpu", "npu") else 4
-            elif isinstance(each, Const) and each.kind == "int":
-                found |= DEVICE
+                place = CPU if kind == "cpu" else DEVICE if kind in ("cuda", "mps", "xpu", "npu") else ANYWHERE
+                named |= MPS if kind == "mps" else place
+                found |= place
+                continue
+            if isinstance(each, Const) and each.kind == "int":
+                place = DEVICE
             elif isinstance(each, Some) and each.kind in ("device", "int", "str"):
-                found |= DEVICE if each.kind == "int" else 4
+                place = DEVICE if each.kind == "int" else ANYWHERE
             elif isinstance(each, Opaque) and each.tensor is None:
-                found |= 4
+                place = ANYWHERE
+            found |= place
+            named |= place
         if found and any(isinstance(each, Opaque) for each in value):
-            found |= 4  # it may be a tensor, but beside a place it is another
-        self.places |= found
+            found, named = found | ANYWHERE, named | ANYWHERE  # it may be a tensor, but beside a place it is another
+        self.places |= named
         return found or None
 
     # Tensors

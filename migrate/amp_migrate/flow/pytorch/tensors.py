@@ -242,7 +242,7 @@ def _to(frame: Frame, tensor: Tensor, args: Arguments) -> Value:
         precision |= OTHER
     moved = tensor if precision == tensor.precision else cast(tensor.but(regions=regions), precision)
     if place != tensor.place:
-        pytorch.places |= place
+        pytorch.places |= place & ANYWHERE  # others are where something has been moved before
         moved = moved.but(
             place=place,
             leaf=NOTHING,

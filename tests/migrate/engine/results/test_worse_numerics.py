@@ -306,6 +306,41 @@ def test_a_step_on_what_is_read_onto_the_cpu_is_left(data: str) -> None:
     assert ["everything is on the CPU" in each.message for each in plan.findings] == [True]
 
 
+ON_MPS = """\
+import torch
+from torch import nn
+
+device = {}
+model = nn.Linear(8, 4).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    opt.zero_grad()
+    loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device))
+    loss.backward()
+    opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("device", "is_left"),
+    [
+        ("torch.device('mps')", True),
+        ("'mps'", True),
+        ("'mps' if torch.backends.mps.is_available() else 'cpu'", True),
+        ("'cuda' if torch.cuda.is_available() else 'mps'", False),
+        ("args.device or 'mps'", False),
+        ("'xpu'", False),
+    ],
+)
+def test_a_step_on_mps_asks_for_its_device_type(device: str, is_left: bool) -> None:
+    text = ON_MPS.format(device)
+    plan = migrate_text(text, Settings())
+    told = [each.message for each in plan.findings if "on mps" in each.message]
+    assert told == ["left as it was: everything is on mps or the CPU (line 10)"] * is_left
+    assert (plan.after == text) is is_left
+    assert 'device_type="mps"' in migrate_text(text, Settings(device_type="mps", target_torch=(2, 6))).after
+
+
 AGENT = """\
 import torch
 from torch import nn
