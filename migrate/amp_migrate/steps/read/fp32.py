@@ -54,7 +54,7 @@ def read_steps(
         if not calls or uses_amp(file, body, function):
             idle = _in_vain(file, body) if calls else None
             if idle is not None:
-                yield replace(idle, left=((file, calls[0][0]),))
+                yield replace(idle, left=tuple((file, statement) for statement, _ in calls))
             continue
         backwards: list[Backward] = []
         left: list[Statement] = []

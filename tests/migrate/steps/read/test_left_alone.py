@@ -772,6 +772,13 @@ def test_a_step_whose_forward_has_autocast_switched_off_is_told(migrate: Check, 
         assert not [each for each in plan.findings if "switched off" in each.message]
 
 
+def test_each_step_of_a_function_with_autocast_switched_off_is_told(migrate: Check) -> None:
+    loop = SWITCHED_OFF[SWITCHED_OFF.index("    for x") :].format(enabled="enabled=False")
+    plan = migrate(SWITCHED_OFF.format(enabled="enabled=False") + loop)
+    assert ["switched off" in each.message for each in plan.findings] == [True, True]
+    assert len({each.line for each in plan.findings}) == 2
+
+
 FORGOTTEN = """
     model = nn.Linear(2, 2).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
