@@ -118,7 +118,9 @@ class NativeDecider:
             if refusal is not None:
                 return refusal
         native = tuple(self._step(each, limit) for each in steps)
-        evaluation = None if self._is_off else self._evaluation(native)
+        # What is registered, or cast by itself, switches nothing on: that is for whoever initializes.
+        is_cast = bool(self._initializes) and not self._is_off
+        evaluation = self._evaluation(native) if is_cast else None
         decided = [self._file(file, native, evaluation) for file in files]
         if evaluation is not None:  # in files which have nothing of Apex, and evaluate for the script
             decided += (NativeFile(file, *evaluation.of(file)) for file in self._script.evaluated)

@@ -144,6 +144,53 @@ def test_kernel_of_somebody_else_is_cast(migrate: Check) -> None:
     assert 'mix = torch.amp.custom_fwd(_C.mix, device_type="cuda", cast_inputs=torch.float16)\n' in plan.after
 
 
+_REGISTERS = """
+      import torch
+    - from apex import amp
+    -
+    - amp.register_half_function(torch, "einsum")
+
+      def predict(model, loader):
+          with torch.no_grad():
+              return [model(x) for x in loader]
+"""
+
+
+def test_script_that_only_registers_functions_stays_in_float32_beside_one_that_trains(rewrites_files: Check) -> None:
+    called = f"{_REGISTERS}\n      predict(torch.nn.Linear(3, 1).cuda(), [torch.randn(4, 3).cuda()])\n"
+    train = """
+          import torch
+          from torch import nn
+        - from apex import amp
+
+          MODEL
+        ~ INITIALIZE
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     APEX_STEP
+    """
+    rewrites_files({"predict.py": called, "train.py": train})
+
+
+def test_who_initializes_puts_the_calls_of_what_registers_functions_into_a_region(rewrites_files: Check) -> None:
+    train = """
+          import torch
+          from torch import nn
+        - from apex import amp
+          from predict import predict
+
+          MODEL
+        ~ INITIALIZE
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     APEX_STEP
+        - predict(model, loader)
+        + with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +     predict(model, loader)
+    """
+    rewrites_files({"predict.py": _REGISTERS, "train.py": train})
+
+
 @pytest.mark.parametrize(
     ("used", "why"),
     [
