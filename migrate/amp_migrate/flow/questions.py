@@ -109,6 +109,7 @@ AS_SEEN = "as far as can be seen"
 BY_HAND = "what `.grad` is given by hand is of no scaled loss of its own"
 SHARED = "a parameter that two optimizers have is unscaled twice"
 CLIPPED = "gradients are clipped while they are scaled"
+LEFT_SCALED = "gradients of parameters that no optimizer has are clipped with others, and nothing unscales them"
 NO_BFLOAT16 = "NumPy has no bfloat16"
 LIMITED = "gradients that are not scaled are clipped by a scaled limit"
 UNSCALED_LOSS = "torch.autograd.grad() takes gradients of an unscaled loss beside those of the scaled one"
@@ -340,6 +341,8 @@ class Questions:
                 made_in = self._around(event.site.file, self.node_at(event.site))
                 is_always = not any(isinstance(each, (ast.If, ast.IfExp)) for each in made_in)
                 yield Fault(event.site, IN_THREADS, is_always, event=event)
+            elif self.is_left_scaled(event):
+                yield Fault(event.site, LEFT_SCALED, event=event)
             elif event.act is Act.UPDATE and self._waits_for_gradients(event):
                 yield Fault(event.site, STUCK)
             elif self.is_scaled_in_vain(event):
@@ -707,6 +710,33 @@ class Questions:
         """Where a scaler steps an optimizer none of whose parameters has a gradient: it raises there."""
         known = (each for each in self.events(Act.SCALER_STEP) if each.code not in self.analysis.given_up)
         return [fault for each in known for fault in self._wrong_states(each) if fault.what is NO_GRADIENTS]
+
+    def is_left_scaled(self, event: Event) -> bool:
+        """Whether gradients are clipped together of which `unscale_` divides some: no optimizer has the others.
+
+        They are of a scaled loss, of modules in sight, and nobody freezes them.
+        """
+        ways = ((_grad(machine, each), facts) for machine, facts, about, _ in event.reached for each in _atoms(about))
+        if (
+            event.act is not Act.CLIP
+            or event.scaler
+            or not any(
+                grad.kind == UNSCALED and not self._is_off(grad.scaler, event.code, facts) for grad, facts in ways
+            )
+        ):
+            return False
+        registry = self.analysis.pytorch.registry
+        fixed = frozenset(registry.switched)
+        apart = [
+            frozenset({leaf})
+            for leaf in event.leaves
+            if isinstance(leaf, Part)
+            and isinstance(leaf.owner, Obj)
+            and not overlap(fixed, frozenset({leaf}))
+            and all(overlap(own, frozenset({leaf})) is False for own in registry.optimizers.values())
+        ]
+        losses = (each.leaves for each in self.events(Act.BACKWARD) if each.scaler and apart)
+        return any(overlap(leaves, each) for leaves in losses for each in apart)
 
     def are_float16(self, owner: Atom) -> bool:
         """Whether the weights of a module were cast to float16, and by nobody to something else."""

@@ -54,6 +54,7 @@ from amp_migrate.flow.questions import (
     IDLE_STEP,
     IN_FLOAT64,
     IN_THREADS,
+    LEFT_SCALED,
     LOSS_ON_CPU,
     MENDED,
     NO_BFLOAT16,
@@ -163,6 +164,7 @@ class Trouble(Enum):
     ROUNDED = "differences of what is rounded: bfloat16 rounds more"
     UNSCALED = "gradients that are taken apart from those of the scaler's loss"
     READ_SCALED = "gradients of which more than the direction is used while they are scaled"
+    LEFT_SCALED = "gradients that are clipped together, and of which no optimizer has some: these stay scaled"
     SCALED_AGAIN = "a loss that is not to be scaled, as the gradient that it goes backward from is"
     SCALER = "what a scaler raises at, or divides wrongly: without a scaler it does not happen"
     BEHIND = "what is low behind its region"
@@ -225,6 +227,7 @@ _TROUBLES = {
     EVALUATED_APART: Trouble.APART,
     STEPS_INSIDE: Trouble.APART,
     GIVEN_SMALL: Trouble.SMALL,
+    LEFT_SCALED: Trouble.LEFT_SCALED,
     LOSS_ON_CPU: Trouble.LOSS_ON_CPU,
     TRAINS_INSIDE: Trouble.TRAINS_INSIDE,
     MENDED: Trouble.MENDED,

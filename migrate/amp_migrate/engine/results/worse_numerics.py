@@ -50,6 +50,7 @@ _READ_LAST = (
     "read gradients behind the last backward(), directly before optimizer.step(), divide what a hook keeps by "
     "scaler.get_scale(), or use --dtype bf16"
 )
+_OF_THE_OPTIMIZER = "clip the parameters that the optimizer has, or use --dtype bf16, which needs no scaler"
 _BY_ITS_GRADIENT = "scale this loss only if the gradient that it is given comes from no scaled loss"
 _APART = "let what goes backward by itself run before the forward pass or behind the loss, and run again"
 _TO_A_GPU = "move the model and what it is given to a GPU (.cuda()), and run again"
@@ -57,6 +58,7 @@ _FOR_MPS = "run with --device-type mps, or move the model and what it is given t
 _TO_ITS_MODEL = "let the loss come to where its model is (loss.to(device)) before it goes backward"
 # What to do about it, whether the step moves or not.
 _IN_ANY_CASE = {
+    Trouble.LEFT_SCALED: _OF_THE_OPTIMIZER,
     Trouble.LOSS_ON_CPU: _TO_ITS_MODEL,
     Trouble.MENDED: _UNSCALABLE,
     Trouble.READ_SCALED: _READ_LAST,

@@ -106,6 +106,7 @@ def detect(script: Script) -> Iterator[Hazard]:
             )
     yield from _elsewhere(script, told)
     yield from _in_hooks(script)
+    yield from _left_by_unscale(script)
     for node in clipping_scaled(script.flowing, script.file):
         yield Hazard(
             node,
@@ -184,6 +185,18 @@ def _may_be_unscaled(script: Script, event: flow.Event) -> bool:
     questions = script.flowing.questions
     several = {each for each in event.optimizer if isinstance(each, Atom) and not questions.is_single(each)}
     return any(not several.isdisjoint(each.optimizer) for each in questions.events(flow.Act.UNSCALE) if several)
+
+
+def _left_by_unscale(script: Script) -> Iterator[Hazard]:
+    """Clipping behind `unscale_` of which some gradients are of no optimizer, and still scaled."""
+    flowing, questions = script.flowing, script.flowing.questions
+    for event in questions.events(flow.Act.CLIP) if script.courses else ():
+        place = flowing.place(script.file, event) if questions.is_left_scaled(event) else None
+        if place is not None:
+            file, node = place
+            found = f"{file.tree.quote(node)} sees gradients of parameters that no optimizer has"
+            hint = "clip the parameters that the optimizer has"
+            yield Hazard(node, f"{found}: unscale_() leaves them multiplied by the loss scale", hint, file=file)
 
 
 def _in_hooks(script: Script) -> Iterator[Hazard]:
