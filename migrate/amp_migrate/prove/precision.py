@@ -66,6 +66,7 @@ from amp_migrate.flow.questions import (
     STEPS_INSIDE,
     STUCK,
     TRAINS_INSIDE,
+    UNLOADED,
     UNREAD_MODELS,
     UNSAVED,
     UNSCALED_LOSS,
@@ -143,6 +144,7 @@ _RUNS = frozenset(
         GIVEN_SMALL,
         UNREAD_MODELS,
         SAVED_LOW,
+        UNLOADED,
         UNSAVED,
         _NOT_CLEARED_IN_SIGHT,
         CLIPPED,  # as the original may have done it: Apex's gradients are scaled in the body of `amp.scale_loss`
@@ -183,6 +185,7 @@ class Trouble(Enum):
     ARRAY = "an array of what nobody knows, for code that may not take it low: it may be evaluated in float32"
     TRAINS_INSIDE = "something that trains by itself between a forward and its loss: a region is round all three"
     LOSS_ON_CPU = "a loss that is scaled where its parameters are not"
+    UNLOADED = "a scaler that is saved, and begins anew where its optimizer goes on"
     UNSAVED = "a scaler that begins anew where its optimizer goes on"
     UNREAD = "a loss or model that nobody has seen, in a region: original code that has none says nothing of it"
     NORM_TWICE = "a gradient penalty through a norm: bfloat16 has the range for it"
@@ -244,6 +247,7 @@ _TROUBLES = {
     WRONG_BY_ITSELF[Act.NO_OPTIMIZER]: Trouble.SCALER,
     UNSCALED_LOSS: Trouble.UNSCALED,
     STUCK: Trouble.SCALER,
+    UNLOADED: Trouble.UNLOADED,
     UNSAVED: Trouble.UNSAVED,
     UNREAD_MODELS: Trouble.UNREAD,
     WRONG_BY_ITSELF[Act.UNREAD_LOSS]: Trouble.UNREAD,
@@ -544,7 +548,7 @@ def _faults(questions: Questions) -> Sequence[Fault]:
     by_region = (*questions.idle_regions(), *questions.evaluating_apart(), *questions.given_small())
     by_region += (*questions.idle_steps(), *questions.unread_models)
     found += _beside_inverses(questions)
-    return [*by_region, *questions.unsaved, *questions.wrongly_divided, *found]
+    return [*by_region, *questions.unsaved, *questions.unloaded, *questions.wrongly_divided, *found]
 
 
 def _beside_inverses(questions: Questions) -> list[Fault]:

@@ -109,11 +109,13 @@ _FOR_TOLD = _IN_ANY_CASE | {
     Trouble.SMALL: _UNDIVIDED,
     Trouble.UNREAD: _IN_IT,
     Trouble.UNSEEN: _BY_A_RUN,
+    Trouble.UNLOADED: "behind where the scaler is made, load its state from where that is saved",
     Trouble.UNSAVED: "save scaler.state_dict() there, too, and load it where the optimizer is loaded",
 }
 _CODES = {
     Trouble.PROBABILITY: ROUNDED_PROBABILITY.code,
     Trouble.THREADS: REPLICAS.code,
+    Trouble.UNLOADED: SCALER_NOT_SAVED.code,
     Trouble.UNSAVED: SCALER_NOT_SAVED.code,
 }
 

@@ -89,3 +89,33 @@ def test_where_it_has_no_name_of_its_own_it_is_told(old: str, new: str) -> None:
     assert "scaler.step(" in plan.after
     assert "scaler.state_dict()" not in plan.after
     assert "AMP611" in {each.code for each in plan.findings}
+
+
+_RESUMED = """\
+import os
+import torch
+from apex import amp
+
+model = torch.nn.Linear(3, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{first}
+{then}
+for x, y in loader:
+    optimizer.zero_grad()
+    with amp.scale_loss((model(x) - y).square().mean(), optimizer) as scaled_loss:
+        scaled_loss.backward()
+    optimizer.step()
+torch.save(optimizer.state_dict(), os.path.join(out, "optimizer.pt"))
+"""
+_LOADS = 'optimizer.load_state_dict(torch.load(os.path.join(start, "optimizer.pt")))'
+_INITIALIZES = 'model, optimizer = amp.initialize(model, optimizer, opt_level="O1")'
+
+
+def test_where_the_optimizer_is_restored_before_the_scaler_is_made_it_is_told() -> None:
+    plan = migrate_text(_RESUMED.format(first=_LOADS, then=_INITIALIZES), Settings())
+    assert "torch.save(scaler.state_dict()" in plan.after
+    assert "scaler.load_state_dict(" not in plan.after
+    assert [each.line for each in plan.findings if each.code == "AMP611"] == [7]
+    plan = migrate_text(_RESUMED.format(first=_INITIALIZES, then=_LOADS), Settings())
+    assert "scaler.load_state_dict(" in plan.after
+    assert "AMP611" not in {each.code for each in plan.findings}
