@@ -71,6 +71,7 @@ RULE = Rule(
     why=(
         "Until `unscale_`, gradients are multiplied by the loss scale, 65536 at first. A norm of 1.0 to clip to is "
         "then one of 1/65536, and training all but stops; a logged norm means nothing. What a hook gets is scaled. "
+        "`unscale_` divides the gradients of what its optimizer has: those of other parameters stay scaled behind it. "
         "The line is added where the clipping stands in one block with the step of the only optimizer."
     ),
     sources=(f"{EXAMPLES}#gradient-clipping",),
