@@ -17,9 +17,13 @@ _STEADY = frozenset(("len", "isinstance", "hasattr", "getattr", "is_enabled"))
 
 @lru_cache(maxsize=4096)
 def implied(test: ast.expr, outcome: bool) -> Facts:
-    """What follows from a test that came to `outcome`; `x is not None` is taken for `x`, `i % n` for `i % n != 0`."""
+    """What follows from a test that came to `outcome`; `x is not None` and `bool(x)` are taken for `x`, and `i % n` for
+    `i % n != 0`.
+    """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return implied(test.operand, not outcome)
+    if isinstance(test, ast.Call) and ast.unparse(test.func) == "bool" and len(test.args) == 1:
+        return implied(test.args[0], outcome)
     if isinstance(test, ast.BoolOp):
         if isinstance(test.op, ast.And) is outcome:
             return frozenset().union(*(implied(each, outcome) for each in test.values))

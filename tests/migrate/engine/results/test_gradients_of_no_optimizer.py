@@ -90,24 +90,46 @@ def test_clipping_none_of_them_is_no_hazard(given: dict[str, str]) -> None:
     assert not [each for each in findings if each.code == "AMP601"]
 
 
-def test_script_whose_apex_clips_what_the_optimizer_has_alone_keeps_that() -> None:
-    apex = """\
+_APEX = """\
 from apex import amp
-if fp16:
+if args.fp16:
     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
 for x, y in loader:
     model.zero_grad()
     loss = (model(x) - y).square().mean()
-    if fp16:
+    if args.fp16:
         with amp.scale_loss(loss, optimizer) as scaled_loss:
             scaled_loss.backward()
+{between}\
         torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
     else:
-        loss.backward()
+{plain}\
         torch.nn.utils.clip_grad_norm_({clipped}, 1.0)
     optimizer.step()
 """
-    assert "clip_grad_norm_(amp.master_params(optimizer), 1.0)" in migrate_text(_filled(apex), Settings()).after
-    whole = migrate_text(_filled(apex, parameters="model.parameters()"), Settings()).after
-    assert "scaler.unscale_(optimizer)" in whole
-    assert "apex" not in whole
+_BACKWARD = "        loss.backward()\n"
+_TOGETHER = {"between": "", "plain": _BACKWARD}
+_BEHIND = {"between": f"    else:\n{_BACKWARD}    if args.fp16:\n", "plain": ""}
+
+
+@pytest.mark.parametrize("branches", [_TOGETHER, _BEHIND])
+def test_branch_of_apex_that_clips_what_the_optimizer_has_stays_beside_the_other(branches: dict[str, str]) -> None:
+    after = migrate_text(_filled(_APEX, **branches), Settings()).after
+    own = '(p for group in optimizer.param_groups for p in group["params"])'
+    assert "apex" not in after
+    assert f"clip_grad_norm_({own}, 1.0)\n    else:\n" in after
+    assert "clip_grad_norm_(model.parameters(), 1.0)" in after
+
+
+@pytest.mark.parametrize("branches", [_TOGETHER, _BEHIND])
+def test_branches_that_clip_the_same_are_one(branches: dict[str, str]) -> None:
+    after = migrate_text(_filled(_APEX, parameters="model.parameters()", **branches), Settings()).after
+    assert "apex" not in after
+    assert "else:" not in after
+
+
+def test_script_whose_branches_cannot_be_told_apart_keeps_what_apex_clips() -> None:
+    groups = '[{"params": model.head.parameters()}]'
+    after = migrate_text(_filled(_APEX, parameters=groups, **_TOGETHER), Settings()).after
+    assert "from amp_shim import amp\n" in after
+    assert "clip_grad_norm_(amp.master_params(optimizer), 1.0)" in after

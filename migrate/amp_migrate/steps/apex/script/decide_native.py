@@ -34,9 +34,9 @@ from amp_migrate.steps.apex.script.native_script import (
 )
 from amp_migrate.steps.apex.script.prepared_steps import PreparedOptimizers, plain_steps_in
 from amp_migrate.steps.apex.script.script_group import ApexScript
-from amp_migrate.steps.apex.step.folded_branches import FoldedBranch, clip_folds
+from amp_migrate.steps.apex.step.folded_branches import FoldedBranch, clip_folds, clips_a_part
 from amp_migrate.steps.apex.step.fp16_optimizer import copies_of_gradients, trained_networks, wrapper_attributes
-from amp_migrate.steps.apex.step.master_parameters import parameters_of
+from amp_migrate.steps.apex.step.master_parameters import all_parameters, parameters_of
 from amp_migrate.steps.apex.step.scaler_beside import scaler_at
 from amp_migrate.steps.apex.uses import apex_state
 from amp_migrate.steps.apex.uses.amp_tests import AmpTest, amp_tests
@@ -228,7 +228,9 @@ class NativeDecider:
         evaluated, islands = ((), ()) if evaluation is None else evaluation.of(file)
         reads = dict(scale_reads(file))
         folds = [fold for each in steps for fold in each.folds]
-        apart = [fold for _, body in bodies(file) for fold in clip_folds(file, body, {}) if fold not in folds]
+        apart = [
+            fold for _, body in bodies(file) for fold in clip_folds(file, self._roles, body, {}) if fold not in folds
+        ]
         folds += apart
         dead = [fold.dead for fold in folds]
         restored = self._with_scalers(file, amp_calls(file, "load_state_dict"))
@@ -405,7 +407,11 @@ class NativeDecider:
         gone = {call for block in dead for call in find(block, cst.Call)}
         for call in amp_calls(file, "master_params"):
             if call not in gone and call.args:
-                yield call, parameters_of(self._project, self._roles, file, call.args[0].value)
+                optimizer = call.args[0].value
+                around = (each for each in file.tree.ancestors(call) if isinstance(each, cst.If))
+                is_apart = any(clips_a_part(file, self._roles, each) for each in around)
+                named = all_parameters(file, optimizer) if is_apart else None
+                yield call, named or parameters_of(self._project, self._roles, file, optimizer)
 
     def _wrapper(self, file: File) -> WrapperUses:
         attributes = list(wrapper_attributes(file, self._roles))

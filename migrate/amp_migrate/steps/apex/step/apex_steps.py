@@ -112,10 +112,10 @@ def _read_function(
         if isinstance(around, cst.Else):
             around = file.tree.parents.get(around)
         if isinstance(around, cst.If):
-            fold = fold_of(file, around, scaled)
+            fold = fold_of(file, roles, around, scaled)
             if fold is not None and fold not in folds:
                 folds.append(fold)
-    folds += [fold for fold in clip_folds(file, body, scaled) if fold not in folds]
+    folds += [fold for fold in clip_folds(file, roles, body, scaled) if fold not in folds]
     dead = {s for fold in folds for s in nested_statements(fold.dead)}
     backwards = [each for statement, each in scaled.items() if statement not in dead]
     others = plain_backwards(file, roles, body, {each.call for each in scaled.values()}, dead)

@@ -18,6 +18,11 @@ def parameters_of(project: Project, roles: Roles, file: File, optimizer: cst.Bas
     made_from = _made_from(project, roles, file, optimizer)
     if made_from is not None:
         return made_from
+    return all_parameters(file, optimizer)
+
+
+def all_parameters(file: File, optimizer: cst.BaseExpression) -> str:
+    """The parameters of an optimizer, whatever it was made from."""
     return f'(p for group in {file.tree.code(optimizer)}.param_groups for p in group["params"])'
 
 

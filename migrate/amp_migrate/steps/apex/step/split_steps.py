@@ -70,7 +70,7 @@ def join(
         if known is None and uses_amp(file, body, function):
             at = backwards[0].statement if backwards else body
             return Refusal(file, at, "Apex and native AMP stand side by side in one step", USE_SHIM)
-        folds = clip_folds(file, body, {}) if known is None else list(known.folds)
+        folds = clip_folds(file, roles, body, {}) if known is None else list(known.folds)
         dead = frozenset(s for f in folds for s in nested_statements(f.dead)) if known is None else known.left_out
         others = plain_backwards(file, roles, body, called, dead) if known is None else []
         if isinstance(others, Refusal):
