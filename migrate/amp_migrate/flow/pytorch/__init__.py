@@ -1018,8 +1018,8 @@ def _of_precision(value: Value, kind: int) -> Value:
 
 
 def _gradient_like(tensor: Tensor) -> Tensor:
-    """The gradient of a tensor: of its precision, place and rank."""
-    return made(tensor.precision, tensor.rank, tensor.place, regions=tensor.regions)
+    """The gradient of a tensor: of its precision, place and rank, and low where that is."""
+    return made(tensor.precision, tensor.rank, tensor.place, tags=tensor.tags & SWITCHED, regions=tensor.regions)
 
 
 _ASKED = External("<asked>")

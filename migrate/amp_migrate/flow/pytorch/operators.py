@@ -706,7 +706,8 @@ def _watch(
             known = [each for each in others if each.precision & (F32 | F64)]
             differs = first.is_low and any(not each.precision & LOW for each in known)
             if frame.now.context.in_gradient:  # where nobody can cast for it, one way of those that join is enough
-                differs = bool(known) and any(each.is_low for each in low)
+                made_low = [each for each in low if each.is_low or each.tags & SWITCHED]
+                differs = any(not each.tags & other.tags & SWITCHED for each in made_low for other in known)
             is_sure = differs and (autocast.on == OFF or is_in_place)
             analysis.event(frame, Act.MISMATCH, node, tensor=first, why=name, is_sure=is_sure)
         is_on_cpu = any(each.place == CPU for each in low) and bool(first.regions)

@@ -156,3 +156,73 @@ def test_no_operand_of_a_kernel_is_like_another_because_that_comes_first() -> No
     plan = migrate_text(text, Settings())
     assert plan.after == text
     assert MIXED in plan.findings[0].message
+
+
+HANDED_IN = """\
+import argparse
+import torch
+from torch import nn
+from apex import amp
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--fp16", action="store_true")
+args = parser.parse_args()
+
+
+def product(core, x):
+    return torch.einsum("io,bi->bo", core, x)
+
+
+def with_backward(forward):
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, core):
+            ctx.save_for_backward(x, core)
+            return forward(core, x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            x, core = ctx.saved_tensors
+            return forward(core.t(), grad), torch.einsum("bi,bo->io", x, grad)
+
+    return lambda core, x: Product.apply(x, core)
+
+
+class Layer(nn.Module):
+    def __init__(self, product):
+        super().__init__()
+        self.core = nn.Parameter(torch.randn(16, 8))
+        self.product = product
+
+    def forward(self, x):
+        return self.product(self.core, x)
+
+
+net = nn.Sequential({before}, Layer(with_backward(product)), nn.Linear(8, 4)).cuda()
+optimizer = torch.optim.Adam(net.parameters())
+if args.fp16:
+    net, optimizer = amp.initialize(net, optimizer, opt_level="O1")
+for x, y in torch.load("batches.pt"):
+    loss = nn.functional.cross_entropy(net(x.cuda()), y.cuda())
+    optimizer.zero_grad()
+    if args.fp16:
+        with amp.scale_loss(loss, optimizer) as scaled:
+            scaled.backward()
+    else:
+        loss.backward()
+    optimizer.step()
+"""
+
+
+def test_float32_beside_a_gradient_that_is_float16_where_an_option_says_so() -> None:
+    """What may be float32 only because the option may be off is no float32 where it is on."""
+    plan = migrate_text(HANDED_IN.replace("{before}", "nn.LayerNorm(16)"), Settings())
+    assert "amp.scale_loss(loss, optimizer)" in plan.after
+    assert any(f"{MIXED}: einsum" in each.message for each in plan.findings)
+
+
+def test_one_precision_whatever_an_option_says() -> None:
+    text = HANDED_IN.replace("{before}", "nn.Linear(16, 16)")
+    text = text.replace("return forward(core.t(), grad), ", "return None, ")
+    plan = migrate_text(text, Settings())
+    assert "scaler.step(optimizer)" in plan.after
