@@ -464,7 +464,7 @@ class Casts:
             yield node
         elif isinstance(node, ast.Call):
             is_asked = isinstance(node.func, ast.Attribute) and node.func.attr in table.NO_TENSORS
-            if isinstance(node.func, ast.Attribute) and node.func.attr in table.DTYPE_METHODS:
+            if isinstance(node.func, ast.Attribute) and self._is_cast(node, node.func.attr):
                 return
             inner = [node.func.value] if isinstance(node.func, ast.Attribute) and not is_asked else []
             inner += [node.func] if isinstance(node.func, ast.Call) else []
@@ -476,6 +476,11 @@ class Casts:
         else:
             for child in ast.iter_child_nodes(node):
                 yield from self._named_in(child, before)
+
+    def _is_cast(self, call: ast.Call, name: str) -> bool:
+        """Whether a method gives a tensor a dtype whatever it had: what it is called on needs no cast."""
+        made = tensor_of(self._value(call)) if name in ("to", "type") else None
+        return name in table.DTYPE_METHODS or (made is not None and made.precision == F32)
 
     def _is_known(self, node: ast.expr) -> bool:
         """Whether a tensor is as precise as it was, or `.float()` takes nothing from it; or something is no tensor."""

@@ -30,6 +30,7 @@ OF_EXTENTS = "a product of differences, as an area is: that of 256 by 256 pixels
 OF_AN_INVERSE = "the inverse of a matrix is multiplied"
 BESIDE_AN_INVERSE = "a product that the inverse of a matrix is multiplied with"
 A_ROUGH_INVERSE = "the inverse of a matrix that is a product in half precision"
+OF_WIDENED = "a product of what a cast has made float32, which autocast makes half precision again"
 A_GRID = "a sampling grid is a product of matrices, and off by part of a pixel"
 A_ROUNDED_GRID = "a sampling grid is rounded, and off by part of a pixel"
 WHERE_NOT_FINITE = "as they are finite or not"

@@ -37,6 +37,7 @@ from amp_migrate.flow.events import (
     OF_EXTENTS,
     OF_ITSELF,
     OF_SPECTRA,
+    OF_WIDENED,
     ONE_BY_ONE,
     ROUNDED_GUARD,
     TOO_LARGE,
@@ -189,6 +190,7 @@ class Trouble(Enum):
     UNSAVED = "a scaler that begins anew where its optimizer goes on"
     UNREAD = "a loss or model that nobody has seen, in a region: original code that has none says nothing of it"
     NORM_TWICE = "a gradient penalty through a norm: bfloat16 has the range for it"
+    WIDENED = "a product of what was cast to float32 for it: where all was float32, the cast says nothing"
     UNSEEN = "functions and classes that nobody has looked at"
     ON_MPS = "a step that is on no device of CUDA's"
     UNPLACED = "no device is named: where what is trained is shows in what hands it in"
@@ -198,7 +200,7 @@ class Trouble(Enum):
 
 _APART = (
     *(A_GRID, A_ROUGH_INVERSE, BESIDE_AN_INVERSE, OF_AN_INVERSE, OF_DATA, OF_EXTENTS),
-    *(OF_DIFFERENCES, OF_DISTANCE, OF_ITSELF, OF_SPECTRA, ONE_BY_ONE, A_RUNNING_BUFFER, ROUNDED_GUARD),
+    *(OF_DIFFERENCES, OF_DISTANCE, OF_ITSELF, OF_SPECTRA, OF_WIDENED, ONE_BY_ONE, A_RUNNING_BUFFER, ROUNDED_GUARD),
 )
 _REASONS = {
     A_LONG_SUM: Trouble.BEHIND,
@@ -211,6 +213,7 @@ _REASONS = {
     OF_AN_INVERSE: Trouble.ROUNDED,
     OF_DATA: Trouble.ROUNDED,
     OF_SPECTRA: Trouble.ROUNDED,
+    OF_WIDENED: Trouble.WIDENED,
     ONE_BY_ONE: Trouble.ROUNDED,
     OF_DISTANCE: Trouble.ROUNDED,
     OF_DIFFERENCES: Trouble.ROUNDED,

@@ -69,6 +69,12 @@ AUTOCAST: dict[str, str] = {
     **_each(REFUSED, "binary_cross_entropy"),
 }
 
+# Those that autocast has in half precision, and Apex's O1 as they come: it patched what Python calls by other names.
+AS_THEY_COME_IN_APEX = frozenset(
+    "einsum chain_matmul linalg.multi_dot linalg.vecdot linalg.matmul scaled_dot_product_attention matrix_power "
+    "linalg.matrix_power cov corrcoef pinverse linalg.pinv".split()
+)
+
 # Those that some of the supported versions list and others do not: 2.6 leaves `rms_norm` alone.
 BY_VERSION = frozenset(("rms_norm",))
 

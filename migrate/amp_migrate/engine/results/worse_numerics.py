@@ -94,6 +94,7 @@ _BEFORE_IT_ROUNDS = "let the sigmoid or softmax that gives it see float32 (.floa
 _BEHIND = "let what comes out of the region be float32 (.float())"
 _AS_TRAINED = "evaluate without autocast what is trained without it"
 _UNDIVIDED = "compute it without autocast, or let what it divides by that number be float32 (.float())"
+_IN_AN_ISLAND = "compute it in torch.amp.autocast(..., enabled=False)"
 _BY_A_RUN = "let amp-verify compare a run of it with one of the original"
 _IN_IT = (
     "look in it for BCELoss, which autocast refuses, and for sums, powers and logarithms of what autocast computes in "
@@ -108,6 +109,7 @@ _FOR_TOLD = _IN_ANY_CASE | {
     Trouble.PROBABILITY: _BEFORE_IT_ROUNDS,
     Trouble.SMALL: _UNDIVIDED,
     Trouble.UNREAD: _IN_IT,
+    Trouble.WIDENED: _IN_AN_ISLAND,
     Trouble.UNSEEN: _BY_A_RUN,
     Trouble.UNLOADED: "behind where the scaler is made, load its state from where that is saved",
     Trouble.UNSAVED: "save scaler.state_dict() there, too, and load it where the optimizer is loaded",
@@ -226,6 +228,8 @@ def worse_numerics(
         except Exception as error:  # an analysis that fails has shown nothing
             left[changed[name].source.path] = failure(name, error)
             continue
+        if step.code not in _OF_APEX:
+            found = [each for each in found if each.trouble is not Trouble.WIDENED]
         for harm in found:
             for wanted in (in_float32,) if harm.may_follow else (in_float32, at_first):
                 for cast in harm.casts:

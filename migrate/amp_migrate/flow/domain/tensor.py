@@ -59,6 +59,7 @@ LEARNED = 67108864  # computed from what may be a parameter, to which no gradien
 TOTAL = (
     134217728  # probabilities that have been in half, and others, added up: zero where all of them are rounded to it
 )
+WIDENED = 268435456  # float32 because something low was cast to it, or computed from such
 WAY_OF_GRADIENT = HALVED | PERHAPS_HALVED | NORMALIZED
 
 # A power of a scaler's scale: None is none at all; ("?", 0) is one that nobody knows.

@@ -81,6 +81,7 @@ from amp_migrate.flow.domain.tensor import (
     UNGUARDED,
     WAY_OF_GRADIENT,
     WEIGHED,
+    WIDENED,
     Leaves,
     Tensor,
     Units,
@@ -106,6 +107,7 @@ from amp_migrate.flow.events import (
     OF_DIFFERENCES,
     OF_EXTENTS,
     OF_ITSELF,
+    OF_WIDENED,
     ONE_BY_ONE,
     Act,
 )
@@ -200,6 +202,8 @@ def operate(
     is_asked = treatment == table.LOW and autocast.asked and autocast.may_be_on
     if precision & LOW and (is_asked or (treatment is None and _are_switched(tensors, in_place=in_place))):
         result = result.but(tags=result.tags | SWITCHED)
+    is_widened = precision == F32 and any(each.tags & WIDENED for each in tensors)
+    result = result.but(tags=result.tags & ~WIDENED | (WIDENED if is_widened else 0))
     if guards.follow(frame, name, operands, node, args):
         result = result.but(tags=result.tags | UNGUARDED)
     if ranges.follow(frame, name, operands, precision, node, is_switched=bool(result.tags & SWITCHED)):
@@ -742,6 +746,8 @@ def _watch(
                 analysis.event(frame, Act.RISK, node, tensor=each, why=A_BUFFER)
         if is_inverse:
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_AN_INVERSE)
+        if name in table.AS_THEY_COME_IN_APEX and any(each.tags & WIDENED for each in tensors):
+            analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_WIDENED, is_sure=True)
         if name == "affine_grid":
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=A_GRID)
     is_product = name in ("mul", "multiply") and len(tensors) == 2
@@ -918,6 +924,7 @@ def cast(tensor: Tensor, precision: int) -> Tensor:
     tags = tensor.tags
     if tags & (PROBABILITY | COMPLEMENT) and precision & LOW:
         tags |= ROUNDED
+    tags = tags & ~WIDENED | (WIDENED if precision == F32 and (tensor.may_be_low or tags & WIDENED) else 0)
     return tensor.but(
         precision=precision, regions=regions, leaf=leaf, reach=reach, surely=surely, flows=flows, tags=tags
     )
