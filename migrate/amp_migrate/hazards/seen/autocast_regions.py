@@ -86,10 +86,15 @@ def is_autocast(file: File, node: cst.CSTNode) -> bool:
 
 
 def is_left_to_callers(file: File, node: cst.CSTNode) -> bool:
-    """Whether a place is in a method of a module, which has no region of its own around it."""
+    """Whether a place is in a method of a module, which has no region of its own around it.
+
+    A constructor runs where the module is made: regions are round what it computes.
+    """
     owner = file.tree.owner_class(node)
-    is_module = owner is not None and method_of(owner, "forward") is not None
-    return is_module and not any(is_autocast(file, each) for each in file.tree.ancestors(node))
+    if owner is None or method_of(owner, "forward") is None:
+        return False
+    constructor = method_of(owner, "__init__")
+    return not any(each is constructor or is_autocast(file, each) for each in file.tree.ancestors(node))
 
 
 def _autocast(file: File, node: cst.With) -> cst.Call | None:

@@ -161,3 +161,10 @@ def test_a_model_with_a_region_of_its_own_decides_by_itself() -> None:
     assert repaired(text) == text
     text = MODEL.format(body="u, s, v = torch.svd(self.fc(x))") + train
     assert repaired(text) == text.replace("svd(self.fc(x))", "svd(self.fc(x).float())")
+
+
+def test_what_a_constructor_takes_apart_is_in_no_region() -> None:
+    train = TRAIN.format(dtype="float16", loss="out.sum()")
+    start = "self.fc = nn.Linear(4, 4)\n        q, r = torch.linalg.qr(self.fc.weight @ self.fc.weight)"
+    text = MODEL.format(body="h = h + 1").replace("self.fc = nn.Linear(4, 4)", start) + train
+    assert repaired(text) == text
