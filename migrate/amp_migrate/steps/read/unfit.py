@@ -153,7 +153,9 @@ def _unbound(file: File) -> cst.Name | None:
         around = file.tree.parents[node]
         is_member = isinstance(around, cst.Attribute) and around.attr is node
         is_word = isinstance(around, cst.Arg) and around.keyword is node
-        if node.value == "torch" and not (is_member or is_word) and file.scopes.of(node).find("torch") is None:
+        if node.value != "torch" or is_member or is_word or file.scopes.of(node).find("torch") is not None:
+            continue
+        if not any(isinstance(each, (cst.Import, cst.ImportFrom)) for each in file.tree.ancestors(node)):
             return node
     return None
 

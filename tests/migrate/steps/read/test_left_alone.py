@@ -877,7 +877,8 @@ FRAGMENT = """\
 
 
 @pytest.mark.parametrize(
-    ("brings", "is_left"), [("", True), ("import numpy as np\n", True), ("from lib import *\n", False)]
+    ("brings", "is_left"),
+    [("", True), ("import numpy as np\n", True), ("from torch import nn\n", True), ("from lib import *\n", False)],
 )
 def test_a_step_that_uses_torch_and_has_it_from_nowhere_is_left(brings: str, is_left: bool) -> None:
     text = FRAGMENT.format(brings)
@@ -888,3 +889,9 @@ def test_a_step_that_uses_torch_and_has_it_from_nowhere_is_left(brings: str, is_
     ] * is_left
     assert not any(each.code == "AMP002" for each in plan.findings)
     assert plan.after == text or not is_left
+
+
+@pytest.mark.parametrize("brings", ["import torch as th\n", "from torch import nn\n", "import torch.nn as nn\n"])
+def test_an_import_of_something_of_torch_is_no_use_of_the_name(brings: str) -> None:
+    text = brings + FRAGMENT.format("").replace("-torch.mean(net(x))", "net(x).mean()")
+    assert not any("nothing brings it" in each.message for each in migrate_text(text, Settings()).findings)
