@@ -33,7 +33,7 @@ class Interned(type):
             args += cls._defaults[-missing:]
             found = cls._made.get(args)
         if found is None:
-            if _RUN.is_on:
+            if _RUN.is_on or _is_of_a_run(args):
                 number = _FIRST_OF_A_RUN + len(_RUN.made)
                 _RUN.made.append((cls._made, args))
             else:
@@ -63,6 +63,13 @@ class _Run:
 
 _RUN = _Run()
 _lasting_numbers: set[float] = set()
+
+
+def _is_of_a_run(args: Any) -> bool:
+    """Whether something has parts that a run has made: what is asked of its program behind its end goes with them."""
+    if isinstance(args, (tuple, frozenset)):
+        return any(map(_is_of_a_run, args))
+    return isinstance(args, Numbered) and args >= _FIRST_OF_A_RUN
 
 
 def _lasting(kind: type, args: tuple[Any, ...]) -> float:
