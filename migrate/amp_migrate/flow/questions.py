@@ -716,14 +716,10 @@ class Questions:
 
         They are of a scaled loss, of modules in sight, and nobody freezes them.
         """
+        if event.act is not Act.CLIP or event.scaler:
+            return False
         ways = ((_grad(machine, each), facts) for machine, facts, about, _ in event.reached for each in _atoms(about))
-        if (
-            event.act is not Act.CLIP
-            or event.scaler
-            or not any(
-                grad.kind == UNSCALED and not self._is_off(grad.scaler, event.code, facts) for grad, facts in ways
-            )
-        ):
+        if not any(grad.kind == UNSCALED and not self._is_off(grad.scaler, event.code, facts) for grad, facts in ways):
             return False
         registry = self.analysis.pytorch.registry
         fixed = frozenset(registry.switched)

@@ -204,6 +204,9 @@ def worse_numerics(
     apart: list[Withdrawn] = []
     quiet: set[tuple[str, int]] = set()
     known = {each.of for each in settings.withdrawn}
+    is_of_apex = any(each.code in _OF_APEX for each in stepping.values())
+    scaling = changed.items() if is_of_apex else ()
+    under_scale = {(each, line) for each, plan in scaling for line in _under_scale(plan.source.text)}
     for name, step in stepping.items():
         # Apex itself refuses models on the CPU: its scripts have come to a GPU in a way that nobody sees.
         # And what only calls a step of another file may be one of several: a unit test of it is on the CPU.
@@ -241,7 +244,6 @@ def worse_numerics(
         if step.code in _OF_APEX:
             # Whoever reads them in the body of `amp.scale_loss` gets them scaled there, too; so does unknown code, to
             # reduce them over all processes.
-            under_scale = {(each, line) for each, plan in changed.items() for line in _under_scale(plan.source.text)}
             found = [
                 each
                 for each in found

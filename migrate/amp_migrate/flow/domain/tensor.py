@@ -56,9 +56,7 @@ SIGNED = 8388608  # constants of both signs, or computed from such alone
 OF_INVERSE = 16777216  # a product with the inverse of a matrix, or with such a product, and not with weights
 EXTENT = 33554432  # a difference of what may have any size, as the side of a box is
 LEARNED = 67108864  # computed from what may be a parameter, to which no gradient may come any more
-TOTAL = (
-    134217728  # probabilities that have been in half, and others, added up: zero where all of them are rounded to it
-)
+TOTAL = 134217728  # probabilities that have been in half are added up: zero where all of them are rounded to it
 WIDENED = 268435456  # float32 because something low was cast to it, or computed from such
 WAY_OF_GRADIENT = HALVED | PERHAPS_HALVED | NORMALIZED
 

@@ -239,27 +239,13 @@ class PyTorch:
 
     def place_of(self, value: Value) -> int | None:
         """The place that a value names, as `"cuda:0"`, a number and `x.device` do; None where it names none."""
-        found = named = 0
+        named = 0
         for each in value:
-            place = 0
-            if isinstance(each, Const) and each.kind in ("str", "device"):
-                kind = str(each.value).partition(":")[0]
-                place = CPU if kind == "cpu" else DEVICE if kind in ("cuda", "mps", "xpu", "npu") else ANYWHERE
-                named |= MPS if kind == "mps" else place
-                found |= place
-                continue
-            if isinstance(each, Const) and each.kind == "int":
-                place = DEVICE
-            elif isinstance(each, Some) and each.kind in ("device", "int", "str"):
-                place = DEVICE if each.kind == "int" else ANYWHERE
-            elif isinstance(each, Opaque) and each.tensor is None:
-                place = ANYWHERE
-            found |= place
-            named |= place
-        if found and any(isinstance(each, Opaque) for each in value):
-            found, named = found | ANYWHERE, named | ANYWHERE  # it may be a tensor, but beside a place it is another
+            named |= _place_named(each)
+        if named and any(isinstance(each, Opaque) for each in value):
+            named |= ANYWHERE  # it may be a tensor, but beside a place it is another
         self.places |= named
-        return found or None
+        return (named & ~MPS | DEVICE if named & MPS else named) or None
 
     # Tensors
 
@@ -1003,6 +989,19 @@ def _in_one_precision(args: Arguments) -> Iterator[tuple[tuple[Site, ...], Argum
             yield (Site(f"{index}: {kind}", 0, 0, 0, 0),), replace(args, positional=given)
     if not is_split:
         yield (), args
+
+
+def _place_named(atom: object) -> int:
+    """The place that an atom names, or may name; of mps, which no tensor's place tells from CUDA, that. 0 for none."""
+    if isinstance(atom, Const) and atom.kind in ("str", "device"):
+        kind = str(atom.value).partition(":")[0]
+        return {"cpu": CPU, "mps": MPS, "cuda": DEVICE, "xpu": DEVICE, "npu": DEVICE}.get(kind, ANYWHERE)
+    if isinstance(atom, (Const, Some)) and atom.kind == "int":
+        return DEVICE
+    is_unknown = (isinstance(atom, Some) and atom.kind in ("device", "str")) or (
+        isinstance(atom, Opaque) and atom.tensor is None
+    )
+    return ANYWHERE if is_unknown else 0
 
 
 def _of_precision(value: Value, kind: int) -> Value:

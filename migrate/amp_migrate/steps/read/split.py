@@ -62,9 +62,8 @@ class Joiner:
         self._values = values
         self._regather = regather
         self._parts: dict[Key, Gathered] = {}
-        self._between: dict[
-            Key, TrainingStep
-        ] = {}  # functions that only take gradients of penalties, or call such ones
+        # Functions that only take gradients of penalties, or call such ones.
+        self._between: dict[Key, TrainingStep] = {}
         self._remote: dict[Key, dict[cst.Call, Backward]] = {}
         self._sites: dict[Key, list[tuple[Key, CallSite]]] = {}
         self._idle: dict[Key, list[CallSite]] = {}

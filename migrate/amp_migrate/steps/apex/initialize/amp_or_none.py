@@ -77,9 +77,8 @@ def unsaid(file: File, test: AmpTest) -> Refusal:
 def tests_round(initialize: Initialize) -> Iterator[AmpTest]:
     """The tests that decide about an initialization by whether `apex.amp` is there, which the script says by itself."""
     tree = initialize.file.tree
-    around = (
-        [initialize.statement, *tree.ancestors(initialize.statement)] if initialize.statement in tree.parents else []
-    )
+    statement = initialize.statement
+    around = (statement, *tree.ancestors(statement)) if statement in tree.parents else ()
     chains = {each.test for each in around if isinstance(each, cst.If)}
     for test in amp_tests(initialize.file):
         if test.is_switch and not chains.isdisjoint({test.node, *tree.ancestors(test.node)}):

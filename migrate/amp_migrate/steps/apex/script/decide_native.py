@@ -187,10 +187,8 @@ class NativeDecider:
         if initialize is None or initialize.optimizers is None or self._traveller is None:
             return None
         tree, made = creation.file.tree, self._traveller.ways.arguments.values()
-        owner, holder = (
-            tree.owner_class(creation.home),
-            self._traveller.holder_of(initialize.file, initialize.optimizers),
-        )
+        owner = tree.owner_class(creation.home)
+        holder = self._traveller.holder_of(initialize.file, initialize.optimizers)
         is_handed_on = any(tree.function(each.site.call) is tree.function(creation.home) for each in made)
         if owner is None or holder is None or holder[1] != (creation.file, owner) or is_handed_on:
             return None

@@ -16,14 +16,14 @@ from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.move import Refusal
-from amp_migrate.steps.apex.initialize.branches import branch_of, is_said_before, negated
+from amp_migrate.steps.apex.initialize.branches import branch_of, is_said_before, is_script, negated
 from amp_migrate.steps.apex.initialize.in_helper import is_chosen
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.initialize.switch import is_visible
 from amp_migrate.steps.apex.step.fp16_optimizer import half_networks, is_never_stepped
 from amp_migrate.tables.apex_names import USE_SHIM
 from amp_migrate.trees import build
-from amp_migrate.trees.nodes import IS_SCRIPT, Statement
+from amp_migrate.trees.nodes import Statement
 
 _UNSCALED = "float32 weights had their loss scaled, too: without {} there is no loss scale now"
 _UNSAID = "when FP16_Optimizer gets float16 weights cannot be said where the scaler would be made"
@@ -92,7 +92,7 @@ def _conditions(initialize: Initialize, file: File, statement: Statement) -> tup
         branch = branch_of(file, statement)
         if around is None or (branch is not None and branch.block in shared):
             break
-        if branch is not None and (branch.test is None or file.tree.code(branch.test) not in IS_SCRIPT):
+        if branch is not None and not is_script(file, branch):
             conditions = (*branch.condition(file), *conditions)
         statement = file.tree.statement(around)
     return conditions
