@@ -44,7 +44,7 @@ from amp_migrate.flow.domain.atoms import (
 from amp_migrate.flow.domain.contexts import NO_CONTEXT, OFF, ON, Autocast, Context
 from amp_migrate.flow.domain.dtypes import PRECISIONS
 from amp_migrate.flow.domain.heap import Heap
-from amp_migrate.flow.domain.interned import a_run
+from amp_migrate.flow.domain.interned import Run
 from amp_migrate.flow.domain.machine import EMPTY_MACHINE, START, Machine, World, Worlds
 from amp_migrate.flow.domain.state import Cell, State, meet
 from amp_migrate.flow.domain.tensor import LOW, Tensor, is_same, join_tensors
@@ -148,6 +148,7 @@ class Analysis:
         self.keeps_all = keeps_all
         self.longest_context = longest_context
         self._outermost = around
+        self._objects = Run()
         self._only_whole = only_whole
         self.heap = Heap(self._outdate)
         self.pytorch = PyTorch(self)
@@ -195,12 +196,16 @@ class Analysis:
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _RECURSION))
         try:
-            with a_run(), suppress(_NotWhole):
+            with self._objects.interpreting(), suppress(_NotWhole):
                 self._interpret_all()
         finally:
             sys.setrecursionlimit(limit)
         self.files.note_run(self.executed)
         return self
+
+    def resume(self) -> None:
+        """Have what is made from now on be known for what it is here: other programs may have been run since."""
+        self._objects.resume()
 
     def _interpret_all(self) -> None:
         self._allowance += _STATEMENTS_PER_LINE * sum(module.lines for module in self._own_modules)

@@ -176,11 +176,17 @@ class Questions:
     """Answers about a program that has been interpreted."""
 
     def __init__(self, analysis: Analysis) -> None:
-        self.analysis = analysis
+        self._analysis = analysis
         self._nodes: dict[str, dict[Site, ast.AST]] = {}
         self._parents: dict[str, dict[ast.AST, ast.AST]] = {}
         self._switches: dict[tuple[Obj, Code], frozenset[tuple[str, bool]]] = {}
         self._reaching: dict[str, bool] = {}
+
+    @property
+    def analysis(self) -> Analysis:
+        """The program, whose objects are those that are meant from here on."""
+        self._analysis.resume()
+        return self._analysis
 
     # Values
 

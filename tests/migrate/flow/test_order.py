@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 from amp_migrate.flow.analysis import Analysis
+from amp_migrate.flow.domain.atoms import Atom, Part
+from amp_migrate.flow.events import Act
 from amp_migrate.flow.questions import Questions
 
 from .conftest import HEAD, Texts
@@ -99,3 +101,17 @@ def test_no_run_before_changes_what_is_told() -> None:
     alone = told()
     Analysis(Texts({"a.py": MODEL + MAIN.replace("from model import Block, Pair\n", "")}), ["a.py"]).run()
     assert told() == alone
+
+
+def test_what_is_made_behind_another_run_is_what_its_own_run_has_made() -> None:
+    text = f"{MODEL}net = Pair()\noptim.SGD(net.parameters(), lr=0.1).step()\n"
+    questions = Questions(Analysis(Texts({"a.py": text}), ["a.py"]).run())
+
+    def made() -> list[Atom]:
+        known = [part for each in questions.events(Act.STEP) for part in questions.parameters_of(*each.optimizer)]
+        assert known
+        return [Part(each.owner, each.name) for each in known if isinstance(each, Part)]
+
+    before = made()
+    Analysis(Texts(TEXTS), ["train.py"]).run()
+    assert all(one is other for one, other in zip(before, made(), strict=True))

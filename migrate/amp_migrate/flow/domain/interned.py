@@ -33,12 +33,11 @@ class Interned(type):
             args += cls._defaults[-missing:]
             found = cls._made.get(args)
         if found is None:
-            if _RUN.is_on or _is_of_a_run(args):
-                number = _FIRST_OF_A_RUN + len(_RUN.made)
-                _RUN.made.append((cls._made, args))
-            else:
-                number = _lasting(cls, args)
+            is_of_run = _NOW.is_on or _is_of_a_run(args)
+            number = _NOW.run.next_number if is_of_run else _lasting(cls, args)
             found = cls._made[args] = float.__new__(cls, number)  # type: ignore[arg-type]
+            if is_of_run:
+                _NOW.run.made.append((cls._made, args, found))
             found.__init__(*args)
         return found
 
@@ -52,16 +51,58 @@ class Numbered(float, metaclass=Interned):
         return type(self).__name__
 
 
-class _Run:
-    """What the last run has made, which the next one is not to know of."""
+class Run:
+    """What a run of an analysis has made, which others are not to know of."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[dict[tuple[Any, ...], Any], tuple[Any, ...], Any]] = []
+        self._hidden: list[tuple[dict[tuple[Any, ...], Any], tuple[Any, ...], Any]] = []
+
+    @contextmanager
+    def interpreting(self) -> Iterator[None]:
+        """All that is made belongs to it, and is numbered anew."""
+        self.resume()
+        _NOW.is_on = True
+        try:
+            yield
+        finally:
+            _NOW.is_on = False
+
+    @property
+    def next_number(self) -> float:
+        """They are numbered as they come."""
+        return _FIRST_OF_A_RUN + len(self.made)
+
+    def resume(self) -> None:
+        """Find again what it has made, and nothing of others: its program is asked, behind a run of another one."""
+        if _NOW.run is not self:
+            _NOW.run._leave()
+            _NOW.run = self
+            for made, args, each in self.made:
+                if args in made:  # made outside of all runs since
+                    self._hidden.append((made, args, made[args]))
+                made[args] = each
+
+    def _leave(self) -> None:
+        for made, args, _ in self.made:
+            del made[args]
+        for made, args, each in self._hidden:
+            made[args] = each
+        self._hidden.clear()
+        for forget in _NOW.forget:
+            forget()
+
+
+class _Now:
+    """The run whose program is interpreted, or was the last to be asked."""
 
     def __init__(self) -> None:
         self.is_on = False
-        self.made: list[tuple[dict[tuple[Any, ...], Any], tuple[Any, ...]]] = []
+        self.run = Run()
         self.forget: list[Callable[[], None]] = []
 
 
-_RUN = _Run()
+_NOW = _Now()
 _lasting_numbers: set[float] = set()
 
 
@@ -86,22 +127,7 @@ def remembered(most: int) -> Callable[[_F], _F]:
 
     def decorate(function: _F) -> _F:
         kept = lru_cache(maxsize=most)(function)
-        _RUN.forget.append(kept.cache_clear)
+        _NOW.forget.append(kept.cache_clear)
         return cast("_F", kept)
 
     return decorate
-
-
-@contextmanager
-def a_run() -> Iterator[None]:
-    """Forget what the run before has made, and number anew."""
-    for made, args in _RUN.made:
-        del made[args]
-    _RUN.made.clear()
-    for forget in _RUN.forget:
-        forget()
-    _RUN.is_on = True
-    try:
-        yield
-    finally:
-        _RUN.is_on = False
