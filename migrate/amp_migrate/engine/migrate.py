@@ -76,7 +76,7 @@ def workspace_of(path: Path) -> Workspace:
         top = top.parent
     workspace = Workspace.open([path, repository(top) or top])
     script = workspace.file(path)
-    return workspace if script is None else workspace.focused(ImportGraph(workspace).reachable(script))
+    return workspace if script is None else workspace.focused(ImportGraph(workspace).reachable(script.path))
 
 
 def migrate_workspace(

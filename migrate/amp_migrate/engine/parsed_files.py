@@ -128,14 +128,16 @@ class ParsedLibrary:
         return self._modules[path]
 
     def brings(self, importer: File, file: File, imports: int) -> bool:
-        return self._sources[file].path in self._imports.within(self._sources[importer], imports)
+        return self._sources[file].path in self._imports.within(self._sources[importer].path, imports)
 
     def importing(self, file: File, words: Collection[str]) -> Iterator[str]:
-        path = self._sources[file].path
+        path, workspace = self._sources[file].path, self._workspace
         wanted = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(words)))})\b")
-        for source in may_import(self._workspace, {path}) if words else ():
-            if wanted.search(source.text) and path in self._imports.brought(source):
-                yield source.name
+        for each in may_import(workspace, {path}) if words else ():
+            if workspace.may_hold_one(each, words) and path in self._imports.brought(each):
+                source = workspace.file(each)
+                if source is not None and wanted.search(source.text):
+                    yield source.name
 
     def named(self, name: str) -> File | None:
         source = self._workspace.file(Path(name))

@@ -206,18 +206,35 @@ class Workspace:
         Args:
             among: says of a file's name whether it is to be read at all.
         """
-        words = [identifier.encode() for identifier in identifiers]
+        self._learned.index.begin_search()
+        files = (each for each in self._discovery.files if among is None or among(display_name(each.path)))
+        return self._mentioning(files, [each.encode() for each in identifiers])
+
+    def _mentioning(self, files: Iterable[FoundFile], words: list[bytes]) -> Iterator[Source]:
         index = self._learned.index
-        index.begin_search()
 
         def wanted(real: str, data: prefilter.Bytes) -> bool:
             if real not in self._texts:
                 index.learn(real, data)
             return all(prefilter.has_word(data, word) for word in words)
 
-        files = (each for each in self._discovery.files if among is None or among(display_name(each.path)))
         wanting = (each for each in files if each.real in self._texts or not index.rules_out(each.real, words))
         return self._reading(wanting, wanted)
+
+    def may_mention(self, *identifiers: str) -> Iterator[Path]:
+        """The files in which all `identifiers` may stand as words, in order of name; no known one is read again."""
+        index, words = self._learned.index, [each.encode() for each in identifiers]
+        index.begin_search()
+        for found in self._discovery.files:
+            if found.real in self._texts or not index.knows(found.real):
+                yield from (each.path for each in self._mentioning([found], words))
+            elif not index.rules_out(found.real, words):
+                yield found.path
+
+    def may_hold_one(self, path: Path, words: Iterable[str]) -> bool:
+        """Whether one of some words may stand in a file, as far as is known without reading it."""
+        real, index = self._real(path), self._learned.index
+        return real in self._texts or not all(index.rules_out(real, [each.encode()]) for each in words)
 
     def locate(self, dotted: str, importer: Path) -> Path | None:
         """The file of this workspace that `import dotted` (`.engine` if relative) in `importer` would load; unread."""

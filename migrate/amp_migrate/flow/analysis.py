@@ -74,6 +74,8 @@ _MOST_WIDENINGS = 4
 # script is not worth more than this, however much lies around it.
 _STATEMENTS = 1_500
 _STATEMENTS_PER_LINE = 2
+# Of what is of no use unless it is whole: a program of more is hardly ever looked at to its end.
+_STATEMENTS_OF_WHOLE = 30_000
 _AT_MOST = 4  # times that, those of the script itself included, and what still changes is anything
 _FOR_TABLES = 4  # the part of it that is worth what imports put into tables
 _FOR_CONSTRUCTORS = 2  # what a program is made of is asked for more often than what each part does
@@ -209,6 +211,8 @@ class Analysis:
 
     def _interpret_all(self) -> None:
         self._allowance += _STATEMENTS_PER_LINE * sum(module.lines for module in self._own_modules)
+        if self._only_whole:
+            self._allowance = min(self._allowance, _STATEMENTS_OF_WHOLE)
         for file in (*self.focus, *self.beside):
             self._bring_module(file)
         self._settle()
@@ -1196,8 +1200,7 @@ def _binds_no_more(module: Module | None) -> bool:
     """Whether a package has no names but those that its text binds: what else is in it is a file, or is compiled."""
     if module is None:
         return False
-    stars = (each for each in ast.walk(module.tree) if isinstance(each, ast.ImportFrom) and each.names[0].name == "*")
-    return not any(stars) and module.binds_in_sight
+    return not any(each.names[0].name == "*" for each in module.import_statements) and module.binds_in_sight
 
 
 def _is_called_by_torch(code: Code) -> bool:

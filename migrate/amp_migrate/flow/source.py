@@ -18,6 +18,26 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _REFUSED = frozenset(each.rpartition(".")[2] for each in (BANNED_LOSS_CLASS, BANNED_LOSS_FUNCTION))
 
 
+# The fields of Python's nodes that hold no names or statements: half of all nodes are in them.
+_WITHOUT_NODES = frozenset("ctx op ops id attr asname module level type_comment kind conversion simple rest".split())
+_fields: dict[type, tuple[str, ...]] = {}
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """The nodes in one, as `ast.iter_child_nodes` gives them in four times the time; no operators, and no contexts."""
+    kind = type(node)
+    if kind not in _fields:
+        _fields[kind] = tuple(each for each in kind._fields if each not in _WITHOUT_NODES)
+    found: list[ast.AST] = []
+    for name in _fields[kind]:
+        value = getattr(node, name, None)
+        if isinstance(value, ast.AST):
+            found.append(value)
+        elif isinstance(value, list):
+            found += [each for each in value if isinstance(each, ast.AST)]
+    return found
+
+
 class Site(NamedTuple):
     """A place in a text, as Python's parser gives it: lines from 1, columns in bytes of UTF-8 from 0."""
 
@@ -42,6 +62,8 @@ class Code:
     Attributes:
         bound: the names that it binds, parameters included; none that it declares global or nonlocal.
         bound_anew: those that it binds in more than one place.
+        names: all names that stand in it, and in no function or class inside.
+        asked: the attributes that it asks for there.
         inner: the functions and classes that are defined in it.
     """
 
@@ -52,6 +74,8 @@ class Code:
     bound: set[str] = field(default_factory=set)
     bound_anew: set[str] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)
     global_names: set[str] = field(default_factory=set)
     nonlocal_names: set[str] = field(default_factory=set)
     inner: list[Code] = field(default_factory=list)
@@ -78,23 +102,25 @@ class Code:
 
     @cached_property
     def attributes(self) -> frozenset[str]:
-        """The names of all attributes in it."""
-        return frozenset(each.attr for each in ast.walk(self.node) if isinstance(each, ast.Attribute))
+        """The names of all attributes in it, and in what is defined in it."""
+        return frozenset(self.asked).union(*(each.attributes for each in self.inner))
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """All names that stand in it, and in what is defined in it, those of attributes included."""
+        return frozenset(self.names | self.asked).union(*(each.words for each in self.inner))
 
     @cached_property
     def reads_gradients(self) -> bool:
         """Whether the gradient of something, or what clips gradients, is named in it: it may be a part of a step."""
-        named = (each for each in ast.walk(self.node) if isinstance(each, (ast.Attribute, ast.Name)))
-        words = (each.attr if isinstance(each, ast.Attribute) else each.id for each in named)
-        return any(each == "grad" or "clip_grad" in each for each in words)
+        return any(each == "grad" or "clip_grad" in each for each in self.words)
 
     @cached_property
     def names_refused_loss(self) -> bool:
         """Whether it, or the class that it is a method of, names a loss that autocast refuses."""
         if self.is_function and self.parent is not None and isinstance(self.parent.node, ast.ClassDef):
             return self.parent.names_refused_loss
-        words = (getattr(each, "attr", getattr(each, "id", "")) for each in ast.walk(self.node))
-        return any(each in _REFUSED for each in words)
+        return not self.words.isdisjoint(_REFUSED)
 
     @cached_property
     def gives_gradients(self) -> bool:
@@ -190,13 +216,17 @@ class Module:
     Attributes:
         codes: the functions, lambdas and classes of the file by their nodes, and the module itself.
         rebound: the names of the module that functions rebind, by `global`.
+        owners: the names of which attributes are taken.
+        import_statements: those of all its code.
     """
 
     file: str
     tree: ast.Module
     lines: int
     codes: dict[ast.AST, Code]
-    rebound: frozenset[str]
+    rebound: set[str] = field(default_factory=set)
+    owners: set[str] = field(default_factory=set)
+    import_statements: list[ast.Import | ast.ImportFrom] = field(default_factory=list)
     _read_by_calls: dict[Code, tuple[str, ...]] = field(default_factory=dict)
     _held_under: dict[ast.Name, tuple[ast.expr, ...]] = field(default_factory=dict)
     _sites: dict[ast.AST, Site] = field(default_factory=dict)
@@ -219,7 +249,7 @@ class Module:
         while waiting:
             node, code = waiting.popleft()
             yield node, code
-            waiting.extend((each, self.codes.get(each, code)) for each in ast.iter_child_nodes(node))
+            waiting.extend((each, self.codes.get(each, code)) for each in children(node))
 
     @cached_property
     def calls(self) -> dict[ast.Call, Code]:
@@ -240,7 +270,7 @@ class Module:
                     continue
                 if isinstance(node, ast.Call):
                     names.add(getattr(node.func, "attr", getattr(node.func, "id", "")))
-                stack.extend(ast.iter_child_nodes(node))
+                stack.extend(children(node))
             called[code] = names
             if code.inner or any(name[:1].isupper() for name in names):
                 found.add(code)
@@ -289,26 +319,19 @@ class Module:
         return is_plain and "__getattr__" not in self.code.bound
 
     @cached_property
-    def owners(self) -> frozenset[str]:
-        """The names of which attributes are taken."""
-        taken = (each.value for each in ast.walk(self.tree) if isinstance(each, ast.Attribute))
-        return frozenset(each.id for each in taken if isinstance(each, ast.Name))
-
-    @cached_property
     def names_gradients(self) -> bool:
         """Whether the gradient of something is named anywhere in it, or what clears gradients."""
-        named = (each.attr for each in ast.walk(self.tree) if isinstance(each, ast.Attribute))
-        return any(each in ("grad", "zero_grad") for each in named)
+        return not self.code.attributes.isdisjoint(("grad", "zero_grad"))
 
     @cached_property
     def imports(self) -> tuple[str, ...]:
         """What it imports, as it is written: of `a.b`, `a` as well, and of `from a import b` both `a` and `a.b`."""
         found: dict[str, None] = {}
-        for node in ast.walk(self.tree):
+        for node in self.import_statements:
             if isinstance(node, ast.Import):
                 steps = (each.name.split(".") for each in node.names)
                 found.update({".".join(of[:end]): None for of in steps for end in range(1, len(of) + 1)})
-            elif isinstance(node, ast.ImportFrom):
+            else:
                 base = "." * node.level + (node.module or "")
                 inside = base if base.endswith(".") else f"{base}."
                 found.update(dict.fromkeys((base, *(inside + alias.name for alias in node.names))))
@@ -317,7 +340,7 @@ class Module:
     @cached_property
     def relative_imports(self) -> frozenset[str]:
         """The files of its own package that it imports from, as they are written."""
-        imports = (each for each in ast.walk(self.tree) if isinstance(each, ast.ImportFrom) and each.level)
+        imports = (each for each in self.import_statements if isinstance(each, ast.ImportFrom) and each.level)
         return frozenset("." * each.level + each.module for each in imports if each.module)
 
     def told_by_caller(self, code: Code) -> tuple[str, ...]:
@@ -364,45 +387,49 @@ def read_module(file: str, text: str) -> Module | None:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
-    codes: dict[ast.AST, Code] = {tree: Code(file, tree, None, "")}
-    _scan(file, tree, codes[tree], codes)
-    rebound = {name for code in codes.values() if code.is_function for name in code.global_names}
-    return Module(file, tree, text.count("\n") + 1, codes, frozenset(rebound))
+    module = Module(file, tree, text.count("\n") + 1, {tree: Code(file, tree, None, "")})
+    _scan(module)
+    return module
 
 
-def _scan(file: str, start: ast.AST, code: Code, codes: dict[ast.AST, Code]) -> None:
+def _scan(module: Module) -> None:
     """Note which names the code that a node belongs to binds and uses, and that of all functions inside."""
-    stack: list[tuple[ast.AST, Code]] = [(each, code) for each in reversed(list(ast.iter_child_nodes(start)))]
+    codes = module.codes
+    # With the code that binds what it binds, and the one in whose text it stands: they differ for a decorator.
+    stack: list[tuple[ast.AST, Code, Code]] = [(module.tree, module.code, module.code)]
     while stack:
-        node, code = stack.pop()
-        kind = type(node)
-        if kind is ast.Name:
-            assert isinstance(node, ast.Name)
-            if type(node.ctx) is ast.Load:
+        node, code, holder = stack.pop()
+        if isinstance(node, ast.Name):
+            holder.names.add(node.id)
+            if isinstance(node.ctx, ast.Load):
                 code.used.add(node.id)
             else:
                 code.binds(node.id)
             continue
-        inside = code
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
             if not isinstance(node, ast.Lambda):
                 code.binds(name)
-            inside = codes[node] = Code(file, node, code, name)
+            inside = codes[node] = Code(module.file, node, code, name)
             code.inner.append(inside)
+            outer: list[ast.AST]
             if isinstance(node, FUNCTIONS):
                 inside.bound |= {each.arg for each in inside.parameters}
-                outer: list[ast.AST] = [*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)]
+                outer = [*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)]
                 outer += [each.annotation for each in inside.parameters if each.annotation is not None]
                 outer += [] if isinstance(node, ast.Lambda) else node.decorator_list
-                body = [node.body] if isinstance(node, ast.Lambda) else node.body
-                stack += [(each, inside) for each in reversed(body)]
-                stack += [(each, code) for each in reversed(outer)]
             else:
-                stack += [(each, inside) for each in reversed(node.body)]
-                stack += [(each, code) for each in reversed([*node.decorator_list, *node.bases, *node.keywords])]
+                outer = [*node.decorator_list, *node.bases, *node.keywords]
+            body = [node.body] if isinstance(node, ast.Lambda) else node.body
+            stack += [(each, inside, inside) for each in reversed(body)]
+            stack += [(each, code, inside) for each in reversed(outer)]
             continue
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
+        if isinstance(node, ast.Attribute):
+            holder.asked.add(node.attr)
+            if isinstance(node.value, ast.Name):
+                module.owners.add(node.value.id)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            module.import_statements.append(node)
             for each in node.names:
                 code.binds(each.asname or each.name.partition(".")[0])
         elif isinstance(node, ast.Global):
@@ -417,9 +444,10 @@ def _scan(file: str, start: ast.AST, code: Code, codes: dict[ast.AST, Code]) -> 
             code.binds(node.rest)
         elif isinstance(node, (ast.Yield, ast.YieldFrom)):
             code.is_generator = True
-        stack += [(each, inside) for each in reversed(list(ast.iter_child_nodes(node)))]
+        stack += [(each, code, holder) for each in reversed(children(node))]
     for one_of in codes.values():
         one_of.bound -= one_of.global_names | one_of.nonlocal_names
+    module.rebound |= {name for code in codes.values() if code.is_function for name in code.global_names}
 
 
 def _path(block: list[ast.stmt], wanted: ast.stmt) -> Iterator[tuple[list[ast.stmt], int]]:

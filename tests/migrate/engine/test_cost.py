@@ -12,6 +12,7 @@ import pytest
 from amp_migrate.analysis.names.scopes import Scope, Scopes
 from amp_migrate.engine import workspace
 from amp_migrate.engine.migrate import migrate
+from amp_migrate.engine.parsed_files import ParsedLibrary
 from amp_migrate.engine.parts import in_parts
 from amp_migrate.engine.parts.work import Work, done, since
 from amp_migrate.engine.workspace import Workspace
@@ -405,6 +406,26 @@ def test_a_file_that_is_asked_for_many_names_is_read_and_its_imports_are_looked_
         read[functions] = since(before)[Work.READ]
     assert read[12] == read[3]
     assert looked_through[12] - looked_through[3] <= 2 * (12 - 3)  # names that are free for a scaler
+
+
+def test_who_imports_each_of_many_files_is_asked_without_reading_all_of_them_again(tmp_path: Path) -> None:
+    read = {}
+    padding = f"# {'=' * 118}\n" * 800  # so that the files read last are not all that there are
+    for modules in (20, 40):
+        root = tmp_path / str(modules)
+        (root / "task").mkdir(parents=True)
+        (root / "task/__init__.py").write_text("".join(f"from . import part{n}\n" for n in range(modules)))
+        for n in range(modules):
+            (root / f"task/part{n}.py").write_text(f"def step{n}():\n    pass\n{padding}")
+            (root / f"run{n}.py").write_text(f"from task import part{n}\npart{n}.step{n}()\n{padding}")
+        library = ParsedLibrary(Workspace.open([root]), {}, (2, 6))
+        before = done()
+        for n in range(modules):
+            file = library.named(f"{root.as_posix()}/task/part{n}.py")
+            assert file is not None
+            assert list(library.importing(file, {f"step{n}"})) == [f"{root.as_posix()}/run{n}.py"]
+        read[modules] = since(before)[Work.READ]
+    assert read[40] < 2.2 * read[20]
 
 
 def test_what_a_statement_calls_is_looked_for_once_for_all_questions_about_it(

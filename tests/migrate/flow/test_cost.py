@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -682,9 +683,9 @@ class Parsed(Texts):
 
 def test_what_only_a_text_tells_is_found_out_once_for_all_who_analyse_it(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at, sites = Counter[int](), Counter[int]()  # by the analysis
-    look, place = ast.iter_child_nodes, source.site_of
+    looks, place = (ast.iter_child_nodes, source.children), source.site_of
 
-    def looking(node: ast.AST) -> Iterable[ast.AST]:
+    def looking(look: Callable[[ast.AST], Iterable[ast.AST]], node: ast.AST) -> Iterable[ast.AST]:
         looked_at[len(evaluated)] += 1
         return look(node)
 
@@ -692,7 +693,8 @@ def test_what_only_a_text_tells_is_found_out_once_for_all_who_analyse_it(monkeyp
         sites[len(evaluated)] += 1
         return place(file, node)
 
-    monkeypatch.setattr(ast, "iter_child_nodes", looking)
+    monkeypatch.setattr(ast, "iter_child_nodes", partial(looking, looks[0]))
+    monkeypatch.setattr(source, "children", partial(looking, looks[1]))
     monkeypatch.setattr(source, "site_of", placing)
     keys = "found = {}\nfor name in found:\n    print(found[name])\n"
     files = Parsed({"a.py": f"import b\n{keys}", "b.py": program(8)})

@@ -29,6 +29,10 @@ class WordIndex:
         """Say that all files are about to be searched for a word."""
         self._asked += 1
 
+    def knows(self, file: str) -> bool:
+        """Whether the words of a file are known."""
+        return file in self._filters
+
     def rules_out(self, file: str, words: list[bytes]) -> bool:
         """Whether a file is known to lack one of `words`."""
         known = self._filters.get(file)

@@ -23,20 +23,20 @@ class ImportGraph:
             self._direct[path] = tuple(each for each in found if each is not None)
         return self._direct[path]
 
-    def brought(self, source: Source) -> frozenset[Path]:
+    def brought(self, path: Path) -> frozenset[Path]:
         """The files that a file imports itself, and what the packages among them hand on."""
-        return self._closure(source, lambda path: path.name == "__init__.py")
+        return self._closure(path, lambda each: each.name == "__init__.py")
 
-    def reachable(self, source: Source) -> frozenset[Path]:
+    def reachable(self, path: Path) -> frozenset[Path]:
         """A file and every file that it imports, directly or through others."""
-        return self._closure(source, lambda path: True) | {source.path}
+        return self._closure(path, lambda _: True) | {path}
 
-    def within(self, source: Source, imports: int) -> frozenset[Path]:
+    def within(self, path: Path, imports: int) -> frozenset[Path]:
         """The files that a file brings in by way of at most so many imports."""
         found: set[Path] = set()
-        level = {source.path}
+        level = {path}
         for _ in range(imports):
-            level = {path for each in level for path in self.direct(each)} - found
+            level = {brought for each in level for brought in self.direct(each)} - found
             found |= level
         return frozenset(found)
 
@@ -46,19 +46,22 @@ class ImportGraph:
         for source in sources:
             joined, apart = [source], []
             for group in groups:
-                if any(other.path in self.reachable(source) or source.path in self.reachable(other) for other in group):
+                if any(self._are_joined(source.path, other.path) for other in group):
                     joined += group
                 else:
                     apart.append(group)
             groups = [*apart, joined]
         return groups
 
-    def _closure(self, source: Source, goes_on: Callable[[Path], bool]) -> frozenset[Path]:
+    def _are_joined(self, one: Path, other: Path) -> bool:
+        return other in self.reachable(one) or one in self.reachable(other)
+
+    def _closure(self, path: Path, goes_on: Callable[[Path], bool]) -> frozenset[Path]:
         found: set[Path] = set()
-        stack = [source.path]
+        stack = [path]
         while stack:
-            for path in self.direct(stack.pop()):
-                if path not in found:
-                    found.add(path)
-                    stack += [path] if goes_on(path) else []
+            for each in self.direct(stack.pop()):
+                if each not in found:
+                    found.add(each)
+                    stack += [each] if goes_on(each) else []
         return frozenset(found)

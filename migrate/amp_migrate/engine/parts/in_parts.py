@@ -59,7 +59,7 @@ def split(workspace: Workspace, dtype: Dtype) -> list[Part]:
     for source in workspace.candidates():
         sizes[source.path] = len(source.text)
         if dtype is Dtype.FP16:
-            brought[source.path] = graph.brought(source)
+            brought[source.path] = graph.brought(source.path)
             if not _STEP_SIGN.search(source.text):
                 apart.add(source.path)
     if sum(sizes.values()) <= PART_BYTES:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.imports.importers import may_import
-from amp_migrate.engine.source import Source
+from amp_migrate.engine.source import display_name
 from amp_migrate.engine.workspace import Workspace
 
 _SCALER = re.compile(r"scaler\w*\.(load_)?state_dict\(")
@@ -43,7 +43,7 @@ def handing_scripts(workspace: Workspace, step: str) -> Iterator[str]:
     path = Path(step)
     for project in workspace.focused({path}).by_project():
         graph = ImportGraph(project)
-        importing = (source.name for source in may_import(project, {path}) if path in graph.reachable(source))
+        importing = (display_name(each) for each in may_import(project, {path}) if path in graph.reachable(each))
         yield from sorted(importing, key=lambda each: _TEST.search(each) is not None)[:_MOST]
 
 
@@ -53,20 +53,19 @@ def starting_scripts(workspace: Workspace, step: str) -> list[str]:
     Unit tests are none of them.
     """
     path = Path(step)
-    known: dict[Path, Source] = {}
+    known: set[Path] = set()
     for project in workspace.focused({path}).by_project():
         graph = ImportGraph(project)
         bringing = {path}
-        while found := {each.path: each for each in may_import(project, bringing) if _brings(graph, each, bringing)}:
+        while found := {each for each in may_import(project, bringing) if _brings(graph, each, bringing)}:
             known |= found
-            bringing |= found.keys()
-        inner = {brought for each in known for brought in graph.reachable(known[each]) if brought != each}
-        known = {each: source for each, source in known.items() if each not in inner}
-    return sorted(each.name for each in known.values()) if len(known) <= _MOST else []
+            bringing |= found
+        known -= {brought for each in known for brought in graph.reachable(each) if brought != each}
+    return sorted(map(display_name, known)) if len(known) <= _MOST else []
 
 
-def _brings(graph: ImportGraph, source: Source, known: set[Path]) -> bool:
-    return _TEST.search(source.name) is None and not known.isdisjoint(graph.reachable(source))
+def _brings(graph: ImportGraph, path: Path, known: set[Path]) -> bool:
+    return _TEST.search(display_name(path)) is None and not known.isdisjoint(graph.reachable(path))
 
 
 def _in_project(workspace: Workspace, known: set[Path]) -> Iterator[str]:
@@ -74,7 +73,7 @@ def _in_project(workspace: Workspace, known: set[Path]) -> Iterator[str]:
     if not saving:
         return
     graph = ImportGraph(workspace)
-    for source in may_import(workspace, known):
-        reached = graph.reachable(source)
+    for path in may_import(workspace, known):
+        reached = graph.reachable(path)
         if not known.isdisjoint(reached) and not saving.isdisjoint(reached):
-            yield source.name
+            yield display_name(path)

@@ -73,16 +73,16 @@ def project(root: Path) -> tuple[Workspace, dict[str, Source]]:
 def test_a_file_reaches_what_it_imports_through_others(tmp_path: Path) -> None:
     workspace, files = project(tmp_path)
     graph = ImportGraph(workspace)
-    assert {path.stem for path in graph.reachable(files["main"])} == {"main", "engine", "helper"}
-    assert {path.stem for path in graph.reachable(files["lone"])} == {"lone"}
+    assert {path.stem for path in graph.reachable(files["main"].path)} == {"main", "engine", "helper"}
+    assert {path.stem for path in graph.reachable(files["lone"].path)} == {"lone"}
 
 
 def test_a_file_is_brought_in_by_so_many_imports_and_no_fewer(tmp_path: Path) -> None:
     workspace, files = project(tmp_path)
     graph = ImportGraph(workspace)
-    assert {path.stem for path in graph.within(files["main"], 1)} == {"engine"}
-    assert {path.stem for path in graph.within(files["main"], 2)} == {"engine", "helper"}
-    assert graph.within(files["lone"], 3) == frozenset()
+    assert {path.stem for path in graph.within(files["main"].path, 1)} == {"engine"}
+    assert {path.stem for path in graph.within(files["main"].path, 2)} == {"engine", "helper"}
+    assert graph.within(files["lone"].path, 3) == frozenset()
 
 
 def test_groups_hold_what_reaches_each_other_even_through_files_outside(tmp_path: Path) -> None:
@@ -105,4 +105,4 @@ def test_a_package_hands_on_what_it_imports_and_a_module_does_not(tmp_path: Path
     workspace = Workspace.open([tmp_path])
     script = workspace.file(tmp_path / "main.py")
     assert script is not None
-    assert {path.stem for path in ImportGraph(workspace).brought(script)} == {"__init__", "steps"}
+    assert {path.stem for path in ImportGraph(workspace).brought(script.path)} == {"__init__", "steps"}
