@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TypeGuard
 
 from amp_migrate.flow.analysis import Analysis
+from amp_migrate.flow.answers.chosen import Chosen, chosen
 from amp_migrate.flow.answers.elements import Elements
 from amp_migrate.flow.answers.kept_states import KeptStates
 from amp_migrate.flow.answers.saturated import Saturated
@@ -63,7 +64,17 @@ from amp_migrate.flow.domain.tensor import (
     Tensor,
 )
 from amp_migrate.flow.events import WHERE_NOT_FINITE, Act, Event, Reached
-from amp_migrate.flow.pytorch.gradients import AGAIN, ENABLED, gets_one, is_one, overlap, stage, standalone_leaves
+from amp_migrate.flow.pytorch.gradients import (
+    AGAIN,
+    ENABLED,
+    are_of,
+    gets_one,
+    is_one,
+    is_part_of,
+    overlap,
+    stage,
+    standalone_leaves,
+)
 from amp_migrate.flow.pytorch.modules import DTYPE, bare, by_path
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
 from amp_migrate.implications import Facts, implied
@@ -110,6 +121,10 @@ BY_HAND = "what `.grad` is given by hand is of no scaled loss of its own"
 SHARED = "a parameter that two optimizers have is unscaled twice"
 CLIPPED = "gradients are clipped while they are scaled"
 LEFT_SCALED = "gradients of parameters that no optimizer has are clipped with others, and nothing unscales them"
+PERHAPS_LEFT_SCALED = (
+    "gradients are clipped of which an optimizer may have only some, and unscale_() leaves the others multiplied by "
+    "the loss scale"
+)
 NO_BFLOAT16 = "NumPy has no bfloat16"
 LIMITED = "gradients that are not scaled are clipped by a scaled limit"
 UNSCALED_LOSS = "torch.autograd.grad() takes gradients of an unscaled loss beside those of the scaled one"
@@ -349,6 +364,8 @@ class Questions:
                 yield Fault(event.site, IN_THREADS, is_always, event=event)
             elif self.is_left_scaled(event):
                 yield Fault(event.site, LEFT_SCALED, event=event)
+            elif self.may_be_left_scaled(event):
+                yield Fault(event.site, PERHAPS_LEFT_SCALED, False, event=event)
             elif event.act is Act.UPDATE and self._waits_for_gradients(event):
                 yield Fault(event.site, STUCK)
             elif self.is_scaled_in_vain(event):
@@ -722,23 +739,75 @@ class Questions:
 
         They are of a scaled loss, of modules in sight, and nobody freezes them.
         """
-        if event.act is not Act.CLIP or event.scaler:
+        if not self._clips_unscaled(event):
             return False
-        ways = ((_grad(machine, each), facts) for machine, facts, about, _ in event.reached for each in _atoms(about))
-        if not any(grad.kind == UNSCALED and not self._is_off(grad.scaler, event.code, facts) for grad, facts in ways):
-            return False
-        registry = self.analysis.pytorch.registry
-        fixed = frozenset(registry.switched)
+        registered = self.analysis.pytorch.registry.optimizers.values()
         apart = [
             frozenset({leaf})
-            for leaf in event.leaves
-            if isinstance(leaf, Part)
-            and isinstance(leaf.owner, Obj)
-            and not overlap(fixed, frozenset({leaf}))
-            and all(overlap(own, frozenset({leaf})) is False for own in registry.optimizers.values())
+            for leaf in self._unfixed(event.leaves)
+            if isinstance(leaf.owner, Obj) and all(overlap(own, frozenset({leaf})) is False for own in registered)
         ]
         losses = (each.leaves for each in self.events(Act.BACKWARD) if each.scaler and apart)
         return any(overlap(leaves, each) for leaves in losses for each in apart)
+
+    def may_be_left_scaled(self, event: Event) -> bool | None:
+        """The same where it is not certain: whether an optimizer was given less than what is clipped behind `unscale_`.
+
+        It is a part of a model in code that nobody has read, or what a test has chosen by name. None where it is not
+        shown that some optimizer has each parameter whose gradient is clipped.
+        """
+        if not self._clips_unscaled(event):
+            return False
+        clipped = self._chosen(event.node)
+        if clipped is not None and clipped.are_of_groups:
+            return False
+        registry = self.analysis.pytorch.registry
+        leaves = frozenset(self._unfixed(event.leaves))
+        given: list[Atom] = []
+        own: list[Atom] = []
+        is_less = False
+        for optimizer in _atoms(event.optimizer):
+            if optimizer is None:
+                continue
+            parameters = registry.optimizers.get(optimizer) or registry.unread.get(optimizer, frozenset())
+            made_of = self._chosen(self._made_by(optimizer))
+            given += parameters
+            if made_of is not None and (
+                made_of.are_all or (clipped is not None and made_of.tests and made_of.tests == clipped.tests)
+            ):
+                own += parameters
+            elif made_of is not None and made_of.are_all is False and clipped is not None and clipped.are_all:
+                is_less = True
+        if are_of(leaves, frozenset(own)):
+            return False
+        return is_less or any(_is_within(each, leaf) for each in given for leaf in leaves) or None
+
+    def _clips_unscaled(self, event: Event) -> bool:
+        """Whether gradients are clipped that `unscale_` has divided, by a scaler that may be on there."""
+        ways = ((_grad(machine, each), facts) for machine, facts, about, _ in event.reached for each in _atoms(about))
+        is_clip = event.act is Act.CLIP and not event.scaler
+        return is_clip and any(
+            g.kind == UNSCALED and not self._is_off(g.scaler, event.code, facts) for g, facts in ways
+        )
+
+    def _unfixed(self, leaves: Iterable[Atom]) -> Iterator[Part]:
+        """Those of some parameters that nobody freezes."""
+        fixed = frozenset(self.analysis.pytorch.registry.switched)
+        return (each for each in leaves if isinstance(each, Part) and not overlap(fixed, frozenset({each})))
+
+    def _made_by(self, optimizer: Atom) -> ast.AST | None:
+        """The call that makes an optimizer."""
+        site = optimizer.made_at if isinstance(optimizer, Opaque) else getattr(optimizer, "site", None)
+        return None if site is None else self.node_at(site)
+
+    def _chosen(self, call: ast.AST | None) -> Chosen | None:
+        """How the parameters were chosen that a call is given; None where it is not seen."""
+        if not isinstance(call, ast.Call):
+            return None
+        code = next(each.calls[call] for each in self.analysis.modules.values() if each and call in each.calls)
+        by_name = (each.value for each in call.keywords if each.arg in ("params", "parameters"))
+        given = next(by_name, None) or next(iter(call.args), None)
+        return None if given is None else chosen(given, code)
 
     def are_float16(self, owner: Atom) -> bool:
         """Whether the weights of a module were cast to float16, and by nobody to something else."""
@@ -853,6 +922,16 @@ class Questions:
     def is_single(self, atom: Atom) -> bool:
         """Whether an optimizer or a scaler is one, and none of several that nobody can tell apart."""
         return is_one(atom) and atom not in self.analysis.plural
+
+
+def _is_within(leaf: Atom, whole: Part) -> bool:
+    """Whether some parameters are those of a part of something that nobody has read, and not of all of it."""
+    return (
+        isinstance(leaf, Part)
+        and isinstance(leaf.owner, Opaque)
+        and is_part_of(leaf, whole)
+        and not is_part_of(whole, leaf)
+    )
 
 
 def _defines(node: ast.AST, name: str) -> TypeGuard[ast.Assign]:

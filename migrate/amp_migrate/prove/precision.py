@@ -62,6 +62,7 @@ from amp_migrate.flow.questions import (
     NOT_DIVIDED,
     OF_A_REPLACEMENT,
     ONE_WITHOUT_GRADIENTS,
+    PERHAPS_LEFT_SCALED,
     SAVED_LOW,
     SEVERAL_SCALES,
     STEPS_INSIDE,
@@ -96,6 +97,7 @@ _MAY_HARM = frozenset(
         IN_THREADS,
         OF_A_REPLACEMENT,
         ONE_WITHOUT_GRADIENTS,
+        PERHAPS_LEFT_SCALED,
     )
 )
 _NEVER_CLEARED = "gradients are never cleared, and add up: with a scaler, which divides them, only the latest count"
@@ -234,6 +236,7 @@ _TROUBLES = {
     STEPS_INSIDE: Trouble.APART,
     GIVEN_SMALL: Trouble.SMALL,
     LEFT_SCALED: Trouble.LEFT_SCALED,
+    PERHAPS_LEFT_SCALED: Trouble.LEFT_SCALED,
     LOSS_ON_CPU: Trouble.LOSS_ON_CPU,
     TRAINS_INSIDE: Trouble.TRAINS_INSIDE,
     MENDED: Trouble.MENDED,
@@ -408,6 +411,12 @@ def _harms(
         where = Site(code.file, node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or 0)
         found.append(((script, NOT_UNDERSTOOD, True, ""), Harm(where, NOT_UNDERSTOOD, False, Trouble.UNSEEN)))
     found += _measured(casts, measured)
+    unshown = (each for each in questions.events(Act.CLIP) if questions.may_be_left_scaled(each) is None)
+    what = Trouble.LEFT_SCALED.value
+    found += [
+        ((script, what, False, ""), Harm(each.site, what, False, Trouble.LEFT_SCALED, is_told=False))
+        for each in unshown
+    ]
     found += [
         ((script, Act.GIVEN.value, False, ""), Harm(each.site, Act.GIVEN.value, False, Trouble.GIVEN, is_told=False))
         for each in questions.events(Act.GIVEN)[:1]

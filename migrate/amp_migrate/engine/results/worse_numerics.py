@@ -37,6 +37,7 @@ from amp_migrate.tables.signatures import Version
 
 LEFT_AS_IT_WAS = "left as it was: "
 _AMP = ("autocast(", "GradScaler(")
+_CLIPPED_BY_APEX = ("master_params(", "clip_master_grads(")
 _OF_STEPS = (FP32_STEP.code, APEX_STEP.code)
 _OF_APEX = (APEX_STEP.code, APEX_INITIALIZE.code)
 _BY_HAND = "put what it needs in float32 into torch.amp.autocast(..., enabled=False), and run again"
@@ -199,6 +200,7 @@ def worse_numerics(
     masked: set[tuple[str, int]] = set()
     scaled_already: set[tuple[str, int]] = set()
     evaluated_apart: set[tuple[str, int]] = set()
+    clipped_apart: set[tuple[str, int]] = set()
     in_float32: defaultdict[str, InFloat32] = defaultdict(InFloat32)
     at_first: defaultdict[str, InFloat32] = defaultdict(InFloat32)
     apart: list[Withdrawn] = []
@@ -254,6 +256,16 @@ def worse_numerics(
             # seen gradients at the end of `amp.scale_loss`, and skips the step.
             found = [e for e in found if e.trouble not in (Trouble.UNREAD, Trouble.MENDED)]
             found = [replace(e, is_sure=e.is_sure and e.trouble is not Trouble.UNSEEN) for e in found]
+        both = {(each, line) for each, plan in changed.items() for line in _beside_apex(plan.source.text)}
+        clipped = (set(_lines(found, Trouble.LEFT_SCALED, changed)) & both) - settings.clipped_apart
+        # Beside Apex's branch runs what has no Apex, and whose scaler is off.
+        found = [
+            each
+            for each in found
+            if each.is_sure
+            or each.trouble is not Trouble.LEFT_SCALED
+            or _line_of(each.site, changed) not in settings.clipped_apart
+        ]
         filled = {each for each in _lines(found, Trouble.MASK, changed) if each not in settings.masked}
         again = (each for each in found if each.is_sure)
         scaled = {e for e in _lines(again, Trouble.SCALED_AGAIN, changed) if e not in settings.scaled_already}
@@ -265,8 +277,9 @@ def worse_numerics(
         sure = [harm for harm in found if harm.is_sure]
         if any(harm.trouble is Trouble.CACHE for harm in sure) and name not in settings.uncached:
             uncached |= {name, *(harm.site.file for harm in sure if harm.site.file in changed)}
-        elif filled or scaled or evaluated:
+        elif filled or scaled or evaluated or clipped:
             masked |= filled
+            clipped_apart |= clipped
             scaled_already |= scaled
             evaluated_apart |= evaluated
         elif apart_now := {_line_of(each, changed) for harm in sure for each in harm.quiet} - settings.evaluated_apart:
@@ -301,6 +314,7 @@ def worse_numerics(
         masked=settings.masked | masked,
         scaled_already=settings.scaled_already | scaled_already,
         evaluated_apart=settings.evaluated_apart | evaluated_apart,
+        clipped_apart=settings.clipped_apart | clipped_apart,
     )
     at_last = replace(
         settings, withdrawn=(*settings.withdrawn, *apart), evaluated_apart=settings.evaluated_apart | quiet
@@ -332,6 +346,13 @@ def _under_scale(text: str) -> Iterator[int]:
         names = (ast.unparse(each.func) for each in called if isinstance(each, ast.Call))
         if isinstance(node, ast.With) and any(each.rpartition(".")[2] == "scale_loss" for each in names):
             yield from range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def _beside_apex(text: str) -> Iterator[int]:
+    """The lines in the branches of an `if` of which one clips what Apex's optimizer has."""
+    for node in ast.walk(ast.parse(text)) if any(word in text for word in _CLIPPED_BY_APEX) else ():
+        if isinstance(node, ast.If) and node.orelse and any(each in ast.unparse(node) for each in _CLIPPED_BY_APEX):
+            yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
 def _functions(text: str) -> list[range]:

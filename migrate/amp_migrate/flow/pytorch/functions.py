@@ -472,7 +472,7 @@ def _foreign(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         if name.startswith((*_SILENT, "contextlib.", *TRANSFORMS, *AS_LAYERS)):
             return one(owner)
         found = join(one(owner), one(Opaque((frame.call_at(node), last))))
-        gradients.made_of_leaves(frame, found, args.get(0, "params") or NEVER)
+        gradients.made_of_leaves(frame, found, args.get(0, "params") or NEVER, node)
         return found
     if name.startswith("math."):
         return some("float")

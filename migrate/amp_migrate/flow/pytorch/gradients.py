@@ -111,7 +111,7 @@ class Registry:
 
     def __init__(self) -> None:
         self.optimizers: dict[Atom, frozenset[Atom] | None] = {}
-        self.unread: dict[Atom, None] = {}  # what has parameters and is of a class that nobody knows
+        self.unread: dict[Atom, frozenset[Atom]] = {}  # what is made of parameters, by a class that nobody knows
         self.whole: dict[Atom, None] = {}  # the optimizers that were given all parameters of a module
         self.switched: set[Atom] = set()  # the leaves that somebody tells whether they get gradients
         self.parts: dict[Atom, set[frozenset[Atom]]] = {}  # those of each module that an optimizer may have been given
@@ -261,7 +261,7 @@ def overlap(parameters: frozenset[Atom] | None, leaves: frozenset[Atom]) -> bool
                 return True
     sides = ((unknown[0], leaves), (unknown[1], parameters))
     shares = [(share, other) for owners, other in sides for share in map(_share, owners)]
-    if any(share is not None and _are_of(share.of - {UNKNOWN_PARAMETERS}, other) for share, other in shares):
+    if any(share is not None and are_of(share.of - {UNKNOWN_PARAMETERS}, other) for share, other in shares):
         return True
     # What is a share of other parameters than these is none of them.
     is_open = any(share is None or overlap(share.of, other) is not False for share, other in shares)
@@ -569,7 +569,7 @@ def states_of(frame: Frame, leaves: frozenset[Atom]) -> tuple[Units, list[Key]]:
     sure = [each for each in found if overlap(registry.optimizers[each], leaves)]
     # They are of no other then, but for one of unknown parameters, as what an unread function makes of an optimizer.
     is_known = all(registry.optimizers[each] is not None for each in found)
-    if is_known and _are_of(leaves, NOTHING.union(*(registry.optimizers[each] or NOTHING for each in sure))):
+    if is_known and are_of(leaves, NOTHING.union(*(registry.optimizers[each] or NOTHING for each in sure))):
         found = dict.fromkeys(sure, True)
     keys = [grad_key(each) for each in found]
     # What nobody knows may be any that has a gradient here.
@@ -593,7 +593,7 @@ def states_of(frame: Frame, leaves: frozenset[Atom]) -> tuple[Units, list[Key]]:
     return units or PURE, keys
 
 
-def _are_of(leaves: Leaves, parameters: frozenset[Atom]) -> bool:
+def are_of(leaves: Leaves, parameters: frozenset[Atom]) -> bool:
     """Whether each of some leaves is known to be one of some parameters as a whole, or a part of it."""
     return bool(leaves) and (leaves <= parameters or all(_is_of(leaf, parameters) for leaf in leaves))
 
@@ -602,11 +602,12 @@ def _is_of(leaf: Atom, parameters: frozenset[Atom]) -> bool:
     if leaf in parameters or not isinstance(leaf, Part):
         return leaf in parameters
     share = _share(leaf.owner)
-    is_of_it = share is not None and _are_of(share.of - {UNKNOWN_PARAMETERS}, parameters)
-    return is_of_it or any(isinstance(each, Part) and _is_part_of(leaf, each) for each in parameters)
+    is_of_it = share is not None and are_of(share.of - {UNKNOWN_PARAMETERS}, parameters)
+    return is_of_it or any(isinstance(each, Part) and is_part_of(leaf, each) for each in parameters)
 
 
-def _is_part_of(leaf: Part, whole: Part) -> bool:
+def is_part_of(leaf: Part, whole: Part) -> bool:
+    """Whether a leaf is known to be one of those of a module, or of a part of it."""
     if isinstance(leaf.owner, Opaque) and isinstance(whole.owner, Opaque):
         return bool(whole.owner.path) and leaf.owner.path[: len(whole.owner.path)] == whole.owner.path
     return leaf.owner is whole.owner and whole.name in ("*", leaf.name)
@@ -995,11 +996,11 @@ def wrap_optimizer(frame: Frame, wrapper: Obj, groups: Value, node: ast.AST) -> 
     _change(frame, changes, lambda machine: (machine.but(changes),))
 
 
-def made_of_leaves(frame: Frame, found: Value, given: Value) -> None:
+def made_of_leaves(frame: Frame, found: Value, given: Value, node: ast.AST) -> None:
     """What may be an optimizer of a class that nobody knows is made: of several, it is the one that is there."""
     if any(isinstance(each, Tensor) and each.leaf for each in all_in(frame, given, "['params']")):
         known = [each for each in found if isinstance(each, Atom) and each not in frame.analysis.plural]
-        frame.analysis.pytorch.registry.unread.update(dict.fromkeys(known))
+        frame.analysis.pytorch.registry.unread.update(dict.fromkeys(known, leaves_of(frame, given, node)))
         gone = [("stepped", each, other) for each in frame.analysis.pytorch.registry.scalers for other in known]
         keys: dict[Key, object] = {**{made_key(each): True for each in known}, **dict.fromkeys(gone)}
         _change(frame, keys, lambda machine: (machine.but(keys),))

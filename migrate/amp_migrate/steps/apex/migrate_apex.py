@@ -277,7 +277,7 @@ class ApexMigration:
         kept = self._kept(script, traveller)
 
         def decide() -> NativeScript | Refusal:
-            return NativeDecider(self.project, self.roles, self.settings.dtype, script, ways).decide(steps)
+            return NativeDecider(self.project, self.roles, self.settings, script, ways).decide(steps)
 
         native = decide()
         if isinstance(native, NativeScript) and self._is_made_earlier(script, native, traveller, kept):

@@ -128,8 +128,108 @@ def test_branches_that_clip_the_same_are_one(branches: dict[str, str]) -> None:
     assert "else:" not in after
 
 
-def test_script_whose_branches_cannot_be_told_apart_keeps_what_apex_clips() -> None:
-    groups = '[{"params": model.head.parameters()}]'
-    after = migrate_text(_filled(_APEX, parameters=groups, **_TOGETHER), Settings()).after
-    assert "from amp_shim import amp\n" in after
-    assert "clip_grad_norm_(amp.master_params(optimizer), 1.0)" in after
+_NAMED = '[{{"params": [p for n, p in model.named_parameters() if {}]}}]'
+_PARTED = """[
+    {{"params": [p for n, p in {0} if p.requires_grad and not any(word in n for word in ("bias", "norm"))], "lr": 0.2}},
+    {{"params": [p for n, p in {0} if any(each in n for each in ("bias", "norm")) and p.requires_grad]}},
+]"""
+# A part of the model, or what a test has chosen of it, with no other group for the rest.
+_LESS = [
+    '[{"params": model.head.parameters()}]',
+    _NAMED.format("'head' in n"),
+    '[{"params": [p for p in model.parameters() if p.dim() > 1]}]',
+    _PARTED.format("names"),
+]
+_ALL = [
+    "filter(lambda p: p.requires_grad, model.parameters())",
+    _NAMED.format("p.requires_grad"),
+    _PARTED.format("model.named_parameters()"),
+    _PARTED.format("every"),
+]
+_LISTS = "names = model.named_parameters()\nevery = list(model.named_parameters())"
+_UNREAD = "from models import Net\nimport torch\n"
+
+
+def _with(parameters: str, optimizer: str, text: str, *, is_read: bool) -> str:
+    filled = _filled(text, parameters=parameters, frozen=_LISTS, **_TOGETHER).replace("torch.optim.SGD", optimizer)
+    unread = filled if is_read else _UNREAD + filled[filled.index("model = Net()") :]
+    return f"from optimizers import Lamb\n{unread}"
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+@pytest.mark.parametrize("optimizer", ["torch.optim.SGD", "Lamb"])
+@pytest.mark.parametrize("parameters", _LESS)
+def test_branches_stay_where_the_optimizer_may_have_less_than_is_clipped(
+    parameters: str, optimizer: str, is_read: bool
+) -> None:
+    plan = migrate_text(_with(parameters, optimizer, _APEX, is_read=is_read), Settings())
+    assert "apex" not in plan.after
+    assert 'clip_grad_norm_((p for group in optimizer.param_groups for p in group["params"]), 1.0)' in plan.after
+    assert "clip_grad_norm_(model.parameters(), 1.0)" in plan.after
+    assert "AMP504" not in {each.code for each in plan.findings}
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+@pytest.mark.parametrize("optimizer", ["torch.optim.SGD", "Lamb"])
+@pytest.mark.parametrize("parameters", _ALL)
+def test_branches_are_one_where_the_groups_hold_all_that_is_clipped(
+    parameters: str, optimizer: str, is_read: bool
+) -> None:
+    after = migrate_text(_with(parameters, optimizer, _APEX, is_read=is_read), Settings()).after
+    assert "apex" not in after
+    assert "param_groups" not in after
+
+
+@pytest.mark.parametrize("parameters", ["model.head.parameters()", _NAMED.format("'head' in n")])
+def test_step_of_an_unread_model_tells_of_clipping_what_its_optimizer_may_not_have(parameters: str) -> None:
+    findings = migrate_text(_with(parameters, "torch.optim.SGD", PLAIN, is_read=False), Settings()).findings
+    assert [each for each in findings if each.message.startswith("gradients are clipped of which an optimizer may")]
+
+
+@pytest.mark.parametrize(
+    "parameters", ["chosen", "filter(lambda p: id(p) not in known, model.parameters())", *_ALL, "groups(model)"]
+)
+def test_nothing_is_told_where_nothing_shows_that_the_optimizer_has_less(parameters: str) -> None:
+    text = _with(parameters, "torch.optim.SGD", PLAIN, is_read=False)
+    text = text.replace("names =", "chosen = [p for n, p in model.named_parameters() if 'head' in n]\nnames =", 1)
+    clipped = "chosen" if parameters == "chosen" else "model.parameters()"
+    findings = migrate_text(text.replace("norm_(model.parameters()", f"norm_({clipped}"), Settings()).findings
+    assert not [each for each in findings if "gradients are clipped" in each.message]
+
+
+_TRAINER = """\
+import torch
+from apex import amp
+from models import Net
+
+
+class Trainer:
+    def __init__(self, args, model):
+        self.args, self.model = args, model
+        self.optimizer = torch.optim.SGD(model.head.parameters(), lr=0.1)
+        if args.fp16:
+            self.model, self.optimizer = amp.initialize(self.model, self.optimizer, opt_level="O1")
+
+    def step(self, x, y):
+        loss = (self.model(x) - y).square().mean()
+        self.optimizer.zero_grad()
+        if self.args.fp16:
+            with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+                scaled_loss.backward()
+            torch.nn.utils.clip_grad_norm_(amp.master_params(self.optimizer), 1.0)
+        else:
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+
+
+trainer = Trainer(args, Net().cuda())
+for x, y in loader:
+    trainer.step(x, y)
+"""
+
+
+def test_nothing_is_told_of_the_branch_that_runs_without_a_scale() -> None:
+    plan = migrate_text(_TRAINER, Settings())
+    assert "self.optimizer.param_groups" in plan.after
+    assert not [each for each in plan.findings if "gradients are clipped" in each.message]

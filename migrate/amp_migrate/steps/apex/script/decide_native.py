@@ -14,7 +14,7 @@ from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.code import plain
 from amp_migrate.plan.move import Refusal
-from amp_migrate.settings import Dtype
+from amp_migrate.settings import Dtype, Settings
 from amp_migrate.steps.apex.initialize.amp_or_none import condition_of, tests_round, unsaid
 from amp_migrate.steps.apex.initialize.asked_above import asked_above
 from amp_migrate.steps.apex.initialize.branches import grouped
@@ -34,7 +34,7 @@ from amp_migrate.steps.apex.script.native_script import (
 )
 from amp_migrate.steps.apex.script.prepared_steps import PreparedOptimizers, plain_steps_in
 from amp_migrate.steps.apex.script.script_group import ApexScript
-from amp_migrate.steps.apex.step.folded_branches import FoldedBranch, clip_folds, clips_a_part
+from amp_migrate.steps.apex.step.folded_branches import FoldedBranch, clip_folds, clips_apart
 from amp_migrate.steps.apex.step.fp16_optimizer import copies_of_gradients, trained_networks, wrapper_attributes
 from amp_migrate.steps.apex.step.master_parameters import all_parameters, parameters_of
 from amp_migrate.steps.apex.step.scaler_beside import scaler_at
@@ -75,18 +75,19 @@ class NativeDecider:
         self,
         project: Project,
         roles: Roles,
-        dtype: Dtype,
+        settings: Settings,
         script: ApexScript,
         traveller: Traveller | None,
     ) -> None:
         self._project = project
         self._roles = roles
-        self._dtype = dtype
+        self._dtype = settings.dtype
+        self._apart = settings.clipped_apart
         self._script = script
         self._initializes = initializes = script.initializes
         self._traveller = traveller
         self._is_off = is_off(initializes)
-        self._is_scaled = dtype is not Dtype.BF16 and not self._is_off
+        self._is_scaled = settings.dtype is not Dtype.BF16 and not self._is_off
         self._named: set[Initialize] = set()
         self._keeps_keys = False  # of the state that is saved
         # Initializations in helpers, by where their callers make a scaler, in the callers' words.
@@ -227,7 +228,7 @@ class NativeDecider:
         reads = dict(scale_reads(file))
         folds = [fold for each in steps for fold in each.folds]
         apart = [
-            fold for _, body in bodies(file) for fold in clip_folds(file, self._roles, body, {}) if fold not in folds
+            fold for _, body in bodies(file) for fold in clip_folds(file, body, {}, self._apart) if fold not in folds
         ]
         folds += apart
         dead = [fold.dead for fold in folds]
@@ -407,7 +408,7 @@ class NativeDecider:
             if call not in gone and call.args:
                 optimizer = call.args[0].value
                 around = (each for each in file.tree.ancestors(call) if isinstance(each, cst.If))
-                is_apart = any(clips_a_part(file, self._roles, each) for each in around)
+                is_apart = any(clips_apart(file, each, self._apart) for each in around)
                 named = all_parameters(file, optimizer) if is_apart else None
                 yield call, named or parameters_of(self._project, self._roles, file, optimizer)
 

@@ -87,7 +87,7 @@ class ScriptReader:
             wrapped = read_wrappers(file, self._settings.apex_o2, files)
             for read in (*read_inits(file), *read_initializes(file, self._settings.apex_o2, wrapped)):
                 (refusals if isinstance(read, Refusal) else initializes).append(read)  # type: ignore[arg-type]
-            for step in read_steps(file, self._roles, self._steppers, wraps=wraps):
+            for step in read_steps(file, self._roles, self._steppers, wraps=wraps, apart=self._settings.clipped_apart):
                 (refusals if isinstance(step, Refusal) else found).append(step)  # type: ignore[arg-type]
         if wraps:
             asked = [asked_of_weights(self._project, self._roles, files, each) for each in initializes]
@@ -157,7 +157,7 @@ class ScriptReader:
         steps: list[ApexStep] = []
         splits: list[ApexSplit] = []
         refusals: list[Refusal] = []
-        for each in join(self._project, self._roles, found, self._steppers, self._values):
+        for each in join(self._project, self._roles, found, self._steppers, self._values, self._settings.clipped_apart):
             if isinstance(each, Refusal):
                 refusals.append(each)
             elif isinstance(each, ApexSplit):

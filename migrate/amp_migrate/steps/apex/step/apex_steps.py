@@ -13,7 +13,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.move import Refusal
-from amp_migrate.steps.apex.step.folded_branches import FoldedBranch, clip_folds, fold_of
+from amp_migrate.steps.apex.step.folded_branches import FoldedBranch, Lines, clip_folds, fold_of
 from amp_migrate.steps.apex.step.fp16_optimizer import read_backwards
 from amp_migrate.steps.apex.step.scaled_contexts import Contexts, Opened, giver_of, givers, opened
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
@@ -46,13 +46,14 @@ class ApexStep:
 
 
 def read_steps(
-    file: File, roles: Roles, steppers: Steppers | None = None, *, wraps: bool = False
+    file: File, roles: Roles, steppers: Steppers | None = None, *, wraps: bool = False, apart: Lines = frozenset()
 ) -> Iterator[ApexStep | Refusal]:
     """What each function of a file that scales a loss has of an Apex training step.
 
     Args:
         steppers: knows functions that step for others; None where nobody has to know of steps.
         wraps: whether the script has an `FP16_Optimizer`, which goes backward itself.
+        apart: see `Settings.clipped_apart`.
     """
     project = roles.project
     known = {each.node: giver_of(project, each) for each in givers(project, file)}
@@ -72,7 +73,7 @@ def read_steps(
         if reads:
             refusal = next((each for each in reads if isinstance(each, Refusal)), None)
             scaled = {each.statement: each for each in reads if isinstance(each, Backward)}
-            yield refusal or _read_function(file, roles, steppers, function, body, scaled)
+            yield refusal or _read_function(file, roles, steppers, function, body, scaled, apart)
     for call in amp_calls(file, "scale_loss"):
         if call not in read:
             yield Refusal(file, call, "amp.scale_loss is not what a with statement opens by itself", USE_SHIM)
@@ -104,6 +105,7 @@ def _read_function(
     function: cst.FunctionDef | None,
     body: Block,
     scaled: dict[Statement, Backward],
+    apart: Lines,
 ) -> ApexStep | Refusal:
     withs = [each for each in scaled if isinstance(each, cst.With)]
     folds: list[FoldedBranch] = []
@@ -112,10 +114,10 @@ def _read_function(
         if isinstance(around, cst.Else):
             around = file.tree.parents.get(around)
         if isinstance(around, cst.If):
-            fold = fold_of(file, roles, around, scaled)
+            fold = fold_of(file, around, scaled, apart)
             if fold is not None and fold not in folds:
                 folds.append(fold)
-    folds += [fold for fold in clip_folds(file, roles, body, scaled) if fold not in folds]
+    folds += [fold for fold in clip_folds(file, body, scaled, apart) if fold not in folds]
     dead = {s for fold in folds for s in nested_statements(fold.dead)}
     backwards = [each for statement, each in scaled.items() if statement not in dead]
     others = plain_backwards(file, roles, body, {each.call for each in scaled.values()}, dead)

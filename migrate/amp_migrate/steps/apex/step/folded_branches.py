@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.roles import Roles
-from amp_migrate.steps.apex.step.master_parameters import parameters_of
 from amp_migrate.steps.apex.uses.apex_calls import amp_name
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
 from amp_migrate.steps.model.training_step import Backward
 from amp_migrate.trees.nodes import Block, Statement, find, nested_statements, statements
 
 _CLIP_NORM = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_norm")
+
+
+Lines: TypeAlias = "frozenset[tuple[str, int]]"
 
 
 @dataclass(frozen=True)
@@ -32,14 +34,18 @@ class FoldedBranch:
     live: Block
 
 
-def clip_folds(file: File, roles: Roles, body: Block, scaled: dict[Statement, Backward]) -> list[FoldedBranch]:
-    """The branches of a body that clip Apex's gradients, beside those that clip the same without it."""
+def clip_folds(file: File, body: Block, scaled: dict[Statement, Backward], apart: Lines) -> list[FoldedBranch]:
+    """The branches of a body that clip Apex's gradients, beside those that clip the same without it.
+
+    Args:
+        apart: see `Settings.clipped_apart`.
+    """
     choices = (each for each in nested_statements(body) if isinstance(each, cst.If) and _names_amp(file, each))
-    folds = (fold_of(file, roles, each, scaled) for each in choices)
+    folds = (fold_of(file, each, scaled, apart) for each in choices)
     return [fold for fold in folds if fold is not None]
 
 
-def fold_of(file: File, roles: Roles, choice: cst.If, scaled: dict[Statement, Backward]) -> FoldedBranch | None:
+def fold_of(file: File, choice: cst.If, scaled: dict[Statement, Backward], apart: Lines) -> FoldedBranch | None:
     """The fold of an `if` whose branches are the same step with Apex and without; None for any other."""
     if not isinstance(choice.orelse, cst.Else) or file.tree.statement(choice) is not choice:
         return None
@@ -50,26 +56,18 @@ def fold_of(file: File, roles: Roles, choice: cst.If, scaled: dict[Statement, Ba
     dead, live = (body, other) if apex_first else (other, body)
     if _names_amp(file, live) or _goes_backward_wrapped(live, scaled):
         return None
-    if _plain(file, dead, scaled) != _plain(file, live, scaled) or clips_a_part(file, roles, choice):
+    if _plain(file, dead, scaled) != _plain(file, live, scaled) or clips_apart(file, choice, apart):
         return None
     return FoldedBranch(choice, dead, live)
 
 
-def clips_a_part(file: File, roles: Roles, choice: cst.If) -> bool:
-    """Whether one branch clips what Apex's optimizer has, of a part of the model, and the other one all of the model.
+def clips_apart(file: File, choice: cst.If, apart: Lines) -> bool:
+    """Whether what one branch clips without Apex is not shown to be what Apex's optimizer has.
 
     Both stay: `unscale_` divides the gradients of no other parameters.
     """
-    calls = [*find(choice, cst.Call)]
-    masters = [each.args[0].value for each in calls if amp_name(file, each.func) == "master_params" and each.args]
-    parts = {parameters_of(roles.project, roles, file, each) for each in masters}
-    clipped = (each.args[0].value for each in calls if file.names.callee(each) in _CLIP_NORM and each.args)
-    owners = {
-        dotted(each.func.value)
-        for each in clipped
-        if isinstance(each, cst.Call) and isinstance(each.func, cst.Attribute) and each.func.attr.value == "parameters"
-    }
-    return any(part.startswith(f"{owner}.") and part != f"{owner}.parameters()" for part in parts for owner in owners)
+    lines = {line for name, line in apart if name == file.name}
+    return bool(lines) and any(file.tree.position(each)[0] in lines for each in find(choice, cst.Call))
 
 
 def _goes_backward_wrapped(block: Block, scaled: dict[Statement, Backward]) -> bool:

@@ -12,7 +12,7 @@ from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.step.apex_steps import ApexStep, gatherer, plain_backwards, sees_others, stepped_elsewhere
-from amp_migrate.steps.apex.step.folded_branches import clip_folds
+from amp_migrate.steps.apex.step.folded_branches import Lines, clip_folds
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.route import Route
 from amp_migrate.steps.model.training_step import Backward, TrainingStep
@@ -53,13 +53,19 @@ class ApexSplit:
 
 
 def join(
-    project: Project, roles: Roles, found: Sequence[ApexStep], steppers: Steppers | None, values: ValueCalls
+    project: Project,
+    roles: Roles,
+    found: Sequence[ApexStep],
+    steppers: Steppers | None,
+    values: ValueCalls,
+    apart: Lines,
 ) -> list[ApexStep | ApexSplit | Refusal]:
     """The steps of a script, given what each function has that scales a loss.
 
     Args:
         steppers: knows functions that step for others; None where nobody has to know of steps.
         values: knows who calls functions that are handed on as values.
+        apart: see `Settings.clipped_apart`.
     """
     parts = {key_of(each.gathered.step): each for each in found}
 
@@ -70,7 +76,7 @@ def join(
         if known is None and uses_amp(file, body, function):
             at = backwards[0].statement if backwards else body
             return Refusal(file, at, "Apex and native AMP stand side by side in one step", USE_SHIM)
-        folds = clip_folds(file, roles, body, {}) if known is None else list(known.folds)
+        folds = clip_folds(file, body, {}, apart) if known is None else list(known.folds)
         dead = frozenset(s for f in folds for s in nested_statements(f.dead)) if known is None else known.left_out
         others = plain_backwards(file, roles, body, called, dead) if known is None else []
         if isinstance(others, Refusal):
