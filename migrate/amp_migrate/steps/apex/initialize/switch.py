@@ -17,7 +17,7 @@ from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.initialize.put_in import put_in
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.trees import build
-from amp_migrate.trees.nodes import find
+from amp_migrate.trees.nodes import Statement, find, method_of
 
 VARIABLE = "amp_enabled"
 _BUILTINS = frozenset(dir(builtins))
@@ -40,6 +40,59 @@ def is_off(initializes: Sequence[Initialize]) -> bool:
     return bool(initializes) and all(switch_code(each) == "False" for each in initializes)
 
 
+def has_name(initialize: Initialize) -> bool:
+    """Whether a condition is given a name where Apex was initialized: it is long, or something else later."""
+    code = switch_code(initialize)
+    return code is not None and (not is_short(code) or _is_bound_anew(initialize))
+
+
+def sees(initialize: Initialize, file: File, at: cst.CSTNode) -> bool:
+    """Whether a name that is given a value where Apex was initialized has it at a place."""
+    tree = file.tree
+    may_be_later = tree.function(initialize.home) is None and tree.function(at) is not None
+    if file is not initialize.file or (tree.order[at] < tree.order[initialize.home] and not may_be_later):
+        return False
+    home, scope = file.scopes.of(initialize.home), file.scopes.of(at)
+    while scope is not home and scope.parent is not None:
+        scope = scope.parent
+    return scope is home
+
+
+def _is_bound_anew(initialize: Initialize) -> bool:
+    """Whether what a condition is read from may be another object behind the call: `model = DDP(model)`."""
+    file, tree = initialize.file, initialize.file.tree
+    parts = [build.expression(each) for each in initialize.switch]
+    paths = {*reads(parts), *(dotted(node) or "" for part in parts for node in find(part, cst.Attribute))}
+    gone = {initialize.home, initialize.statement, *initialize.handed_back}
+    return any(
+        gone.isdisjoint((each.node, *tree.ancestors(each.node))) and not _is_copy(file, each, path)
+        for path in paths
+        for each in _bound_behind(file, initialize.home, path)
+    )
+
+
+def _bound_behind(file: File, home: Statement, path: str) -> Iterator[Binding]:
+    """Where a name, or an attribute, may be given another value than it has at a statement.
+
+    What another method does comes behind a constructor; what the constructor does comes before any other.
+    """
+    tree = file.tree
+    function, owner = tree.function(home), tree.owner_class(home)
+    if owner is None or not path.startswith("self."):
+        bindings = (each for each in file.scopes.of(home).lookup(path) if tree.function(each.node) is function)
+        yield from (each for each in bindings if tree.order[each.node] > tree.order[home])
+        return
+    known = [*file.attribute_bindings(owner, path)]
+    made = method_of(owner, "__init__")
+    for each in known:
+        if tree.function(each.node) is function:
+            is_behind = tree.order[each.node] > tree.order[home]
+        else:
+            is_behind = tree.function(each.node) is not made and (function is made or len(known) > 1)
+        if is_behind:
+            yield each
+
+
 def is_short(code: str) -> bool:
     """Whether a condition can be repeated where it is needed, rather than be given a name."""
     return re.fullmatch(r"[\w.]+|bool\([\w.]+\)", code) is not None
@@ -47,6 +100,8 @@ def is_short(code: str) -> bool:
 
 def is_visible(project: Project, initialize: Initialize, file: File, at: cst.CSTNode) -> bool:
     """Whether the names of the condition mean at a place what they mean where Apex was initialized."""
+    if _is_bound_anew(initialize) and not sees(initialize, file, at):
+        return False
     home, here = initialize.file.scopes.of(initialize.home), file.scopes.of(at)
     condition = " and ".join(initialize.switch)
     names = reads([build.expression(condition)]) if condition else frozenset()

@@ -22,7 +22,15 @@ from amp_migrate.steps.apex.initialize.in_helper import is_chosen, seen_below, s
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.initialize.own_parameter import asked_of_parameter
 from amp_migrate.steps.apex.initialize.reached import ways_to
-from amp_migrate.steps.apex.initialize.switch import VARIABLE, in_words_of, is_off, is_short, is_visible, switch_code
+from amp_migrate.steps.apex.initialize.switch import (
+    VARIABLE,
+    has_name,
+    in_words_of,
+    is_off,
+    is_visible,
+    sees,
+    switch_code,
+)
 from amp_migrate.steps.apex.script.decide_evaluation import UNASKED, Evaluation, EvaluationDecider
 from amp_migrate.steps.apex.script.native_script import (
     NativeFile,
@@ -340,7 +348,7 @@ class NativeDecider:
             return None
         seen = [i for i in switched if not is_late and is_visible(self._project, i, file, at)]
         if seen:
-            return self._written(next((i for i in seen if i.file is file and _sees(i, file, at)), seen[0]), file, at)
+            return self._written(next((i for i in seen if sees(i, file, at)), seen[0]), file, at)
         scaler = self._scaler_at(file, at, for_nobody=False) if route is None else route.scaler
         if scaler is not None and self._dtype is Dtype.FP16:  # elsewhere it is off where the region is bfloat16
             return f"{scaler}.is_enabled()"
@@ -382,7 +390,7 @@ class NativeDecider:
         """The condition of an initialization at a place that sees what it is made of: by its name, where it is long."""
         switch = switch_code(initialize)
         assert switch is not None
-        if is_short(switch) or file is not initialize.file or not _sees(initialize, file, at):
+        if not has_name(initialize) or not sees(initialize, file, at):
             return switch
         if initialize not in (*self._initializes, *self._views.values(), *self._below.values()):
             return switch
@@ -440,15 +448,3 @@ def _differ(initializes: Iterable[Initialize]) -> bool:
 def _all_step(initializes: Iterable[Initialize]) -> bool:
     """Whether all of them prepare optimizers, and have scalers for that."""
     return all(each.optimizers is not None for each in initializes)
-
-
-def _sees(initialize: Initialize, file: File, at: cst.CSTNode) -> bool:
-    """Whether a name that is given a value where Apex was initialized has it at a place."""
-    tree = file.tree
-    may_be_later = tree.function(initialize.home) is None and tree.function(at) is not None
-    if tree.order[at] < tree.order[initialize.home] and not may_be_later:
-        return False
-    home, scope = file.scopes.of(initialize.home), file.scopes.of(at)
-    while scope is not home and scope.parent is not None:
-        scope = scope.parent
-    return scope is home

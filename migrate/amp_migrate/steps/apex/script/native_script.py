@@ -108,7 +108,7 @@ class NativeStart:
 
     Attributes:
         creation: the scaler that is made there, if one is.
-        is_named: whether the script's switch gets a name there, where it is long.
+        is_named: whether the script's switch gets a name there, where it is long or something else later.
     """
 
     initialize: Initialize

@@ -14,7 +14,7 @@ from amp_migrate.plan.code import Code, code, listed, plain
 from amp_migrate.plan.edit import Annotate, Edit, Remove
 from amp_migrate.settings import Dtype, Settings
 from amp_migrate.steps.apex.initialize.initialize_calls import NEVER, Initialize
-from amp_migrate.steps.apex.initialize.switch import VARIABLE, is_off, is_short, switch_code
+from amp_migrate.steps.apex.initialize.switch import VARIABLE, has_name, is_off, is_short, switch_code
 from amp_migrate.steps.apex.script.native_script import NativeFile, NativeScript, NativeStart
 from amp_migrate.steps.apex.step.scaled_contexts import givers, imported_givers
 from amp_migrate.steps.apex.write import write_state
@@ -158,7 +158,8 @@ def _scaler_lines(editor: Editor, start: NativeStart) -> list[Code]:
     initialize, creation = start.initialize, start.creation
     lines: list[Code] = []
     switch = switch_code(initialize)
-    if switch is not None and not is_short(switch) and (creation is not None or start.is_named):
+    is_long = switch is not None and not is_short(switch)
+    if (creation is not None and is_long) or (start.is_named and has_name(initialize)):
         lines.append(plain(f"{VARIABLE} = {switch}"))
         switch = VARIABLE
     if creation is not None:
