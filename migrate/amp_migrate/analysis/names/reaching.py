@@ -1,7 +1,7 @@
 """Which of the values that a name is given it may have where it is read.
 
-A value that is always given on the way to a place hides those before it; what stands in the branch for another PyTorch
-is never given.
+A value that is always given on the way to a place hides those before it, but not where it is made of them; what stands
+in the branch for another PyTorch is never given.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ def reaching(names: VersionTests, node: cst.Name) -> list[Binding]:
     if len(bindings) < 2 or home is None or any(names.scopes.of(each.node) is not home for each in bindings):
         return bindings
     order, here = names.tree.order, names.tree.order[node]
-    alive = _last(names, bindings, frozenset(names.tree.ancestors(node)), here)
+    around = frozenset(names.tree.ancestors(node))
+    alive = _last(names, bindings, around, here)
     is_once = names.scopes.of(node) is home and names.tree.loop(node) is None
-    return [each for each in alive if order[each.node] < here] if is_once else alive
+    return [each for each in alive if order[each.node] < here and not _is_given_by(each, around)] if is_once else alive
 
 
 def left_over(names: VersionTests, name: str) -> list[Binding]:
@@ -58,7 +59,11 @@ def _last(names: VersionTests, bindings: list[Binding], around: frozenset[cst.CS
     """The last of some bindings that is always given before a place, and those behind that; all if none is."""
     order = names.tree.order
     alive = sorted((each for each in bindings if not names.is_never_run(each.node)), key=lambda each: order[each.node])
-    before = [each for each in alive if order[each.node] < here and _is_always_given(names, each, around)]
+    before = [
+        each
+        for each in alive
+        if order[each.node] < here and not _is_given_by(each, around) and _is_always_given(names, each, around)
+    ]
     return alive[alive.index(before[-1]) :] if before else alive
 
 
@@ -68,6 +73,11 @@ def flag_of_version(names: VersionTests, node: cst.Name) -> bool | None:
     said = {True if is_constant(each, "True") else False if is_constant(each, "False") else None for each in values}
     is_set = any(_is_of_version(names, each) for each in names.scopes.of(node).lookup(node.value))
     return said.pop() if is_set and len(said) == 1 else None
+
+
+def _is_given_by(binding: Binding, around: frozenset[cst.CSTNode]) -> bool:
+    """Whether a place is in the value that an assignment gives: it is read first."""
+    return isinstance(binding.node, cst.Assign) and binding.node in around
 
 
 def _is_always_given(names: VersionTests, binding: Binding, around: frozenset[cst.CSTNode]) -> bool:

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
-from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.bindings import Binding, dotted
 from amp_migrate.analysis.files import File, object_bindings
+from amp_migrate.analysis.names.reaching import reaching
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.plan.code import Code, Hole, code
@@ -200,7 +201,7 @@ def trained_networks(file: File, roles: Roles) -> Iterator[tuple[cst.Call, cst.B
 
 def is_never_stepped(file: File, roles: Roles, network: cst.BaseExpression) -> bool:
     """Whether a network has been made for itself, and the optimizers of a file are seen to be of others."""
-    made = object_bindings(file, network) if dotted(network) is not None else []
+    made = _bindings(file, network) if dotted(network) is not None else []
     if not made or any(each.value is None for each in made):
         return False
     own = _modules_in(file, roles, network)
@@ -208,18 +209,31 @@ def is_never_stepped(file: File, roles: Roles, network: cst.BaseExpression) -> b
     return bool(stepped) and all(others and own.isdisjoint(others) for others in stepped)
 
 
-def _modules_in(file: File, roles: Roles, node: cst.BaseExpression) -> frozenset[str]:
-    """The modules that go into a value, through any number of names."""
-    found: dict[str, bool] = {}
+def _modules_in(file: File, roles: Roles, node: cst.BaseExpression) -> frozenset[tuple[str, cst.CSTNode | None]]:
+    """The modules that go into a value, through any number of names, each by where its name gets it.
+
+    A name that gets another module later is none of those before.
+    """
+    found: dict[tuple[str, cst.CSTNode | None], bool] = {}
     todo = [node]
     while todo:
         for each in walk(todo.pop()):
             path = dotted(each)
-            if isinstance(each, (cst.Name, cst.Attribute)) and path is not None and path not in found:
-                found[path] = roles.is_module(file, each)
-                values = (one.source if one.value is None else one.value for one in object_bindings(file, each))
-                todo += (value for value in values if value is not None)
-    return frozenset(path for path, is_module in found.items() if is_module)
+            if not isinstance(each, (cst.Name, cst.Attribute)) or path is None:
+                continue
+            bindings: list[Binding | None] = [*_bindings(file, each)]
+            for given in bindings or [None]:
+                key = path, None if given is None else given.node
+                if key not in found:
+                    found[key] = roles.is_module(file, each)
+                    value = None if given is None else given.source if given.value is None else given.value
+                    todo += [] if value is None else [value]
+    return frozenset(key for key, is_module in found.items() if is_module)
+
+
+def _bindings(file: File, node: cst.BaseExpression) -> list[Binding]:
+    """Where something gets the values that it may have at a place."""
+    return reaching(file.names, node) if isinstance(node, cst.Name) else object_bindings(file, node)
 
 
 def _is_converted(file: File, node: cst.CSTNode, full: str) -> bool:

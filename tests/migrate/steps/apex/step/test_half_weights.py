@@ -114,3 +114,36 @@ def test_what_is_scaled_by_one_has_no_scale_to_lose(migrate: Check) -> None:
     plan = migrate(TEXT.format(halved="if args.fp16:\n            model.half()", options="verbose=False"))
     assert "enabled=bool(args.fp16)" in plan.after
     assert not any("had their loss scaled" in each.message for each in plan.findings)
+
+
+AGAIN = """
+    from apex.fp16_utils import FP16_Optimizer
+
+    def main(args, loader):
+        model = nn.Linear(2, 2)
+        model.half()
+        model = {wrapped}
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=True)
+        for x in loader:
+            loss = model(x).mean()
+            optimizer.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+        kept = model.state_dict()
+        model = nn.Linear(2, 2)
+        model.load_state_dict(kept)
+        model.half()  # behind the training
+        with torch.no_grad():
+            return [model(x.half()) for x in loader]
+
+    main(args, loader)
+"""
+
+
+@pytest.mark.parametrize("wrapped", ["nn.DataParallel(model)", "model"])
+def test_another_model_of_the_same_name_stays_float16(wrapped: str, migrate: Check) -> None:
+    after = migrate(AGAIN.format(wrapped=wrapped)).after
+    assert after.count("model.half()") == 1
+    assert "model.half()  # behind the training" in after
+    assert "model(x.half())" in after
