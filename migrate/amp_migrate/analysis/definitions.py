@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import libcst as cst
 
 from amp_migrate.analysis.bindings import BindingKind, module_and_name
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.library import Library
 from amp_migrate.analysis.names.reaching import left_over, reaching
+
+_Definition: TypeAlias = "tuple[File, cst.CSTNode]"
+# The names that have been looked for on the way, each with the name of the file.
+_Seen: TypeAlias = "frozenset[tuple[str, str]]"
 
 
 class Definitions:
@@ -16,7 +22,7 @@ class Definitions:
     def __init__(self, library: Library) -> None:
         self._library = library
 
-    def of(self, file: File, name: cst.CSTNode) -> tuple[File, cst.CSTNode] | None:
+    def of(self, file: File, name: cst.CSTNode) -> _Definition | None:
         """The function or class that a name stands for, in whichever file it is defined; None if that is in doubt."""
         if isinstance(name, cst.Name):
             bindings = reaching(file.names, name)
@@ -42,24 +48,26 @@ class Definitions:
         module, _ = module_and_name(full)
         return self._library.module(module, file) if module else None
 
-    def _imported(self, file: File, full: str) -> tuple[File, cst.CSTNode] | None:
+    def _imported(self, file: File, full: str, seen: _Seen = frozenset()) -> _Definition | None:
         module = self.module_of(file, full)
-        return None if module is None else self._defined_in(module, full.rpartition(".")[2], {file.name})
+        return None if module is None else self._defined_in(module, full.rpartition(".")[2], seen)
 
-    def _defined_in(self, file: File, name: str, seen: set[str]) -> tuple[File, cst.CSTNode] | None:
-        if file.name in seen:
+    def _defined_in(self, file: File, name: str, seen: _Seen) -> _Definition | None:
+        """The same for a name of a module; what leads back to itself is none, but a module within a package."""
+        if (file.name, name) in seen:
             return None
+        seen |= {(file.name, name)}
         bindings = left_over(file.names, name)
         if len(bindings) == 1 and bindings[0].kind in (BindingKind.FUNCTION, BindingKind.CLASS):
             return file, bindings[0].node
         if len(bindings) == 1 and bindings[0].kind is BindingKind.IMPORT:
-            return self._imported(file, bindings[0].imported)
-        return None if bindings else self._from_star(file, name)
+            return self._imported(file, bindings[0].imported, seen)
+        return None if bindings else self._from_star(file, name, seen)
 
-    def _from_star(self, file: File, name: str) -> tuple[File, cst.CSTNode] | None:
+    def _from_star(self, file: File, name: str, seen: _Seen = frozenset()) -> _Definition | None:
         for origin in file.scopes.module.star_imports:
             module = self._library.module(origin, file)
-            found = None if module is None else self._defined_in(module, name, {file.name})
+            found = None if module is None else self._defined_in(module, name, seen)
             if found is not None:
                 return found
         return None

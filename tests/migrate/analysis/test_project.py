@@ -61,6 +61,14 @@ def test_calls_through_a_module_that_hands_it_on(project: Make) -> None:
     assert sites(made, "a", "f") == [("c", "f(1)")]
 
 
+@pytest.mark.parametrize("first", ["from helper import *\n", "from helper import f\n"])
+@pytest.mark.parametrize("second", ["from package import *\n", "from package import f\n"])
+def test_name_that_leads_back_to_itself_is_no_function(project: Make, first: str, second: str) -> None:
+    made, files = project(package=first, helper=second, other="from package import f\nf()\n")
+    (call,) = files["other"].calls
+    assert made.called(files["other"], call) is None
+
+
 def test_calls_through_a_star_import_of_a_star_import(project: Make) -> None:
     made = project(a="def f(): ...\n", b="from a import *\n", c="from b import *\nf(1)\n")
     assert sites(made, "a", "f") == [("c", "f(1)")]
