@@ -118,7 +118,7 @@ def gradient_uses(
         for first in range(len(statements)):
             every = [*wanted.get(step, ()), *statements[first:]]
             is_late = not any(goes_backward(tree, each, step.statement, backwards) for each in every)
-            uses = [unscaled_before(tree, step, each, reducing) for each in _branches(tree, every, backwards)]
+            uses = [unscaled_before(tree, step, each, reducing) for each in _branches(tree, every, backwards, dead)]
             if is_late and all(isinstance(use, GradientUse) for use in uses):
                 wanted[step] = every
                 break
@@ -126,7 +126,7 @@ def gradient_uses(
         # Between two backward() calls they cannot be unscaled yet; whether that matters shows in the result.
         early = [each for each in statements if goes_backward(tree, each, step.statement, backwards)]
         late = [each for each in statements if each not in early]
-        branches = _branches(tree, late, backwards) if late else []
+        branches = _branches(tree, late, backwards, dead) if late else []
         uses = [unscaled_before(tree, step, each, reducing) for each in branches]
         problem = next((use for use in uses if not isinstance(use, GradientUse)), None)
         if problem is None:
@@ -291,16 +291,29 @@ def goes_backward(tree: Tree, first: Statement, last: Statement, backwards: list
     return not all(exclude(tree, first, each) for each in between)
 
 
-def _branches(tree: Tree, statements: list[Statement], backwards: list[Backward]) -> list[list[Statement]]:
-    """Statements before a step, parted by the branches of an `if` each of which also goes backward by itself."""
+def _branches(
+    tree: Tree, statements: list[Statement], backwards: list[Backward], dead: frozenset[Statement]
+) -> list[list[Statement]]:
+    """Statements before a step, parted by the branches of an `if` each of which also goes backward by itself.
+
+    What stands behind the `if` as well finds true gradients, if each of its branches has to.
+
+    Args:
+        dead: the statements that will be gone; a branch of these is none.
+    """
     block = tree.common_block([*statements])
     around = tree.lift(statements[0], block)
     inside = [each for each in backwards if around in tree.ancestors(each.statement)]
-    if not isinstance(around, cst.If) or not inside or any(tree.lift(each, block) is not around for each in statements):
+    if not isinstance(around, cst.If) or not inside:
         return [statements]
-    members = [(each, set(nested_statements(each))) for each in blocks(around)]
-    parts = [[each for each in statements if each in member] for _, member in members]
-    return [branch for part in parts if part for branch in _branches(tree, part, backwards)]
+    members = [each for each in blocks(around) if not dead.issuperset(nested_statements(each))]
+    parts = [[each for each in statements if each in {*nested_statements(member)}] for member in members]
+    is_whole = around.orelse is not None and all(
+        any(tree.block(each) is member for each in part) for member, part in zip(members, parts, strict=True)
+    )
+    if not is_whole and any(tree.lift(each, block) is not around for each in statements):
+        return [statements]
+    return [branch for part in parts if part for branch in _branches(tree, part, backwards, dead)]
 
 
 def unscaled_before(
@@ -551,14 +564,17 @@ def _object_called(file: File, roles: Roles, call: cst.Call) -> FunctionRef | No
 
 
 def _asks_no_value(tree: Tree, node: cst.Attribute) -> bool:
-    """Whether any scale may do: `p.grad = None`, `p.grad is None`."""
+    """Whether any scale may do: `p.grad = None`, `p.grad is None`, `p.grad[mask] = 0`."""
     parent = tree.parents[node]
-    statement = tree.parents.get(parent)
     if isinstance(parent, cst.Comparison) and parent.left is node and len(parent.comparisons) == 1:
         (asked,) = parent.comparisons
         return isinstance(asked.operator, (cst.Is, cst.IsNot)) and is_constant(asked.comparator, "None")
-    return (
-        isinstance(parent, cst.AssignTarget)
-        and isinstance(statement, cst.Assign)
-        and is_constant(statement.value, "None")
-    )
+    target: cst.CSTNode = node
+    while isinstance(parent, (cst.Subscript, cst.Attribute)) and parent.value is target:
+        target, parent = parent, tree.parents[parent]
+    statement = tree.parents.get(parent)
+    if not isinstance(parent, cst.AssignTarget) or not isinstance(statement, cst.Assign):
+        return False
+    value = statement.value
+    is_zero = isinstance(value, (cst.Integer, cst.Float)) and value.evaluated_value == 0
+    return is_zero if isinstance(target, cst.Subscript) else is_constant(value, "None")

@@ -1284,3 +1284,36 @@ def test_a_callback_of_every_micro_batch_may_read_scaled_gradients(migrate: Chec
     )
     assert "self.scaler.step(self.optimizer)" in lines
     assert not any("unscale_" in line for line in lines)
+
+
+@pytest.mark.parametrize("cleared", ["p.grad[mask] = 0", "p.grad.data[:2] = 0.0", "p.grad[0][mask] = 0"])
+def test_elements_that_are_set_to_zero_are_of_any_scale(cleared: str, rewrites: Check) -> None:
+    rewrites(
+        f"""
+        ~ MODEL
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+              for p in model.parameters():
+                  {cleared}
+        ~     optimizer.step()
+              optimizer.zero_grad()
+        """
+    )
+
+
+@pytest.mark.parametrize("given", ["p.grad[mask] = 1", "p.grad[p.grad < 0.1] = 0", "p.grad = 0 * p.grad"])
+def test_other_elements_are_not(given: str, rewrites: Check) -> None:
+    rewrites(
+        f"""
+        ~ MODEL
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+        +     scaler.unscale_(optimizer)
+              for p in model.parameters():
+                  {given}
+        ~     optimizer.step()
+              optimizer.zero_grad()
+        """
+    )

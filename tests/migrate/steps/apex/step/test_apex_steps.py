@@ -518,3 +518,60 @@ def test_gradients_that_are_read_behind_the_scale_are_unscaled(rewrites: Check) 
               optimizer.zero_grad()
         """
     )
+
+
+_CLIPPED = """
+    ~ APEX
+      MODEL
+    - if args.fp16:
+    -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+      for x in loader:
+    -     loss = model(x).mean()
+    -     if args.fp16:
+    -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+    -             scaled_loss.backward()
+    -         torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+    -     else:
+    -         loss.backward()
+    -         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+    +         loss = model(x).mean()
+    +     scaler.scale(loss).backward()
+    +     scaler.unscale_(optimizer)
+    +     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+          for p in model.parameters():
+              {used}
+    ~     optimizer.step()
+          optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("used", ["print(p.grad.norm())", "p.grad[mask] = 0", "p.grad += noise"])
+def test_gradients_behind_branches_that_clip_are_unscaled_in_front_of_the_clipping(used: str, rewrites: Check) -> None:
+    rewrites(_CLIPPED.format(used=used))
+
+
+def test_gradients_behind_branches_that_clip_apart_are_unscaled_in_both(migrate: Check) -> None:
+    after = migrate(
+        """
+        APEX
+        MODEL
+        if args.fp16:
+            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        for x in loader:
+            loss = model(x).mean()
+            if args.fp16:
+                with amp.scale_loss(loss, optimizer) as scaled_loss:
+                    scaled_loss.backward()
+                torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+            else:
+                loss.backward()
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 2.0)
+            print(model.weight.grad.norm())
+            optimizer.step()
+            optimizer.zero_grad()
+        """
+    ).after
+    behind = "scaler.scale(loss).backward()\n        scaler.unscale_(optimizer)\n        torch.nn.utils.clip_grad_norm_"
+    assert after.count(behind) == after.count("unscale_") == 2
