@@ -322,10 +322,16 @@ class Roles:
         return False
 
     def _is_idle(self, file: File, call: cst.Call) -> bool:
-        """Whether what a call on a module may mean is in sight, and does nothing with what the module learns."""
+        """Whether what a call on a module may mean is in sight, and does nothing with what the module learns.
+
+        Where it is not, it says how the module is to be: `model.add_adapter("lang")` is given no data, and gives none.
+        """
         methods = self._methods(file, call)
         first = next(methods, None)
-        return first is not None and not any(map(self._uses_weights, itertools.chain((first,), methods)))
+        if first is None:
+            given = [each.value for each in call.args]
+            return bool(given) and all(map(_is_literal, given)) and isinstance(file.tree.parents[call], cst.Expr)
+        return not any(map(self._uses_weights, itertools.chain((first,), methods)))
 
     def _methods(self, file: File, call: cst.Call, idle: frozenset[str] | None = None) -> Iterator[FunctionRef]:
         """The methods of modules that a call may mean; with `idle`, those that call only such may be left out."""
@@ -431,6 +437,12 @@ class Roles:
 def _is_named_so(method: str) -> bool:
     """Whether a method of a module is called like one that keeps the books."""
     return method.startswith(table.BOOKKEEPING_PREFIXES) or method.endswith(table.BOOKKEEPING_SUFFIXES)
+
+
+def _is_literal(node: cst.BaseExpression) -> bool:
+    """Whether an expression is a text, a number, or one of Python's constants."""
+    is_constant = isinstance(node, cst.Name) and node.value in ("None", "True", "False")
+    return is_constant or isinstance(node, (cst.BaseNumber, cst.SimpleString))
 
 
 def _is_object(node: cst.CSTNode) -> bool:

@@ -54,6 +54,9 @@ def last_call(made: tuple[Project, dict[str, File]]) -> tuple[Roles, File, cst.C
         "def bare(m=None):\n    if m is None:\n        m = n\n    return m.module\nn = nn.Linear(2, 2)\nbare()(x)",
         "def move(each):\n    return each.cuda()\nm = move(nn.Linear(2, 2))\nm(x)",
         "m = nn.utils.spectral_norm(layer)\nm(x)",
+        "m = nn.Linear(2, 2)\nm.add_adapter(name, config=None)",
+        "m = nn.Linear(2, 2)\nm.optimize()",
+        "class Net(nn.Module):\n    def add(self, n):\n        self.fc(n)\nm = Net()\nm.add(1)",
     ],
 )
 def test_call_runs_a_forward(project: Make, text: str) -> None:
@@ -76,6 +79,7 @@ def test_call_runs_a_forward(project: Make, text: str) -> None:
         "m = nn.Linear(2, 2)\nm.state_dict()",
         "m = nn.Linear(2, 2)\nm.load_weights(x)",
         "m = nn.Linear(2, 2)\nm.resize_token_embeddings(len(x))",
+        "m = nn.Linear(2, 2)\nm.add_adapter('lang', config=None)",
         "m = nn.Linear(2, 2)\nm.parameters()",
         "f = open(x)\ng = f\ng(x)",
         "def move(each):\n    return each.cuda()\nm = move(nn.Linear(2, 2))\nf = move(x)\nf.encode(y)",

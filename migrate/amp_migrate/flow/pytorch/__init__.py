@@ -151,6 +151,7 @@ class PyTorch:
         self.numbers: dict[Site, frozenset[float]] = {}
         self.gradients_read: dict[Site, Units] = {}
         self.called: dict[Site, str] = {}
+        self.of_models: set[Site] = set()  # the calls that give what models may have computed, in code nobody has read
         self.told_apart: set[Site] = set()
         self.out_of_registries: set[Site] = set()
         self.asked: dict[tuple[object, ...], set[str]] = {}

@@ -248,7 +248,7 @@ def _saved(frame: Frame, value: Value, node: ast.AST) -> None:
     held = gradients.all_in(frame, value)
     for whole in held:  # not its state, but all of it: `torch.save([model, optimizer], path)`
         for each in tensors_in(one(whole)):
-            if each.may_be_low and each.regions:
+            if unread.is_of_model(frame, whole) and each.may_be_low and each.regions:
                 frame.analysis.event(frame, Act.SAVED, node, tensor=each, subject=held, why="a low value")
         if whole in registry.optimizers:
             frame.analysis.event(frame, Act.SAVED, node, optimizer=one(whole))
@@ -469,6 +469,7 @@ def _foreign(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         for word, value in args.keywords.items():
             frame.write(owner, f"<{word}>", value, strong=False)
         unread.noted(frame, name, node)
+        unread.note_of_model(frame, args.all(), node)
         if name.startswith((*_SILENT, "contextlib.", *TRANSFORMS, *AS_LAYERS)):
             return one(owner)
         found = join(one(owner), one(Opaque((frame.call_at(node), last))))

@@ -613,6 +613,7 @@ def unknown_result(
     elif unseen and gets_data and (run := _run_by_unread(frame, callee | owner, args, node)):
         why = name or unread.name_of(frame, callee)
         frame.analysis.event(frame, Act.UNREAD_MODEL, node, subject=run, why=why, is_sure=True)
+    unread.note_of_model(frame, (callee, models, owner, *args.all()), node)
     reach = own | (NOTHING.union(*(each.reach | each.leaf for each in given)) if flows & FLOWS else NOTHING)
     # What an object that nobody has read makes of tensors may be computed with weights; a function has none.
     is_learned = is_module or (gets_data and bool(callee))

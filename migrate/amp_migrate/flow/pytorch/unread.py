@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import takewhile
 
 from amp_migrate.flow.domain.atoms import (
@@ -50,6 +50,20 @@ def noted(frame: Frame, callee: str, node: ast.AST) -> frozenset[Site]:
     site = frame.site(node)
     frame.analysis.pytorch.called.setdefault(site, callee)
     return NOTHING if is_known(callee) or not frame.now.context.cuda.may_be_on else frozenset({site})
+
+
+def note_of_model(frame: Frame, given: Iterable[Value], node: ast.AST) -> None:
+    """Note that what a call gives in a region may be computed with weights: a model, or what one gives, gets there."""
+    if frame.now.context.cuda.may_be_on and any(is_of_model(frame, each) for value in given for each in value):
+        frame.analysis.pytorch.of_models.add(frame.site(node))
+
+
+def is_of_model(frame: Frame, atom: Atom | Tensor) -> bool:
+    """Whether something is a model, or may be computed with weights: what a tokenizer makes of texts is not."""
+    pytorch = frame.analysis.pytorch
+    if isinstance(atom, Opaque):
+        return atom.made_at in pytorch.of_models or pytorch.is_like_module(frame, atom)
+    return isinstance(atom, Tensor) or (isinstance(atom, Obj) and bool(pytorch.leaves_of(frame, atom)))
 
 
 def note_small(frame: Frame, callee: str, args: Arguments, node: ast.AST) -> None:

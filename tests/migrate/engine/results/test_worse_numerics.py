@@ -714,6 +714,71 @@ def test_what_is_saved_in_half_is_told_where_nobody_sees_it_put_in() -> None:
     assert {each.code: each.message for each in plan.findings}["AMP504"] == "saved in half precision"
 
 
+_FEATURES = """\
+import torch
+from apex import amp
+from texts import convert, processors, wrap
+
+
+def train(args, model):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    if args.fp16:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    for x, y in examples(args, model):
+        loss = torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda())
+        if args.fp16:
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    print(evaluate(args, model))
+
+
+def evaluate(args, model):
+    found = []
+    for x, y in examples(args, model):
+        with torch.no_grad():
+            scores = model(x.cuda())
+        found.append(scores.detach().cpu().numpy())
+    return found
+
+
+def examples(args, model):
+    features = {features}
+    torch.save(features, args.cache)
+    return torch.utils.data.TensorDataset(torch.tensor([each.ids for each in features]))
+
+
+def main(args, model_class):
+    model = model_class.from_pretrained(args.path)
+    model.cuda()
+    if args.do_train:
+        train(args, model)
+    model = model_class.from_pretrained(args.path)
+    model.cuda()
+    print(evaluate(args, model))
+"""
+
+
+@pytest.mark.parametrize(
+    ("features", "is_told"),
+    [
+        ("convert(args.file)", False),
+        ("convert(processors[args.task]().read(args.file), max_length=args.length)", False),
+        ("model(torch.load(args.file))", True),
+        ("convert(model(torch.load(args.file)))", True),
+        ("convert(args.file, model)", True),
+        ("wrap(model).read(args.file)", True),
+    ],
+)
+def test_what_nobody_has_read_is_saved_in_half_only_if_a_model_gets_there(features: str, is_told: bool) -> None:
+    plan = migrate_text(_FEATURES.replace("{features}", features), Settings())
+    assert "):\n        print(evaluate(args, model))\n" in plan.after
+    assert ("saved in half precision" in {each.message for each in plan.findings}) is is_told
+
+
 GATE = """\
 import torch
 from torch import nn
