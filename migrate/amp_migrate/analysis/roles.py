@@ -330,8 +330,20 @@ class Roles:
         first = next(methods, None)
         if first is None:
             given = [each.value for each in call.args]
-            return bool(given) and all(map(_is_literal, given)) and isinstance(file.tree.parents[call], cst.Expr)
+            is_by_itself = isinstance(file.tree.parents[call], cst.Expr)
+            return bool(given) and is_by_itself and all(self._is_setting(file, each) for each in given)
         return not any(map(self._uses_weights, itertools.chain((first,), methods)))
+
+    def _is_setting(self, file: File, node: cst.BaseExpression, seen: frozenset[str] = frozenset()) -> bool:
+        """Whether an expression is written out, or an object that is made of what is: `AdapterConfig(reduction=16)`."""
+        if isinstance(node, cst.Call):
+            is_object = is_class_name(last_word(node.func))
+            return is_object and all(self._is_setting(file, each.value, seen) for each in node.args)
+        if isinstance(node, cst.Name) and node.value not in ("None", "True", "False"):
+            values = [each.value for each in self.bindings(file, node)] if node.value not in seen else []
+            is_made = len(values) == 1 and isinstance(values[0], cst.Call)
+            return is_made and all(each and self._is_setting(file, each, seen | {node.value}) for each in values)
+        return isinstance(node, (cst.Name, cst.BaseNumber, cst.SimpleString))
 
     def _methods(self, file: File, call: cst.Call, idle: frozenset[str] | None = None) -> Iterator[FunctionRef]:
         """The methods of modules that a call may mean; with `idle`, those that call only such may be left out."""
@@ -437,12 +449,6 @@ class Roles:
 def _is_named_so(method: str) -> bool:
     """Whether a method of a module is called like one that keeps the books."""
     return method.startswith(table.BOOKKEEPING_PREFIXES) or method.endswith(table.BOOKKEEPING_SUFFIXES)
-
-
-def _is_literal(node: cst.BaseExpression) -> bool:
-    """Whether an expression is a text, a number, or one of Python's constants."""
-    is_constant = isinstance(node, cst.Name) and node.value in ("None", "True", "False")
-    return is_constant or isinstance(node, (cst.BaseNumber, cst.SimpleString))
 
 
 def _is_object(node: cst.CSTNode) -> bool:
