@@ -433,13 +433,28 @@ class Questions:
             ]
             choices = [each for tensor in losses for each in tensor.surely if isinstance(each, frozenset)]
             others = {
-                leaf for each in choices if overlap(own, each) for leaf in each if not overlap(taken, frozenset({leaf}))
+                leaf
+                for each in choices
+                if overlap(own, each)
+                for leaf in each
+                if not (overlap(taken, frozenset({leaf})) or self._are_of_one(leaf, own))
             }
             made = sorted(e.owner.site for e in others if isinstance(e, Part) and isinstance(e.owner, Obj))
             if made and len(made) == len(others) and not any(gets_one(own, each.surely) for each in losses):
                 node = self.node_at(made[0])
                 return "" if node is None else ast.unparse(node)
         return ""
+
+    def _are_of_one(self, leaf: Atom, parameters: frozenset[Atom]) -> bool:
+        """Whether one object computes with a leaf and with some parameters: its layers, of which an optimizer has some.
+
+        None of these is there in place of the others.
+        """
+        owners = {each.owner for each in parameters if isinstance(each, Part)}
+        holders = {owner for owner, _ in self.analysis.heap.cells() if isinstance(owner, Obj)}
+        computing = (each for each in holders if _has_forward(each.made_of))
+        held = (self.parts_of(frozenset({each})) for each in computing)
+        return any(isinstance(leaf, Part) and leaf.owner in each and not owners.isdisjoint(each) for each in held)
 
     @cached_property
     def _saturated(self) -> Saturated:
@@ -922,6 +937,12 @@ class Questions:
     def is_single(self, atom: Atom) -> bool:
         """Whether an optimizer or a scaler is one, and none of several that nobody can tell apart."""
         return is_one(atom) and atom not in self.analysis.plural
+
+
+def _has_forward(made_of: Atom) -> bool:
+    """Whether a class of the project has a forward of its own."""
+    code = getattr(made_of, "code", None)
+    return isinstance(code, Code) and any(each.name == "forward" for each in code.inner)
 
 
 def _is_within(leaf: Atom, whole: Part) -> bool:

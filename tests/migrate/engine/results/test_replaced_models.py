@@ -56,3 +56,34 @@ def test_an_optimizer_that_always_has_gradients_is_not(trained: str, replaced: s
 def test_without_a_scaler_nothing_raises() -> None:
     plan = migrate_text(SCRIPT.format(trained="G", replaced="G = average"), Settings(dtype=Dtype.BF16))
     assert [each.code for each in plan.findings] == ["AMP501"]
+
+
+_PART = """\
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+
+class Net(PreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.body, self.head = nn.Linear(8, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.body(x)))
+
+
+model = Net.from_pretrained("x").cuda()
+optimizer = torch.optim.Adam(model.head.parameters())
+for x, y in loader:
+    loss = (model(x) - y).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_layers_of_one_model_are_none_in_place_of_the_others() -> None:
+    plan = migrate_text(_PART, Settings())
+    assert "scaler.step(optimizer)" in plan.after
+    assert not [each for each in plan.findings if RAISES in each.message]
