@@ -447,9 +447,9 @@ def _is_left_by_unread(analysis: Analysis, fault: Fault) -> bool:
         return False
     values = (analysis.values.get(node, NEVER) for node in ast.walk(event.node))
     unread = (each.tensor for value in values for each in value if isinstance(each, Opaque))
-    return bool(event.tensor.unread) or any(
-        each is not None and not each.regions.isdisjoint(event.tensor.regions) for each in unread
-    )
+    # The package may be known to train under autocast: what its models give is low all the same.
+    is_given = bool(event.tensor.unread) or not event.tensor.born.isdisjoint(analysis.pytorch.called)
+    return is_given or any(each is not None and not each.regions.isdisjoint(event.tensor.regions) for each in unread)
 
 
 def _message(fault: Fault) -> str:

@@ -155,3 +155,31 @@ def test_a_chain_that_grows_in_a_loop_is_low_behind_any_of_its_products(migrate:
     assert "sums[name] += each\n" in plan.after  # float32 already
     plan = migrate(CHAIN.format(norm="nn.LayerNorm(width)", last="nn.Softmax(dim=1)"))
     assert ".float()" not in plan.after
+
+
+@pytest.mark.parametrize("package", ["transformers", "somewhere"])
+def test_evaluation_loss_on_the_cpu_of_a_model_that_nobody_has_read_reads_float32(package: str, migrate: Check) -> None:
+    text = f"""
+from {package} import AutoModel
+
+model = AutoModel.from_pretrained("x")
+model.cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def validate(loader):
+    total = 0
+    for x, y in loader:
+        with torch.no_grad():
+            outputs = model(x.cuda())
+        logits = outputs[0].detach().cpu()
+        total += nn.CrossEntropyLoss()(logits, y)
+    return total
+
+
+for x, y in loader:
+    loss = model(x.cuda(), labels=y.cuda())[0]
+    STEP
+print(validate(loader))
+"""
+    assert "total += nn.CrossEntropyLoss()(logits.float(), y)\n" in migrate(text).after
