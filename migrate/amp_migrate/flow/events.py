@@ -35,6 +35,7 @@ A_GRID = "a sampling grid is a product of matrices, and off by part of a pixel"
 A_ROUNDED_GRID = "a sampling grid is rounded, and off by part of a pixel"
 WHERE_NOT_FINITE = "as they are finite or not"
 TOO_LARGE = "a number that float16 does not have makes it infinite"
+OF_TOO_LARGE = "a product with a number that float16 does not have, infinite there, and NaN times zero"
 A_LARGE_NUMBER = "it gets a size at which half precision has no fractions, or no numbers at all"
 A_LONG_SUM = "it is summed up round by round outside of its region"
 

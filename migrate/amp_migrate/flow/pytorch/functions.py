@@ -42,6 +42,7 @@ from amp_migrate.flow.domain.tensor import (
     DEVICE,
     F32,
     FLOWS,
+    HUGE,
     INT,
     OTHER,
     ROUGH,
@@ -193,7 +194,7 @@ def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     if by_type is not None:  # which takes no tensor of another place
         place = DEVICE if op.startswith("cuda.") else CPU
         ranges.note_numbers(frame, gradients.all_in(frame, args.get(0, "data") or NEVER), node)
-        tags = ranges.signs(frame, node)
+        tags = ranges.of_numbers(frame, node)
         return one(made(by_type, SHAPED, place, tags=tags, born=frozenset({frame.site(node)})))
     if op in table.LIKE:
         like = tensor_of(args.positional[0]) if args.positional else None
@@ -336,7 +337,7 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
         if where is None and inherited is not None and op != "from_numpy":
             place = inherited
         ranges.note_numbers(frame, gradients.all_in(frame, first), node)
-        tags = ranges.signs(frame, node)
+        tags = ranges.of_numbers(frame, node)
     elif op in ("randint", "randperm", "tril_indices", "triu_indices"):
         precision = INT
     elif op in ("arange", "range"):
@@ -346,6 +347,7 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
     elif op == "full":
         value = args.get(1, "fill_value") or NEVER
         ranges.note_numbers(frame, value, node)
+        tags = ranges.of_numbers(frame, node) & HUGE
         kinds = {each.kind if isinstance(each, (Const, Some)) else "?" for each in value}
         precision = (
             F32 if kinds == {"float"} else INT if kinds == {"int"} else BOOL if kinds == {"bool"} else INT | F32 | BOOL

@@ -878,16 +878,23 @@ def index_store(frame: Frame, tensor: Tensor, index: Value, value: Value, node: 
 def taking_up(frame: Frame, value: Value, part: Value) -> Value:
     """A value whose tensors have got a part: what comes of them depends on what that does."""
     given = tensor_of(part)
-    return value if given is None else frozenset(_taking_up(frame, each, given) for each in value)
+    if given is None:
+        return frozenset(map(_with_too_large, value)) if ranges.is_too_large(part) else value
+    return frozenset(_taking_up(frame, each, given) for each in value)
+
+
+def _with_too_large(each: Atom | Tensor) -> Atom | Tensor:
+    """Something that has got a number that float16 does not have."""
+    return each.but(tags=each.tags | HUGE) if isinstance(each, Tensor) and not each.leaf else each
 
 
 def _taking_up(frame: Frame, each: Atom | Tensor, given: Tensor) -> Atom | Tensor:
     if isinstance(each, Opaque) and each.tensor is not None:  # it may be what holds tensors, wherever these are
         place = each.tensor.place | given.place
-        return each.with_tensor(_with_probabilities(each.tensor, given).but(place=place))
+        return each.with_tensor(_with_part(each.tensor, given).but(place=place))
     if not isinstance(each, Tensor) or each.leaf:
         return each
-    each = _with_probabilities(each, given)
+    each = _with_part(each, given)
     if not given.reach | given.leaf:
         return each
     flows, reach, surely = _gradients(frame, [each, given], each.precision)
@@ -896,17 +903,18 @@ def _taking_up(frame: Frame, each: Atom | Tensor, given: Tensor) -> Atom | Tenso
     return each.but(flows=flows, reach=reach, surely=surely, tags=each.tags | halved(frame, [given], reach))
 
 
-def with_probabilities(value: Value, part: Value) -> Value:
-    """A value whose tensors have got a part, as far as that is probabilities."""
+def with_part(value: Value, part: Value) -> Value:
+    """A value whose tensors have got a part, as far as that is probabilities, or numbers that float16 does not have."""
     given = tensor_of(part)
-    is_found = given is not None and given.tags & (_BELOW_ONE | PARTLY)
-    if given is None or not is_found:
+    if given is None or not given.tags & (_BELOW_ONE | PARTLY | HUGE):
         return value
-    return frozenset(_with_probabilities(each, given) if isinstance(each, Tensor) else each for each in value)
+    return frozenset(_with_part(each, given) if isinstance(each, Tensor) else each for each in value)
 
 
-def _with_probabilities(tensor: Tensor, given: Tensor) -> Tensor:
+def _with_part(tensor: Tensor, given: Tensor) -> Tensor:
     """A tensor that has got a part: if that is rounded probabilities, or is rounded there, what was made as it was."""
+    if given.tags & HUGE:
+        tensor = tensor.but(tags=tensor.tags | HUGE)
     if not (_has_rounded(given) or (given.tags & _BELOW_ONE and tensor.may_be_low)):
         return tensor
     born = tensor.born | given.born if tensor.born and given.born else NOTHING

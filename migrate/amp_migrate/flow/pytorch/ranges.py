@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from amp_migrate.flow.domain.atoms import NEVER, Const, Obj, Tup, Value, tensor_of
 from amp_migrate.flow.domain.contexts import OFF
 from amp_migrate.flow.domain.tensor import BF16, BOUNDED, F16, HUGE, LOW, SIGNED, SWITCHED, Tensor
-from amp_migrate.flow.events import A_LARGE_NUMBER, A_LONG_SUM, TOO_LARGE, Act
+from amp_migrate.flow.events import A_LARGE_NUMBER, A_LONG_SUM, OF_TOO_LARGE, TOO_LARGE, Act
 from amp_migrate.flow.python.containers import LIST
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.tables.operators import QUOTIENTS
+from amp_migrate.tables.operators import PRODUCTS, QUOTIENTS
 
 LARGEST = 65504  # of float16's numbers
+_FACTORS_OF_ATTENTION = 3  # query, key and value; behind them a mask, which a softmax takes
 _WHOLE = 2048  # from here on float16 has whole numbers only, and bfloat16 not even all of those
 _SUMS = frozenset("add sub subtract rsub".split())
 _PRODUCTS = frozenset("mul multiply".split())
@@ -54,11 +55,17 @@ def follow(
         is_switched: whether that is float32 only where a run switches the region off.
     """
     computes = name in _COMPUTING
-    if not computes and name not in _FILLING:
+    if not computes and name not in _FILLING and name not in PRODUCTS:
         return False
     tensors = [each for each in map(tensor_of, operands) if each is not None]
-    is_number = any(map(is_too_large, operands))
     huge = [each for each in tensors if each.tags & HUGE]
+    if name in PRODUCTS:
+        if name == "scaled_dot_product_attention":
+            huge = [each for each in huge if each not in tensors[_FACTORS_OF_ATTENTION:]]
+        if any(each.precision & ~F16 for each in huge) and is_float16(precision, is_switched=is_switched):
+            frame.analysis.event(frame, Act.RISK, node, tensor=huge[0], why=OF_TOO_LARGE, is_sure=True)
+        return False
+    is_number = any(map(is_too_large, operands))
     if name in _PRODUCTS and len(tensors) == 1:
         huge = []  # times a number, which may make it small
     if (
@@ -103,10 +110,11 @@ def note_numbers(frame: Frame, data: Value, node: ast.AST) -> None:
     known[site] = before | numbers if before and numbers else frozenset()  # of another call nobody knows them
 
 
-def signs(frame: Frame, node: ast.AST) -> int:
-    """`SIGNED`, if a tensor is made in a place of numbers of both signs."""
+def of_numbers(frame: Frame, node: ast.AST) -> int:
+    """What the numbers of which a tensor is made in a place say of it: signs, and that float16 does not have some."""
     numbers = frame.analysis.pytorch.numbers.get(frame.site(node)) or (0,)
-    return SIGNED if min(numbers) < 0 < max(numbers) else 0
+    is_huge = any(LARGEST < abs(each) < float("inf") for each in numbers)
+    return (SIGNED if min(numbers) < 0 < max(numbers) else 0) | (HUGE if is_huge else 0)
 
 
 def _numbers_of(frame: Frame, value: Value) -> list[float]:

@@ -31,6 +31,7 @@ from amp_migrate.flow.domain.tensor import (
     CUT,
     DEVICE,
     FLOWS,
+    HUGE,
     INT,
     NOTHING,
     OTHER,
@@ -42,8 +43,8 @@ from amp_migrate.flow.domain.tensor import (
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.flow.pytorch import arrays, gradients
-from amp_migrate.flow.pytorch.operators import cast, filled, learned, operate, with_probabilities
+from amp_migrate.flow.pytorch import arrays, gradients, ranges
+from amp_migrate.flow.pytorch.operators import cast, filled, learned, operate, with_part
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
 
@@ -182,7 +183,7 @@ def _taken_up(frame: Frame, node: ast.AST, part: Value) -> None:
     while isinstance(changed, ast.Subscript):
         changed = changed.value
     held = frame.now.names.get(changed.id, NEVER) if isinstance(changed, ast.Name) else NEVER
-    after = with_probabilities(held, part)
+    after = with_part(held, part)
     if isinstance(changed, ast.Name) and after != held:
         frame.bind(changed.id, after)
 
@@ -266,10 +267,12 @@ def like(frame: Frame, tensor: Tensor, args: Arguments, name: str, node: ast.AST
     whole = args if name.endswith("_like") else args.behind(one(tensor))
     for place in table.FILLED.get(name, ()):
         filled(frame, tensor if said is None else tensor.but(precision=said), whole.get(*place), node, name)
+    number = next((whole.get(*place) for place in table.FILLED.get(name, ())), None)
     fresh = made(
         said if said is not None else tensor.precision,
         rank,
         where if where is not None else tensor.place,
+        tags=HUGE if ranges.is_too_large(number) else 0,
         regions=tensor.regions if said is None else regions_of(args.keywords["dtype"]),
         born=frozenset({frame.site(node)}),
     )

@@ -13,7 +13,7 @@ from amp_migrate.analysis.values.numbers import number
 from amp_migrate.catalog.rule import Rule, example
 from amp_migrate.catalog.sources import AMP, TORCH
 from amp_migrate.flow.domain.tensor import BOOL, INT, LOW
-from amp_migrate.flow.events import TOO_LARGE, Act
+from amp_migrate.flow.events import OF_TOO_LARGE, TOO_LARGE, Act
 from amp_migrate.hazards.seen.autocast_regions import is_switched_off
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
@@ -53,6 +53,8 @@ RULE = Rule(
         "RuntimeError for what is beyond. `torch.finfo(scores.dtype).min` is the least number of whatever dtype there "
         "is; in float32 the mask stays what it was. Added in place (`scores += mask * -1e9`), such a number is minus "
         "infinity, and a row of nothing else is NaN behind a softmax; `scores = scores + mask * -1e9` is float32. "
+        "A product of matrices that such scores go into as they are casts them to float16, where they are infinite, "
+        "and NaN times the zero of a mask or of a one-hot code: it needs a region that is off, and float32 inputs. "
         "Where the scores have no name of their own, and in TorchScript, which has no `torch.finfo`, it is told."
     ),
     sources=(f"{AMP}#cuda-ops-that-can-autocast-to-float16", f"{TORCH}/type_info.html"),
@@ -62,6 +64,7 @@ OF_MODELS = True
 _METHODS = ("masked_fill", "masked_fill_")
 _LEAST = -65504.0
 _FINFO = "use torch.finfo(x.dtype).min of the tensor x that it goes into"
+_APART = "compute it in torch.amp.autocast(..., enabled=False), of float32 inputs (.float())"
 _HUGE = re.compile(r"-\s*\d[\d._]*e\+?\d|-\s*\d{6}")
 
 
@@ -91,11 +94,13 @@ def detect(script: Script) -> Iterator[Hazard]:
 
 
 def _in_flow(script: Script) -> Iterator[Hazard]:
-    """Every place at which such a number surely goes into what a region of the script makes float16."""
+    """Every place at which such a number surely goes into what a region of the script makes float16, or is cast."""
     flowing, regions = script.flowing, {region.call for region in script.regions.values()}
     for event in flowing.questions.events(Act.OVERFLOW, Act.RISK) if regions else ():
         made_low = event.tensor.regions if event.tensor is not None else frozenset()
-        is_meant = event.act is Act.OVERFLOW or event.why == TOO_LARGE
+        if event.why == OF_TOO_LARGE and event.context is not None:
+            made_low = event.context.cuda.regions
+        is_meant = event.act is Act.OVERFLOW or event.why in (TOO_LARGE, OF_TOO_LARGE)
         is_own = not regions.isdisjoint(flowing.interpreted.node_at(script.file, each) for each in made_low)
         if not is_meant or (made_low and not is_own):
             continue
@@ -105,9 +110,11 @@ def _in_flow(script: Script) -> Iterator[Hazard]:
             quoted = file.tree.quote(node)
             if event.act is Act.OVERFLOW:
                 message = f"{quoted} raises where it is float16: a number in it is beyond what that holds"
+            elif event.why == OF_TOO_LARGE:
+                message = f"{quoted} casts a number to float16 that is infinite there, and NaN times zero"
             else:
                 message = f"{quoted} is infinite in float16, and a row of nothing else is NaN behind a softmax"
-            yield Hazard(node, message, _FINFO, file=file)
+            yield Hazard(node, message, _APART if event.why == OF_TOO_LARGE else _FINFO, file=file)
 
 
 def _parts(file: File, call: cst.Call) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:

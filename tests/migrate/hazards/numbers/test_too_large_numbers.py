@@ -67,6 +67,32 @@ def test_a_number_beyond_float16_that_goes_in_as_it_is_raises(marked: Check, lin
 
 
 @pytest.mark.parametrize(
+    ("line", "product"),
+    [
+        ("scores = scores * mask + (1 - mask.float()) * -1e30", "scores @ x"),
+        ("scores = scores.float(); scores[mask == 0] = -1e30", "torch.bmm(scores, x)"),
+        ("scores = scores.float(); scores.masked_fill_(mask == 0, -1e9)", "self.q(scores)"),
+    ],
+)
+def test_a_number_beyond_float16_that_a_product_casts_is_told(marked: Check, line: str, product: str) -> None:
+    text = script(line).replace("return scores.softmax(-1) @ x", f"return {product}  # AMP626")
+    found = marked(text)
+    assert "casts a number to float16 that is infinite there, and NaN times zero" in found[0].message
+    assert "enabled=False" in found[0].hint
+
+
+@pytest.mark.parametrize("product", ["scores.softmax(-1) @ x", "scores.exp() @ x", "scores.sum() * x"])
+def test_a_number_beyond_float16_that_no_product_gets_is_right(clean: Check, product: str) -> None:
+    text = script("scores = scores * mask + (1 - mask.float()) * -1e30")
+    clean(text.replace("return scores.softmax(-1) @ x", f"return {product}"))
+
+
+def test_attention_takes_a_mask_of_such_numbers(clean: Check) -> None:
+    text = script("mask = (1 - mask.float()) * -1e9")
+    clean(text.replace("scores.softmax(-1) @ x", "F.scaled_dot_product_attention(x, x, x, mask)"))
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "scores = scores + mask.float() * -1e9",  # promoted

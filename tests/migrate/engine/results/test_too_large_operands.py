@@ -1,0 +1,91 @@
+"""A product of matrices stays float32 whose operands have numbers that are infinite in float16, and NaN times zero."""
+
+from __future__ import annotations
+
+import pytest
+from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.flow.events import OF_TOO_LARGE
+from amp_migrate.settings import Dtype, Settings
+
+TEXT = """\
+import torch
+from torch import nn
+
+
+class Pointer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(16, 16), nn.Linear(16, 16)
+
+    def forward(self, x, mask):
+        scores = self.a(x) @ self.b(x).transpose(1, 2)
+        {masked}
+        words = {product}
+        return words.mean()
+
+
+model = Pointer().cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for x, mask in torch.load("batches.pt"):
+    loss = model(x.cuda(), mask.cuda().float())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+ISLAND = '        with torch.amp.autocast(device_type="cuda", enabled=False):\n            words = '
+MASKED = "scores = scores * mask + (1 - mask) * -1e30"
+PRODUCTS = ["scores @ x", "torch.bmm(scores, x)", 'torch.einsum("bts,bsv->btv", scores, x)']
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_a_product_of_masked_scores(product: str) -> None:
+    plan = migrate_text(TEXT.format(masked=MASKED, product=product), Settings())
+    assert ISLAND in plan.after
+    assert "scaler.step(optimizer)" in plan.after
+    assert any(OF_TOO_LARGE in each.message for each in plan.findings)
+
+
+@pytest.mark.parametrize(
+    "masked",
+    [
+        "scores = scores.float().masked_fill(mask == 0, -1e30)",
+        "scores = scores.float(); scores.masked_fill_(mask == 0, -1e30)",
+        "scores = scores.float(); scores[mask == 0] = -1e30",
+        'scores = torch.where(mask == 0, torch.tensor(-1e30, device="cuda"), scores.float())',
+        'scores = scores * mask + torch.full((4, 4), -1e30, device="cuda") * (1 - mask)',
+        "scores = scores * mask + torch.full_like(mask, -1e30) * (1 - mask)",
+    ],
+)
+def test_ways_of_such_a_number_into_a_product(masked: str) -> None:
+    plan = migrate_text(TEXT.format(masked=masked, product="scores @ x"), Settings())
+    assert ISLAND in plan.after
+
+
+@pytest.mark.parametrize(
+    ("masked", "product"),
+    [
+        (MASKED, "scores.softmax(-1) @ x"),
+        (MASKED, "torch.sigmoid(scores) @ x"),
+        ("x = self.b(x)", "nn.functional.scaled_dot_product_attention(scores, x, x, (1 - mask) * -1e30)"),
+        ("scores = scores * mask + (1 - mask) * -1e4", "scores @ x"),
+        ('scores = scores * mask + (1 - mask) * float("-inf")', "scores @ x"),
+    ],
+)
+def test_what_float16_has_or_a_product_does_not_get(masked: str, product: str) -> None:
+    plan = migrate_text(TEXT.format(masked=masked, product=product), Settings())
+    assert "scaler.step(optimizer)" in plan.after
+    assert "enabled=False" not in plan.after
+    assert not any(OF_TOO_LARGE in each.message for each in plan.findings)
+
+
+def test_a_layer_is_told() -> None:
+    plan = migrate_text(TEXT.format(masked=MASKED, product="self.a(scores)"), Settings())
+    told = next(each for each in plan.findings if OF_TOO_LARGE in each.message)
+    assert "let its inputs be float32" in told.hint
+    assert "scaler.step(optimizer)" in plan.after
+
+
+def test_bfloat16_has_these_numbers() -> None:
+    plan = migrate_text(TEXT.format(masked=MASKED, product="scores @ x"), Settings(dtype=Dtype.BF16))
+    assert "enabled=False" not in plan.after
+    assert not any(OF_TOO_LARGE in each.message for each in plan.findings)
