@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from amp_migrate.flow.analysis import Analysis, analysed
 from amp_migrate.flow.casts import Casts, FloatCast, Island
-from amp_migrate.flow.domain.atoms import NEVER, Opaque, tensors_in
+from amp_migrate.flow.domain.atoms import tensors_in
 from amp_migrate.flow.domain.tensor import BOOL, F32, INT, LOW
 from amp_migrate.flow.events import (
     A_BUFFER,
@@ -444,14 +444,10 @@ def _is_floating(fault: Fault) -> bool:
 
 def _is_left_by_unread(analysis: Analysis, fault: Fault) -> bool:
     """Whether a module that nobody has read gives something in a region that is low, or float32: to cast it is safe."""
-    event = fault.event if fault.what == WRONG_BY_ITSELF[Act.LEFT_FLOAT] else None
-    if event is None or event.tensor is None or event.tensor.precision & ~(LOW | F32):
+    tensor = fault.event.tensor if fault.event and fault.what == WRONG_BY_ITSELF[Act.LEFT_FLOAT] else None
+    if tensor is None or tensor.precision & ~(LOW | F32):
         return False
-    values = (analysis.values.get(node, NEVER) for node in ast.walk(event.node))
-    unread = (each.tensor for value in values for each in value if isinstance(each, Opaque))
-    # The package may be known to train under autocast: what its models give is low all the same.
-    is_given = bool(event.tensor.unread) or not event.tensor.born.isdisjoint(analysis.pytorch.called)
-    return is_given or any(each is not None and not each.regions.isdisjoint(event.tensor.regions) for each in unread)
+    return not tensor.regions.isdisjoint(analysis.pytorch.of_unread)
 
 
 def _message(fault: Fault) -> str:

@@ -104,6 +104,7 @@ class PyTorch:
         entered: what was on where a context was entered by hand.
         opened: the regions of the GPU's autocast that may be on, and whether gradients may be recorded, may not be.
         working: the regions in which something is, or may be, computed in low precision.
+        of_unread: the regions in which modules compute that nobody has read.
         in_float64: the regions in which something is multiplied in float64, which they leave.
         lowered: the leaves that a gradient comes to through what a region has computed in low precision.
         normalized: what batch and instance norms have got in float16, each as the leaves that its gradient comes to.
@@ -134,6 +135,7 @@ class PyTorch:
         self.entered: dict[Atom, Context] = {}
         self.opened: dict[Site, int] = {}
         self.working: set[Site] = set()
+        self.of_unread: set[Site] = set()
         self.in_float64: set[Site] = set()
         self.halved: set[Atom] = set()
         self.lowered: set[Atom] = set()

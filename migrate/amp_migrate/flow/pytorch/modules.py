@@ -595,6 +595,7 @@ def unknown_result(
     weights = frozenset({Part(each, "*") for each in callee if isinstance(each, (Opaque, Obj))})
     own = weights if flows & FLOWS else NOTHING
     for region in autocast.regions if is_module and autocast.may_be_on else ():
+        frame.analysis.pytorch.of_unread.add(region)
         frame.analysis.pytorch.weighing[region] |= weights
     if autocast.may_be_on and flows & FLOWS and any(map(_is_handed_in, callee)):
         frame.analysis.event(frame, Act.GIVEN, node)

@@ -49,6 +49,15 @@ with torch.no_grad():
     ("before", "after"),
     [
         ("print(torch.softmax(out, dim=1).max())", "print(torch.softmax(out.float(), dim=1).max())"),
+        (
+            "q = out[:, 0].detach().cpu()\nprint(q.log_softmax(0))",
+            "q = out[:, 0].detach().cpu()\nprint(q.float().log_softmax(0))",
+        ),
+        (
+            "q = out.cpu()\nkept = kept + nn.CrossEntropyLoss()(q, y)",
+            "q = out.cpu()\nkept = kept + nn.CrossEntropyLoss()(q.float(), y)",
+        ),
+        ("q = out * 2\nprint(q.log_softmax(0))", "q = out * 2\nprint(q.float().log_softmax(0))"),
         ("print(out.log_softmax(1)[0])", "print(out.float().log_softmax(1)[0])"),
         ("kept += torch.sigmoid(out[:, 0]).tolist()", "kept += torch.sigmoid(out[:, 0].float()).tolist()"),
         ("print(out.tanh().argsort())", "print(out.float().tanh().argsort())"),
