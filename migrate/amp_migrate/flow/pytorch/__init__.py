@@ -439,11 +439,10 @@ class PyTorch:
             stored = frame.read(owner, name)
             return NEVER if stored else modules.attribute(frame, owner, name)
         if gradients.is_optimizer_class(kind) and name == "param_groups":
-            made_here = containers.new(frame, node, containers.DICT)
-            for each in made_here:
-                frame.write(each, "['params']", frame.read(owner, gradients.PARAMETERS), strong=False)  # type: ignore[arg-type]
-                frame.write(each, "['lr']", some("float"), strong=False)  # type: ignore[arg-type]
-            return one(Tup((), made_here))
+            group = Obj(owner.site, owner.context, containers.DICT)  # its own, whoever asks for it
+            frame.write(group, "['params']", frame.read(owner, gradients.PARAMETERS), strong=False)
+            frame.write(group, "['lr']", some("float"), strong=False)
+            return one(Tup((), one(group)))
         if "lr_scheduler" in kind and name == "optimizer":
             return NEVER
         if kind == CONTEXT_OF_FUNCTION:

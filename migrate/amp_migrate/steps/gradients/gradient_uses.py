@@ -22,6 +22,7 @@ from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.steps.gradients.reductions import reduces_gradients
 from amp_migrate.steps.gradients.updates import exclude
 from amp_migrate.steps.model.training_step import Backward, GradientUse, OptimizerStep, ScaledUse, TrainingStep
+from amp_migrate.steps.statements.data_flow import reads, writes
 from amp_migrate.tables.torch_names import CLIPPING, GRADIENT_FUNCTIONS, MEASURING
 from amp_migrate.trees.nodes import (
     LOOP_TYPES,
@@ -43,6 +44,7 @@ from amp_migrate.trees.tree import Tree
 _DEPTH = 2  # calls that are followed to where gradients are read
 _CLIP_NAME = re.compile(r"clip_?(master_)?grad", re.IGNORECASE)
 _CLIPS = GRADIENT_FUNCTIONS - MEASURING  # what changes gradients
+_LEAVING = (cst.Return, cst.Continue, cst.Break)
 _PARAMETERS = "apex.amp.master_params"
 _KNOWN_PACKAGES = sys.stdlib_module_names | {"torch", "apex"}  # Apex's functions have rules of their own
 _NOT_ALWAYS = (
@@ -257,7 +259,7 @@ def _has_stepped(tree: Tree, step: OptimizerStep, statement: Statement, backward
 
 
 def _runs_where(tree: Tree, statement: Statement, other: Statement) -> bool:
-    """Whether a statement runs only where an earlier one of its round has run, as far as the tests of `if` tell."""
+    """Whether a statement runs only where another of its round does, as far as the tests of `if` tell."""
     around = [*tree.ancestors(statement)]
     tested = (node for node in around if isinstance(node, cst.If))
     known = frozenset().union(*(implied(_test(tree, node), node.body in around) for node in tested))
@@ -327,12 +329,15 @@ def unscaled_before(
             f"gradients are read that {tree.quote(step.call.func)}() steps by optimizers of its own",
             "unscale each of them by hand, or run with --dtype bf16, which needs no scaler",
         )
-    anchor = _anchor(tree, step, statements)
+    anchor, asking = _anchor(tree, step, step.statement, statements), None
+    if anchor is None and (asking := _asking(tree, step)) is not None:
+        anchor = _anchor(tree, step, asking, statements)
     if anchor is None:
         return _NOT_ALWAYS
     if any(order[anchor] < order[each] < order[step.statement] for each in reducing):
         return _BEFORE_SUM
-    return GradientUse(anchor, step.held or step.optimizer, _loop_over(tree, step, anchor))
+    test = None if asking is None else asking.test
+    return GradientUse(anchor, step.held or step.optimizer, _loop_over(tree, step, anchor), test)
 
 
 def on_scaled(file: File, roles: Roles, statement: Statement) -> tuple[ScaledUse, ...]:
@@ -452,16 +457,41 @@ def _is_made_of(file: File, step: OptimizerStep, parameters: set[str]) -> bool:
     return any(file.tree.code(node) in parameters for value in made for node in find(value, cst.Call))
 
 
-def _anchor(tree: Tree, step: OptimizerStep, using: list[Statement]) -> Statement | None:
-    """The statement to unscale before: it is reached once whenever the step is, and comes before every use."""
+def _anchor(tree: Tree, step: OptimizerStep, stepping: Statement, using: list[Statement]) -> Statement | None:
+    """The statement to unscale before: it is reached once whenever the step is, and comes before every use.
+
+    Args:
+        stepping: the statement of the step, or the `if` around it that asks whether there is an optimizer.
+    """
     loop = _loop_over(tree, step, using[0])
-    target = tree.block(loop if isinstance(loop, cst.For) else step.statement)
+    target = tree.block(loop if isinstance(loop, cst.For) else stepping)
     while isinstance(around := tree.parents.get(target), cst.With) and around not in tree.ancestors(using[0]):
         target = tree.block(around)  # `with optimizer.skip_synchronize(): optimizer.step()`
     first = first_reached(tree, using, target)
     block = tree.block(first)
     inside_target = block is target or target in tree.ancestors(block)
-    return first if inside_target else None
+    return first if inside_target or _is_followed(tree, first, stepping) else None
+
+
+def _asking(tree: Tree, step: OptimizerStep) -> cst.If | None:
+    """The `if` around a step that asks whether there is an optimizer alone: what is none has no gradients."""
+    block = tree.block(step.statement)
+    found = tree.parents.get(block)
+    if not isinstance(found, cst.If) or found.body is not block or isinstance(tree.parents[found], cst.If):
+        return None
+    test = _test(tree, found)
+    is_asked = {fact[:2] for fact in implied(test, True)} == {(tree.code(step.optimizer), True)}
+    return found if is_asked and not _is_joined(test) else None
+
+
+def _is_followed(tree: Tree, first: Statement, last: Statement) -> bool:
+    """Whether a statement runs wherever one above it has run, by tests of `if` that come to the same both times."""
+    around = {*tree.ancestors(first)}
+    asked = reads(each.test for each in tree.ancestors(last) if isinstance(each, cst.If) and each not in around)
+    inside = nested_statements(tree.common_block([first, last]))
+    between = (each for each in inside if tree.order[first] <= tree.order[each] < tree.order[last])
+    changed = (isinstance(each, _LEAVING) or not asked.isdisjoint(writes(each)) for each in between)
+    return _runs_where(tree, first, last) and not any(changed)
 
 
 def first_reached(tree: Tree, using: Sequence[Statement], target: Block) -> Statement:

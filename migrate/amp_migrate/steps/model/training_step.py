@@ -84,11 +84,13 @@ class GradientUse:
         before: the statement that must find true gradients.
         optimizer: the optimizer whose gradients they are.
         loop: the loop over all optimizers that steps this one, where the gradients are read before it.
+        test: what asks whether there is such an optimizer, where it may be None and that is asked of its step alone.
     """
 
     before: Statement
     optimizer: cst.BaseExpression
     loop: cst.For | cst.CompFor | None = None
+    test: cst.BaseExpression | None = None
 
 
 @dataclass(frozen=True)

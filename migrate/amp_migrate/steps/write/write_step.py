@@ -74,7 +74,9 @@ def _write_scaled_steps(editor: Editor, step: TrainingStep, scaler: str) -> Iter
                 yield editor.replace(use.norm, code("{} / {}.get_scale()", use.norm, scaler))
             continue
         unscale = code("{}.unscale_({})", scaler, use.optimizer)
-        if use.loop is None:
+        if use.test is not None:
+            yield editor.before(use.before, guarded(code("if {}:", use.test), unscale))
+        elif use.loop is None:
             yield editor.before(use.before, unscale)
         else:
             over = code("for {} in {}:", editor.text(use.loop.target), use.loop.iter)
