@@ -28,6 +28,7 @@ class Creation:
         arguments: what it is made with, beside its device.
         enabled: the condition under which it scales, if there is one.
         given: the parameter that an object keeps; None where a scaler is made.
+        declared: where a function makes it that says its optimizer is global, the statement by which it does.
     """
 
     file: File
@@ -37,6 +38,7 @@ class Creation:
     enabled: str | None = None
     before: bool = False
     given: str | None = None
+    declared: cst.Global | None = None
 
 
 @dataclass(frozen=True)
@@ -129,10 +131,10 @@ class Ways:
 
 
 def _home_key(creation: Creation) -> cst.CSTNode:
-    """Scalers are told apart by the scope they live in: one class, one function, one module."""
+    """Scalers are told apart by the class, function or module that they live in; global ones by who makes them."""
     tree = creation.file.tree
     if creation.target.startswith("self."):
         owner = tree.owner_class(creation.home)
         assert owner is not None
         return owner
-    return tree.function(creation.home) or tree.module
+    return creation.declared or tree.function(creation.home) or tree.module

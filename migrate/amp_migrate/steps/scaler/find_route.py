@@ -362,14 +362,16 @@ class Traveller:
     def _from_scope(
         self, file: File, at: cst.CSTNode, scope: Scope, bindings: list[list[Binding]], create: bool
     ) -> Route | Refusal:
-        key = scope.node
-        known = self.ways.creations.get(key)
+        owner = scope.node if isinstance(scope.node, cst.FunctionDef) else None
+        made = [[b.node for b in each if makes(b) and file.tree.function(b.node) is owner] for each in bindings]
+        declared = None if all(made) or self.homes or owner is not None else _declared(file, bindings)
+        known = self.ways.creations.get(scope.node if declared is None else declared)
         if known is not None and not create:
             return Route(known.target)
         if not create:
             return lost(file, at, "no scaler belongs to this optimizer")
-        owner = scope.node if isinstance(scope.node, cst.FunctionDef) else None
-        made = [[b.node for b in each if makes(b) and file.tree.function(b.node) is owner] for each in bindings]
+        if declared is not None:
+            made = [[b.node for b in each if makes(b)] for each in bindings]
         # `config["optimizer"]`: the scaler is made with what Apex initializes, whatever that is put into.
         # So it is for what the function is given beside what Apex initializes in it.
         is_prepared = owner in self.homes and (
@@ -378,11 +380,13 @@ class Traveller:
         )
         if not (all(made) or is_prepared) or scope.is_class:
             return lost(file, at, f"where `{file.tree.quote(at)}` is made cannot be seen")
-        name = known.target if known is not None else file.scopes.free(SCALER_NAMES)
+        # What is global, and made elsewhere, has another name.
+        others = {each.target for each in self.ways.creations.values() if owner is None and _is_global(file, each)}
+        name = known.target if known is not None else file.scopes.free(e for e in SCALER_NAMES if e not in others)
         if name is None:
             return lost(file, at, f"the names {', '.join(SCALER_NAMES)} are all taken")
         home = self.homes[owner] if is_prepared and owner is not None else self._home(file, made)
-        return Route(name, (Creation(file, home, name),))
+        return Route(name, (Creation(file, home, name, declared=declared),))
 
     def _from_caller(
         self,
@@ -590,6 +594,19 @@ def _given(file: File, owner: cst.ClassDef, path: str) -> Iterator[cst.CSTNode]:
     for binding in file.attribute_bindings(owner, path):
         if not is_constant(binding.value, "None") and not isinstance(binding.node, cst.Del):
             yield binding.node
+
+
+def _is_global(file: File, creation: Creation) -> bool:
+    return creation.file is file and (creation.declared is not None or file.tree.function(creation.home) is None)
+
+
+def _declared(file: File, bindings: list[list[Binding]]) -> cst.Global | None:
+    """Where the one function that gives some variables of a file another value than None says what is global in it."""
+    given = (each for own in bindings for each in own if not is_constant(each.value, "None"))
+    makers = {file.tree.function(each.node) for each in given}
+    function = makers.pop() if len(makers) == 1 else None
+    declaring = () if function is None else find(function.body, cst.Global)
+    return next((each for each in declaring if file.tree.function(each) is function), None)
 
 
 def _of_its_object(scope: Scope, path: str) -> list[Binding]:

@@ -47,8 +47,9 @@ def make_first(ways: Ways, edits: Iterable[Edit], said: Collection[Statement] = 
         if creation.home in said:
             continue
         name = re.compile(rf"(?<![\w.]){re.escape(creation.target)}\b")
-        uses = [edit for edit, text in written if name.search(text) and _is_of(ways, edit, key)]
-        ways.creations[key] = _before_all(_Making(creation, key), uses).creation
+        scope = key if creation.declared is None else creation.file.tree.module
+        uses = [edit for edit, text in written if name.search(text) and _is_of(ways, edit, scope)]
+        ways.creations[key] = _before_all(_Making(creation, scope), uses).creation
 
 
 def is_late(ways: Ways, edits: Iterable[Edit], home: Statement) -> bool:
@@ -74,7 +75,7 @@ def _is_of(ways: Ways, edit: Edit, key: cst.CSTNode) -> bool:
         owner = edit.tree.owner_class(edit.node)
         return owner is key or owner not in ways.creations  # which inherits it
     around = (each for each in edit.tree.ancestors(edit.node) if each in ways.parameters or each in ways.creations)
-    return next((each for each in around if not isinstance(each, cst.ClassDef)), None) is key
+    return next((each for each in around if not isinstance(each, cst.ClassDef)), edit.tree.module) is key
 
 
 def _before_all(making: _Making, uses: list[Edit]) -> _Making:

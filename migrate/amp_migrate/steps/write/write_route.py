@@ -21,6 +21,9 @@ def write_ways(ways: Ways, editor: Editor, dtype: Dtype) -> Iterator[Edit]:
     """
     for creation in ways.creations.values():
         yield write_creation(editor.of(creation.file), creation, dtype)
+        if creation.declared is not None:
+            last = creation.declared.names[-1].name
+            yield editor.of(creation.file).replace(last, f"{last.value}, {creation.target}")
     for new in ways.parameters.values():
         yield _write_parameter(editor.of(new.function.file), new)
     yield from write_arguments(ways, editor)
