@@ -139,6 +139,13 @@ TEXT_METHODS = frozenset(
 # Packages with models and processors of their own, none of which is a module of PyTorch.
 WITHOUT_MODULES = frozenset("catboost fasttext gensim keras lightgbm sentencepiece sklearn tensorflow xgboost".split())
 
+# What `torch.cuda` has that does nothing where there is no GPU, and says nothing of where anything computes.
+HARMLESS_WITHOUT_GPU = frozenset(
+    "is_available device_count is_initialized is_bf16_supported empty_cache manual_seed manual_seed_all seed seed_all "
+    "memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached max_memory_cached "
+    "memory_stats".split()
+)
+
 # What runs replicas of a module in threads.
 DATA_PARALLEL = frozenset(("torch.nn.DataParallel", "torch.nn.parallel.DataParallel"))
 DATA_PARALLEL_CALLS = frozenset(("torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel"))

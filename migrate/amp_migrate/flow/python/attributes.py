@@ -6,6 +6,7 @@ import ast
 
 from amp_migrate.flow.domain.atoms import (
     NEVER,
+    NONE_VALUE,
     UNKNOWN,
     Atom,
     Class,
@@ -106,6 +107,10 @@ def load_of_object(frame: Frame, owner: Obj, name: str, node: ast.AST) -> Value:
     """An attribute of an object: its own, then that of its class."""
     own = frame.read(owner, name)
     kind = class_of(owner)
+    if own == NONE_VALUE and isinstance(kind, Class) and owner.site == kind.code.site:
+        # Whoever makes such objects, out of sight, gives them what they lack.
+        given_in_sight = frame.analysis.heap.read(owner, name, frame.task)
+        own = own if given_in_sight - NONE_VALUE else join(own, one(Opaque((owner,)).part(f".{name}")))
     if isinstance(kind, Class):
         inherited = load_of_class(frame, kind, owner, owner, name, missing=not own)
         if own and not inherited:

@@ -66,6 +66,7 @@ from amp_migrate.tables.torch_names import (
     DATA_PARALLEL_CALLS,
     GRAD_SCALER,
     GRADIENT_COLLECTIVES,
+    HARMLESS_WITHOUT_GPU,
     HOROVOD_COLLECTIVES,
     SCHEDULER_FACTORIES,
     is_module_name,
@@ -186,7 +187,7 @@ def operator_name(name: str) -> str:
 
 def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     op = operator_name(name)
-    if op.startswith(("cuda.", "set_default_")) and op != "cuda.is_available":
+    if op.startswith(("cuda.", "set_default_")) and op.removeprefix("cuda.") not in HARMLESS_WITHOUT_GPU:
         frame.analysis.pytorch.places |= ANYWHERE  # perhaps for tensors that are made elsewhere
     if op in table.CREATED:
         return _new(frame, op, args, node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from amp_migrate.engine.migrate import migrate
+from amp_migrate.engine.migrate import migrate, migrate_text
 from amp_migrate.settings import Settings
 
 SCRIPT = """\
@@ -174,6 +174,43 @@ def test_a_step_behind_what_seems_to_end_the_program_is_told(
     assert len(outcome.changed) == 1
     told = [each.line for each in outcome.findings if each.message.startswith(NEVER_RETURNS)]
     assert told == [line] * bool(line)
+
+
+HELPER = """\
+import torch
+from torch import nn
+
+
+class Data(torch.utils.data.Dataset):
+    def __init__(self, x, y):
+        self.x = x.to_numpy()
+        self.y = y.to_numpy()
+
+    def __getitem__(self, index):
+        return torch.from_numpy(self.x[index]).cuda(), torch.from_numpy(self.y[index]).cuda()
+
+
+class Helper:
+    def __init__(self):
+        self.network = nn.Linear(8, 1).cuda()
+        self.optimizer = torch.optim.Adam(self.network.parameters())
+        self.x = None
+        self.y = None
+
+    def train(self):
+        data = Data(self.x, self.y)
+        for x, y in torch.utils.data.DataLoader(data):
+            self.optimizer.zero_grad()
+            loss = nn.functional.mse_loss(self.network(x), y)
+            loss.backward()
+            self.optimizer.step()
+"""
+
+
+def test_what_an_object_lacks_whoever_makes_it_gives_it() -> None:
+    plan = migrate_text(HELPER, Settings())
+    assert "self.scaler.step(self.optimizer)" in plan.after
+    assert not any(NEVER_RETURNS in each.message for each in plan.findings)
 
 
 def test_what_low_precision_breaks_behind_what_seems_to_end_the_program_is_found_as_elsewhere(tmp_path: Path) -> None:
