@@ -139,11 +139,11 @@ TEXT_METHODS = frozenset(
 # Packages with models and processors of their own, none of which is a module of PyTorch.
 WITHOUT_MODULES = frozenset("catboost fasttext gensim keras lightgbm sentencepiece sklearn tensorflow xgboost".split())
 
-# What `torch.cuda` has that does nothing where there is no GPU, and says nothing of where anything computes.
-HARMLESS_WITHOUT_GPU = frozenset(
+# What `torch.cuda` has that does nothing where there is no GPU, and what sets a default that is none of places.
+SAYING_NO_PLACE = frozenset(
     "is_available device_count is_initialized is_bf16_supported empty_cache manual_seed manual_seed_all seed seed_all "
     "memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached max_memory_cached "
-    "memory_stats".split()
+    "memory_stats set_default_dtype".split()
 )
 
 # What runs replicas of a module in threads.

@@ -759,7 +759,8 @@ class PyTorch:
                 self.place_of(each)
             return one(owner) if tensor is None else tensors.method(frame, tensor, name, args, node)
         if found := self._as_of_tensor(frame, owner, name, args, node):
-            return found
+            # A module that is cast can be called as before.
+            return one(owner) if name in modules._HANDS_BACK and self.is_used_as_module(frame, owner) else found
         if name in ("append", "update", "add") and not owner.path:
             return NONE_VALUE
         self._out_of_sight(frame, args, node)

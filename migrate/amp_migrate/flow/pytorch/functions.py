@@ -66,8 +66,8 @@ from amp_migrate.tables.torch_names import (
     DATA_PARALLEL_CALLS,
     GRAD_SCALER,
     GRADIENT_COLLECTIVES,
-    HARMLESS_WITHOUT_GPU,
     HOROVOD_COLLECTIVES,
+    SAYING_NO_PLACE,
     SCHEDULER_FACTORIES,
     is_module_name,
 )
@@ -187,7 +187,10 @@ def operator_name(name: str) -> str:
 
 def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     op = operator_name(name)
-    if op.startswith(("cuda.", "set_default_")) and op.removeprefix("cuda.") not in HARMLESS_WITHOUT_GPU:
+    default = args.get(0, "device") if op == "set_default_device" else None
+    is_known = default is not None and frame.analysis.pytorch.place_of(default) is not None
+    says_where = op.startswith(("cuda.", "set_default_")) and op.removeprefix("cuda.") not in SAYING_NO_PLACE
+    if says_where and not is_known:
         frame.analysis.pytorch.places |= ANYWHERE  # perhaps for tensors that are made elsewhere
     if op in table.CREATED:
         return _new(frame, op, args, node)

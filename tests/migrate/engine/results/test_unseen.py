@@ -213,6 +213,22 @@ def test_what_an_object_lacks_whoever_makes_it_gives_it() -> None:
     assert not any(NEVER_RETURNS in each.message for each in plan.findings)
 
 
+def test_a_module_that_is_cast_can_be_called(tmp_path: Path) -> None:
+    (tmp_path / "engine.py").write_text(
+        "import torch\n\n\ndef train(model: torch.nn.Module, loader, optimizer):\n    model.train(True)\n"
+        "    model = model.float()\n    for x, y in loader:\n        optimizer.zero_grad()\n"
+        "        loss, _ = model(x.cuda(), y.cuda())\n        print(loss.item())\n"
+        "        loss.backward()\n        optimizer.step()\n"
+    )
+    (tmp_path / "main.py").write_text(
+        "import torch\nfrom elsewhere import Net, loader\nfrom engine import train\n\nnet = Net().cuda()\n"
+        "train(net, loader, torch.optim.Adam(net.parameters()))\n"
+    )
+    outcome = migrate([tmp_path], Settings())
+    assert len(outcome.changed) == 2
+    assert not any(NEVER_RETURNS in each.message for each in outcome.findings)
+
+
 def test_what_low_precision_breaks_behind_what_seems_to_end_the_program_is_found_as_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "library.py").write_text(LIBRARY + "\n\ndef spread(out):\n    return (out.t() @ out).det().log()\n")
     text = ENDING.replace("F, usage", "F, usage, spread", 1)

@@ -432,6 +432,8 @@ fit(nn.Linear(8, 1), lib.loader(){given})
         ("    optimizer.step()\n", "    optimizer.step()\n    print(other.cpu())\n"),
         ("    optimizer.step()\n", "    optimizer.step()\n    torch.cuda.empty_cache()\n"),
         ("model = ", "torch.cuda.manual_seed_all(0)\nmodel = "),
+        ("model = ", "torch.set_default_device('cpu')\nmodel = "),
+        ("model = ", "torch.set_default_dtype(torch.float32)\nmodel = "),
         ("mse_loss(model(x), y)", "mse_loss(judge(model(x)), judge(y))"),
     ],
 )
@@ -451,6 +453,7 @@ def test_what_is_no_sign_of_another_device(old: str, new: str) -> None:
         ("torch.randn(16, 8), torch.randn(16, 1)", "tuple(each.to(device) for each in batch())"),
         ("model = ", "torch.set_default_tensor_type(torch.cuda.FloatTensor)\nmodel = "),
         ("model = ", "torch.set_default_device('cuda')\nmodel = "),
+        ("model = ", "torch.set_default_device(device)\nmodel = "),
         ("x, y = torch.randn(16, 8), torch.randn(16, 1)", "torch.cuda.set_device(0)\n    x, y = batch()"),
         ("torch.randn(16, 8), torch.randn(16, 1)", "torch.cuda.FloatTensor(16, 8), torch.Tensor(batch())"),
         ("model = ", "if torch.cuda.device_count():\n    torch.set_default_device('cuda')\nmodel = "),
