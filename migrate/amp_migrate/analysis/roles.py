@@ -27,6 +27,7 @@ from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.analysis.values.sparse import SparseModules
 from amp_migrate.tables import torch_names as table
 from amp_migrate.tables.apex_names import AMP
+from amp_migrate.tables.operators import LAYERS, SATURATING
 from amp_migrate.trees.nodes import (
     arms,
     block_of,
@@ -308,7 +309,7 @@ class Roles:
     def calls_module(self, file: File, call: cst.Call) -> bool:
         """Whether a call is that of a module, or of a method of one that computes."""
         if self.is_module(file, call.func):
-            return not self._gives_module(file, call)
+            return not (self._gives_module(file, call) or self._saturates(file, call.func))
         if isinstance(call.func, cst.Attribute):
             method = call.func.attr.value
             receiver = call.func.value
@@ -320,6 +321,14 @@ class Roles:
                 return False  # `model = model.RNNModel(...)`, of `import model`
             return self._computes(file, call) if _is_named_so(method) else not self._is_idle(file, call)
         return False
+
+    def _saturates(self, file: File, node: cst.BaseExpression) -> bool:
+        """Whether something is a layer that only saturates, as the function does: low precision gives it nothing."""
+        bound = [] if isinstance(node, cst.Call) else self.bindings(file, node)
+        made = [node] if isinstance(node, cst.Call) else [each.value for each in bound]
+        names = [file.names.callee(each) if isinstance(each, cst.Call) else "" for each in made]
+        layers = [each.removeprefix("torch.nn.") if each.startswith("torch.nn.") else "" for each in names]
+        return bool(layers) and all(LAYERS.get(each) in SATURATING for each in layers)
 
     def _is_idle(self, file: File, call: cst.Call) -> bool:
         """Whether what a call on a module may mean is in sight, and does nothing with what the module learns.

@@ -17,6 +17,7 @@ from torch import nn
 model, head = torchvision.models.resnet18().cuda(), nn.Linear(1000, 3).cuda()
 optimizer = torch.optim.Adam(model.parameters())
 store, kept, soft = h5py.File("outputs.h5", "w"), [], nn.Softmax(dim=1)
+act = nn.Sigmoid()
 
 
 def run(x):
@@ -61,6 +62,8 @@ with torch.no_grad():
         ("print(out.log_softmax(1)[0])", "print(out.float().log_softmax(1)[0])"),
         ("kept += torch.sigmoid(out[:, 0]).tolist()", "kept += torch.sigmoid(out[:, 0].float()).tolist()"),
         ("print(out.tanh().argsort())", "print(out.float().tanh().argsort())"),
+        ("print(act(out).argsort())", "print(act(out.float()).argsort())"),
+        ("kept.append(nn.Tanh()(out))\nprint(kept)", "kept.append(nn.Tanh()(out.float()))\nprint(kept)"),
         ("p = out.sigmoid()\nprint(p > 0.5, [p])", "p = out.float().sigmoid()\nprint(p > 0.5, [p])"),
         # On which side of a limit they are half precision tells, too.
         ("print((torch.sigmoid(out) > 0.5).sum())", "print((torch.sigmoid(out) > 0.5).sum())"),
