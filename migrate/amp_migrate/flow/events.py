@@ -36,6 +36,10 @@ A_ROUNDED_GRID = "a sampling grid is rounded, and off by part of a pixel"
 WHERE_NOT_FINITE = "as they are finite or not"
 TOO_LARGE = "a number that float16 does not have makes it infinite"
 OF_TOO_LARGE = "a product with a number that float16 does not have, infinite there, and NaN times zero"
+WITHOUT_LIMIT = (
+    "a loss that is a difference of scores has no least value, and nothing in sight limits the weights that these come "
+    "of: they may leave float16's range"
+)
 A_LARGE_NUMBER = "it gets a size at which half precision has no fractions, or no numbers at all"
 A_LONG_SUM = "it is summed up round by round outside of its region"
 

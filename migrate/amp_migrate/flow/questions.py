@@ -54,6 +54,7 @@ from amp_migrate.flow.domain.tensor import (
     ANY_UNIT,
     ANYWHERE,
     BF16,
+    CONTEST,
     CPU,
     F16,
     HALVED,
@@ -61,6 +62,7 @@ from amp_migrate.flow.domain.tensor import (
     OF_OVERFLOW,
     PERHAPS_HALVED,
     PURE,
+    SCORE,
     Tensor,
 )
 from amp_migrate.flow.events import WHERE_NOT_FINITE, Act, Event, Reached
@@ -600,6 +602,13 @@ class Questions:
         wholes = ", ".join(each for each in names if not any(each.startswith(f"{whole}.") for whole in names))
         first = [Fault(others[0].site, UNREAD_MODELS, why=wholes, event=others[0])] if others else []
         return (*first, *(Fault(each.site, UNREAD_MODELS, why=each.why, event=each) for each in alone))
+
+    def is_unlimited(self, event: Event | None) -> bool:
+        """Whether nothing in sight limits the weights that a loss is computed of: no change of them, no other loss."""
+        if event is None or overlap(frozenset(self.analysis.pytorch.limited), event.leaves) is not False:
+            return False
+        others = (each for each in self.events(Act.BACKWARD) if each.leaves <= event.leaves)
+        return all(tensor.tags & (SCORE | CONTEST) for each in others for tensor in tensors_in(each.subject))
 
     def given_small(self) -> list[Fault]:
         """The regions in which code that nobody has read gets a number it cannot divide by; at their first statements.

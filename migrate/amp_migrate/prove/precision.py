@@ -42,6 +42,7 @@ from amp_migrate.flow.events import (
     ONE_BY_ONE,
     ROUNDED_GUARD,
     TOO_LARGE,
+    WITHOUT_LIMIT,
     Act,
     Event,
 )
@@ -194,6 +195,7 @@ class Trouble(Enum):
     UNREAD = "a loss or model that nobody has seen, in a region: original code that has none says nothing of it"
     NORM_TWICE = "a gradient penalty through a norm: bfloat16 has the range for it"
     WIDENED = "a product of what was cast to float32 for it: where all was float32, the cast says nothing"
+    UNLIMITED = "a loss without a least value: bfloat16 has the range for it"
     UNSEEN = "functions and classes that nobody has looked at"
     ON_MPS = "a step that is on no device of CUDA's"
     UNPLACED = "no device is named: where what is trained is shows in what hands it in"
@@ -221,6 +223,7 @@ _REASONS = {
     ONE_BY_ONE: Trouble.ROUNDED,
     OF_DISTANCE: Trouble.ROUNDED,
     OF_DIFFERENCES: Trouble.ROUNDED,
+    WITHOUT_LIMIT: Trouble.UNLIMITED,
 }
 _TROUBLES = {
     WRONG_BY_ITSELF[Act.LEFT_FLOAT]: Trouble.BEHIND,
@@ -555,6 +558,7 @@ def _faults(questions: Questions) -> Sequence[Fault]:
     what = _NOT_CLEARED_IN_SIGHT if uncleared and questions.handing_on_gradients else _NEVER_CLEARED
     added = {site: Fault(site, what) for site in uncleared}
     found = [each for each in found if each.what != ADDED or each.site not in added] + [*added.values()]
+    found = [each for each in found if each.why != WITHOUT_LIMIT or questions.is_unlimited(each.event)]
     by_region = (*questions.idle_regions(), *questions.evaluating_apart(), *questions.given_small())
     by_region += (*questions.idle_steps(), *questions.unread_models)
     found += _beside_inverses(questions)

@@ -58,6 +58,9 @@ EXTENT = 33554432  # a difference of what may have any size, as the side of a bo
 LEARNED = 67108864  # computed from what may be a parameter, to which no gradient may come any more
 TOTAL = 134217728  # probabilities that have been in half are added up: zero where all of them are rounded to it
 WIDENED = 268435456  # float32 because something low was cast to it, or computed from such
+SCORE = 536870912  # what a layer with weights gives, or a sum, mean, part or multiple of such alone
+OPPOSITE = 1073741824  # such a score times a number below zero
+CONTEST = 2147483648  # a difference of two scores: whoever learns its weights makes that as large as they get
 WAY_OF_GRADIENT = HALVED | PERHAPS_HALVED | NORMALIZED
 
 # A power of a scaler's scale: None is none at all; ("?", 0) is one that nobody knows.

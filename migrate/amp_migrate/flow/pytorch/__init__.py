@@ -107,6 +107,7 @@ class PyTorch:
         of_unread: the regions in which modules compute that nobody has read.
         in_float64: the regions in which something is multiplied in float64, which they leave.
         lowered: the leaves that a gradient comes to through what a region has computed in low precision.
+        limited: the leaves whose values something keeps within limits, or replaces.
         normalized: what batch and instance norms have got in float16, each as the leaves that its gradient comes to.
         born_inside: where operators have run in regions.
         zeros: where tensors of zeros were made.
@@ -139,6 +140,7 @@ class PyTorch:
         self.in_float64: set[Site] = set()
         self.halved: set[Atom] = set()
         self.lowered: set[Atom] = set()
+        self.limited: set[Atom] = set()
         self.normalized: set[frozenset[Atom]] = set()
         self.born_inside: set[Site] = set()
         self.zeros: set[Site] = set()

@@ -156,6 +156,9 @@ def call(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         # What autocast is for is there: it switches itself off where it is not.
         return const(True)
     if name in _SAME_OBJECT or name.startswith("tqdm."):
+        limited = (args.get(0, "module") or NEVER) if name.endswith(".spectral_norm") else NEVER
+        for each in (atom for atom in limited if isinstance(atom, Obj)):
+            frame.analysis.pytorch.limited |= modules.leaves(frame, each)
         return args.get(0, "optimizer") or UNKNOWN
     if is_module_name(name) or (name == modules.SOME_LAYER and not args.positional):
         return modules.make(frame, name, args, node)

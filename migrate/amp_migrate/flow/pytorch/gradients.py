@@ -65,8 +65,10 @@ from amp_migrate.flow.domain.tensor import (
     A_GRADIENT,
     ANY_UNIT,
     BUFFER,
+    CONTEST,
     CUT,
     FLOWS,
+    HALVED,
     NO_LEAF,
     NORMALIZED,
     NOTHING,
@@ -87,7 +89,7 @@ from amp_migrate.flow.domain.tensor import (
     settled,
     sure_of_either,
 )
-from amp_migrate.flow.events import A_RUNNING_BUFFER, WHERE_NOT_FINITE, Act
+from amp_migrate.flow.events import A_RUNNING_BUFFER, WHERE_NOT_FINITE, WITHOUT_LIMIT, Act
 from amp_migrate.flow.python import attributes, command_line, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
@@ -103,6 +105,7 @@ PARAMETERS = "<parameters>"
 AGAIN = ("again",)
 ENABLED = "<enabled>"
 MADE_OF = "<made of>"  # the tensor that a leaf was before it got a gradient of its own
+_LIMITING_WEIGHTS = frozenset("clamp clip clamp_min clamp_max renorm copy".split())
 _MOST_UNSURE = 4  # that may get a gradient or not, each by itself: of more, it is lost
 
 
@@ -430,6 +433,8 @@ def backward(frame: Frame, loss: Value, gradient: Value | None, node: ast.AST) -
     kinds = [_kind(each) for each in units]
     event.scaler = join(event.scaler, frozenset(each.scaler for each in kinds if each.scaler is not None))
     _gauge_loss(frame, tensors, node)
+    if any(each.tags & CONTEST and each.tags & HALVED for each in tensors):
+        analysis.event(frame, Act.RISK, node, why=WITHOUT_LIMIT, leaves=reach)
     for site in NOTHING.union(*(each.unread for each in tensors)):
         analysis.event(frame, Act.UNREAD_LOSS, node, site=site, why=analysis.pytorch.called[site])
     are_told_apart = functools.cache(lambda atom: _are_told_apart(frame.analysis.pytorch.registry, atom, reach, surely))
@@ -741,6 +746,8 @@ def gauge(frame: Frame, value: Value, node: ast.AST, why: str) -> None:
 
 def stored(frame: Frame, tensor: Tensor, name: str, value: Value, node: ast.AST) -> None:
     """`p.grad = x`, `p.grad.data = x`, `p.grad.copy_(x)`: what is put into a gradient has to be of its scale."""
+    if name == "data":
+        frame.analysis.pytorch.limited |= tensor.leaf
     if name == "grad" and tensor.leaf:
         _replaced(frame, tensor.leaf, [value], node)
     elif name != "grad":
@@ -761,6 +768,8 @@ def stored(frame: Frame, tensor: Tensor, name: str, value: Value, node: ast.AST)
 def changed_in_place(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.AST) -> None:
     """A tensor is changed: a gradient by a number, or a parameter by a gradient."""
     replaced(frame, tensor, args.positional, node, name)
+    if name in _LIMITING_WEIGHTS:
+        frame.analysis.pytorch.limited |= tensor.leaf
     if tensor.reads and (name == "zero" or (name == "fill" and constant(args.get(0, "value") or NEVER) == 0)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             cleared(frame, _leaves_read(frame, tensor), node.func.value, node)

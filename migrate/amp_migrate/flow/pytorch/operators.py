@@ -40,6 +40,7 @@ from amp_migrate.flow.domain.tensor import (
     BOUNDED,
     BUFFER,
     COMPLEMENT,
+    CONTEST,
     CPU,
     CUT,
     DEVICE,
@@ -62,6 +63,7 @@ from amp_migrate.flow.domain.tensor import (
     NOTHING,
     OF_INVERSE,
     OF_OVERFLOW,
+    OPPOSITE,
     OTHER,
     PARTLY,
     PATIENT,
@@ -72,6 +74,7 @@ from amp_migrate.flow.domain.tensor import (
     ROUGH,
     ROUNDED,
     SCALAR,
+    SCORE,
     SHAPED,
     SIGNED,
     SQUARE,
@@ -203,7 +206,8 @@ def operate(
     if precision & LOW and (is_asked or (treatment is None and _are_switched(tensors, in_place=in_place))):
         result = result.but(tags=result.tags | SWITCHED)
     is_widened = precision == F32 and any(each.tags & WIDENED for each in tensors)
-    result = result.but(tags=result.tags & ~WIDENED | (WIDENED if is_widened else 0))
+    found = ranges.score(name, operands) | (WIDENED if is_widened else 0)
+    result = result.but(tags=result.tags & ~(WIDENED | SCORE | OPPOSITE | CONTEST) | found)
     if guards.follow(frame, name, operands, node, args):
         result = result.but(tags=result.tags | UNGUARDED)
     if ranges.follow(frame, name, operands, precision, node, is_switched=bool(result.tags & SWITCHED)):

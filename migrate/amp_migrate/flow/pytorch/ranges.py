@@ -11,11 +11,23 @@ from collections.abc import Sequence
 
 from amp_migrate.flow.domain.atoms import NEVER, Const, Obj, Tup, Value, tensor_of
 from amp_migrate.flow.domain.contexts import OFF
-from amp_migrate.flow.domain.tensor import BF16, BOUNDED, F16, HUGE, LOW, SIGNED, SWITCHED, Tensor
+from amp_migrate.flow.domain.tensor import (
+    BF16,
+    BOUNDED,
+    CONTEST,
+    F16,
+    HUGE,
+    LOW,
+    OPPOSITE,
+    SCORE,
+    SIGNED,
+    SWITCHED,
+    Tensor,
+)
 from amp_migrate.flow.events import A_LARGE_NUMBER, A_LONG_SUM, OF_TOO_LARGE, TOO_LARGE, Act
 from amp_migrate.flow.python.containers import LIST
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.tables.operators import PRODUCTS, QUOTIENTS
+from amp_migrate.tables.operators import PRODUCTS, QUOTIENTS, VIEWS, WEIGHTED
 
 LARGEST = 65504  # of float16's numbers
 _FACTORS_OF_ATTENTION = 3  # query, key and value; behind them a mask, which a softmax takes
@@ -31,6 +43,27 @@ def is_too_large(value: Value | None) -> bool:
     """Whether a value is a number, whichever, that float16 does not have. It has infinities."""
     numbers = _numbers(value or NEVER)
     return bool(numbers) and all(LARGEST < abs(each) < float("inf") for each in numbers)
+
+
+def score(name: str, operands: Sequence[Value]) -> int:
+    """Whether something is a score, or a difference of scores: it is computed of such alone, and in proportion."""
+    tensors = [each for each in map(tensor_of, operands) if each is not None]
+    first = tensors[0].tags & (SCORE | OPPOSITE | CONTEST)
+    if name in PRODUCTS and name in WEIGHTED:
+        return SCORE if len(tensors) > 1 and tensors[1].leaf else 0
+    if name in VIEWS or name in ("sum", "mean"):
+        return first
+    if len(tensors) == 1:
+        numbers = [each for value in operands if tensor_of(value) is None for each in _numbers(value)]
+        is_turned = name in ("neg", "negative") or (name in (*_PRODUCTS, *QUOTIENTS) and any(n < 0 for n in numbers))
+        is_turned |= name == "rsub" or (name in _SUMS - {"add"} and tensor_of(operands[0]) is None)
+        is_linear = name in (*_COMPUTING, *QUOTIENTS, "neg", "negative")
+        return first ^ (OPPOSITE if is_turned and first & SCORE else 0) if is_linear else 0
+    second = tensors[1].tags & (SCORE | OPPOSITE | CONTEST)
+    if name not in _SUMS or len(tensors) > 2 or not (first and second):
+        return 0
+    is_contest = bool((first ^ second) & OPPOSITE) is (name == "add")
+    return CONTEST if (first | second) & CONTEST or is_contest else first
 
 
 def has_no_inverse(value: Value) -> bool:
