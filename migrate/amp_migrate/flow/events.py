@@ -59,6 +59,7 @@ class Act(Enum):
     SCALED_AGAIN = "a scaled loss goes backward from a gradient that may be scaled"
     REPLACED = "a gradient gets another value, or some of its elements do"
     GAUGE = "something is made of a gradient that depends on its size"
+    HISTOGRAM = "a histogram of gradients takes its range from them"
     CLOSURE = "a step with a closure"
     NO_OPTIMIZER = "a scaler gets what has no `param_groups`"
     SCALER_MADE = "a scaler is made"

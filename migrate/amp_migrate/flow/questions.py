@@ -142,6 +142,7 @@ SEVERAL_SCALES = "gradients of several scales are clipped"
 TRAINS_INSIDE = "a loss goes backward inside a region"
 LOSS_ON_CPU = "a loss is scaled on the CPU: a scaler's scale lies where its first loss does, and gradients on a GPU"
 STUCK = "the scale is updated only where a test of gradients lets it be: where they overflow, it never comes down"
+OF_SKIPPED = "a histogram raises at infinite gradients, which are left where the scaler has skipped a step"
 MENDED = (
     "gradients that are not finite are mended behind unscale_(), which has seen them: the step is skipped all the same"
 )
@@ -714,6 +715,28 @@ class Questions:
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _is_scale(node.right)
             if not isinstance(node.left, ast.Name) and not self._is_proportional(node.left)
         ]
+
+    @property
+    def of_skipped(self) -> list[Fault]:
+        """The histograms of gradients that a scaler has looked at: it skips the step where they are not finite."""
+        reads = {each.site: each for each in self.events(Act.READ)}
+        return [
+            Fault(each.site, OF_SKIPPED, always=False, event=each)
+            for each in self.events(Act.HISTOGRAM)
+            if not self._asks_first(each)
+            and any(
+                _grad(machine, atom).kind == UNSCALED
+                for read in (reads[site] for site in each.sources if site in reads)
+                for machine, _, about, _ in read.reached
+                for atom in _atoms(about)
+            )
+        ]
+
+    def _asks_first(self, event: Event) -> bool:
+        """Whether something happens only as a call has answered about gradients: `if torch.isfinite(p.grad).all():`."""
+        asking = self.analysis.pytorch.asking_gradients
+        tests = (each.test for each in self._around(event.site.file, event.node) if isinstance(each, ast.If))
+        return any(each in asking for test in tests for each in ast.walk(test) if isinstance(each, ast.Call))
 
     def _is_proportional(self, node: ast.expr) -> bool:
         """Whether the scale of a scaler is in a number once, or nothing is: it is zero, or of true gradients.

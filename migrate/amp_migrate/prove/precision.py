@@ -63,6 +63,7 @@ from amp_migrate.flow.questions import (
     NO_BFLOAT16,
     NOT_DIVIDED,
     OF_A_REPLACEMENT,
+    OF_SKIPPED,
     ONE_WITHOUT_GRADIENTS,
     PERHAPS_LEFT_SCALED,
     SAVED_LOW,
@@ -98,6 +99,7 @@ _MAY_HARM = frozenset(
         *(WRONG_BY_ITSELF[each] for each in (Act.RISK, Act.GAUGE, Act.REFUSED, Act.NO_OPTIMIZER, Act.SCALED_AGAIN)),
         IN_THREADS,
         OF_A_REPLACEMENT,
+        OF_SKIPPED,
         ONE_WITHOUT_GRADIENTS,
         PERHAPS_LEFT_SCALED,
     )
@@ -195,6 +197,7 @@ class Trouble(Enum):
     UNREAD = "a loss or model that nobody has seen, in a region: original code that has none says nothing of it"
     NORM_TWICE = "a gradient penalty through a norm: bfloat16 has the range for it"
     WIDENED = "a product of what was cast to float32 for it: where all was float32, the cast says nothing"
+    SKIPPED = "gradients that are not finite where a scaler has skipped a step: without a scaler they are as before"
     UNLIMITED = "a loss without a least value: bfloat16 has the range for it"
     UNSEEN = "functions and classes that nobody has looked at"
     ON_MPS = "a step that is on no device of CUDA's"
@@ -252,6 +255,7 @@ _TROUBLES = {
     _NOT_CLEARED_IN_SIGHT: Trouble.UNCLEARED,
     WRONG_BY_ITSELF[Act.GAUGE]: Trouble.READ_SCALED,
     OF_A_REPLACEMENT: Trouble.SCALER,
+    OF_SKIPPED: Trouble.SKIPPED,
     ONE_WITHOUT_GRADIENTS: Trouble.SCALER,
     NOT_DIVIDED: Trouble.READ_SCALED,
     WRONG_BY_ITSELF[Act.SCALED_AGAIN]: Trouble.SCALED_AGAIN,
@@ -562,7 +566,8 @@ def _faults(questions: Questions) -> Sequence[Fault]:
     by_region = (*questions.idle_regions(), *questions.evaluating_apart(), *questions.given_small())
     by_region += (*questions.idle_steps(), *questions.unread_models)
     found += _beside_inverses(questions)
-    return [*by_region, *questions.unsaved, *questions.unloaded, *questions.wrongly_divided, *found]
+    of_checkpoints = (*questions.unsaved, *questions.unloaded)
+    return [*by_region, *questions.of_skipped, *of_checkpoints, *questions.wrongly_divided, *found]
 
 
 def _beside_inverses(questions: Questions) -> list[Fault]:

@@ -115,6 +115,7 @@ _SILENT = (
     "glob.",
     "typing.",
 )
+_HISTOGRAMS = frozenset(("numpy.histogram", "numpy.histogram_bin_edges"))
 _OVERFLOW_TESTS = frozenset(f"{module}.{name}" for module in ("math", "numpy") for name in table.OVERFLOW_TESTS)
 _STATELESS_PREFIXES = ("torch.", "numpy.", "builtins.", *_SILENT)
 
@@ -422,6 +423,8 @@ def _of_numpy(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         to_numpy(frame, value, node)
         if name not in _OVERFLOW_TESTS:
             gradients.gauge(frame, value, node, "given to NumPy")
+    if name in _HISTOGRAMS:
+        gradients.histogram(frame, args.get(0, "a") or NEVER, args.get(2, "range"), node)
     return arrays.function(frame, name, args, node)
 
 

@@ -744,6 +744,12 @@ def gauge(frame: Frame, value: Value, node: ast.AST, why: str) -> None:
         frame.analysis.event(frame, Act.GAUGE, node, sources=reads, why=why, scaler=scalers, is_sure=is_sure)
 
 
+def histogram(frame: Frame, value: Value, limits: Value | None, node: ast.AST) -> None:
+    """A histogram is made of a value, which raises at infinities where it is not told its limits."""
+    if limits in (None, NONE_VALUE) and (reads := reads_of(all_in(frame, value))):
+        frame.analysis.event(frame, Act.HISTOGRAM, node, sources=reads)
+
+
 def stored(frame: Frame, tensor: Tensor, name: str, value: Value, node: ast.AST) -> None:
     """`p.grad = x`, `p.grad.data = x`, `p.grad.copy_(x)`: what is put into a gradient has to be of its scale."""
     if name == "data":
