@@ -47,6 +47,8 @@ GRAD = "torch.autograd.grad"
 # Python's own functions that call nothing of what they are given.
 _ASKING = frozenset("bool getattr hasattr int isinstance issubclass len print range setattr super".split())
 
+_Place = tuple[File, cst.BaseExpression]
+
 
 class Roles:
     """The roles of objects in one project."""
@@ -226,16 +228,28 @@ class Roles:
 
     def _keeps_module(self, file: File, node: cst.Attribute, depth: int) -> bool:
         """Whether an attribute is one in which the class of its object keeps a module: `setting.encoder`."""
-        bound = [each.node for each in self.bindings(file, node.value)]
-        given = (passed_values(self.project, file, each) for each in bound if isinstance(each, cst.Param))
-        objects = [(file, node.value), *itertools.chain.from_iterable(given)]
-        classes = (each for place in objects for each in self.classes(*place))
-        return any(
-            binding.value is not None and self.is_module(where, binding.value, depth + 1)
-            for each in classes
-            for where, owner in self.project.lineage(*each)
-            for binding in where.attribute_bindings(owner, f"self.{node.attr.value}")
-        )
+        return any(self.is_module(*each, depth + 1) for each in self._kept(file, node, set()))
+
+    def _kept(self, file: File, node: cst.Attribute, seen: set[cst.CSTNode]) -> Iterator[_Place]:
+        """What the classes of an object keep in an attribute; of `model.decoder.lstm`, those that `model` keeps."""
+        for each in self._standing_for(file, node.value, seen):
+            for where, owner in (found for made in self.classes(*each) for found in self.project.lineage(*made)):
+                kept = where.attribute_bindings(owner, f"self.{node.attr.value}")
+                yield from ((where, binding.value) for binding in kept if binding.value is not None)
+
+    def _standing_for(self, file: File, node: cst.BaseExpression, seen: set[cst.CSTNode]) -> Iterator[_Place]:
+        """An expression, and those elsewhere that its value comes from: what callers pass, what an object keeps."""
+        if node in seen:
+            return
+        seen.add(node)
+        yield file, node
+        for parameter in (each.node for each in self.bindings(file, node)):
+            if isinstance(parameter, cst.Param) and parameter not in seen:
+                seen.add(parameter)
+                for place in passed_values(self.project, file, parameter):
+                    yield from self._standing_for(*place, seen)
+        if isinstance(node, cst.Attribute):
+            yield from self._kept(file, node, seen)
 
     def _is_method(self, file: File, node: cst.BaseExpression, path: str) -> bool:
         """Whether `self.name` is a function of the class that the node stands in, or of one that it derives from."""
@@ -277,8 +291,8 @@ class Roles:
     def classes(self, file: File, node: cst.BaseExpression) -> list[tuple[File, cst.ClassDef]]:
         """The project's classes that an object may be made from, as far as the text shows."""
         found: list[tuple[File, cst.ClassDef]] = []
-        for binding in self.bindings(file, node):
-            value = binding.value
+        for made_by in (node, *(each.value for each in self.bindings(file, node))):
+            value = made_by
             while isinstance(value, cst.Call):
                 made = self.project.definition(file, value.func)
                 if made is not None and isinstance(made[1], cst.ClassDef):

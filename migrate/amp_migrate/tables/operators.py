@@ -99,7 +99,7 @@ RESULT: dict[str, str] = {
         linalg.matrix_exp matrix_power linalg.matrix_power linalg.det det logdet logcumsumexp
         prelu normalize rms_norm layer_norm group_norm local_response_norm pdist gumbel_softmax softmin
         softmax log_softmax softplus renorm logsumexp embedding_bag interpolate upsample
-        upsample_nearest upsample_bilinear multi_head_attention_forward lstm gru rnn_tanh grid_sample
+        upsample_nearest upsample_bilinear grid_sample
         grid_sampler affine_grid glu corrcoef cov trapz trapezoid linalg.norm linalg.vector_norm
         linalg.matrix_norm norm ravel index msort erfinv
         """,
@@ -129,7 +129,8 @@ RESULT: dict[str, str] = {
         matmul mm mv bmm addmm addmv addbmm baddbmm addr dot vdot einsum linear chain_matmul linalg.multi_dot
         linalg.matmul conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d bilinear
         scaled_dot_product_attention tensordot inner cdist linalg.solve cholesky_solve
-        linalg.solve_triangular linalg.vecdot lstm_cell gru_cell rnn_tanh_cell stft
+        linalg.solve_triangular linalg.vecdot lstm gru rnn_tanh lstm_cell gru_cell rnn_tanh_cell
+        multi_head_attention_forward stft
         """,
     ),
     **_each(COUNTED, "sum nansum prod cumsum cumprod"),

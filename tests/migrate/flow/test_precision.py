@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from amp_migrate.flow.domain.atoms import TRUTHS, Opaque, const
-from amp_migrate.flow.domain.tensor import BF16, CUT, F16, F32, FLOWS, INT, Tensor
+from amp_migrate.flow.domain.tensor import BF16, CUT, F16, F32, F64, FLOWS, INT, Tensor
 from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, OF_DISTANCE, Act
 from amp_migrate.flow.questions import Questions, faults
 
@@ -421,6 +421,42 @@ def test_code_that_is_not_read_in_a_region(told: Tell) -> None:
         """,
     )
     assert [(answer.line(e.site), e.why) for e in answer.events(Act.FOREIGN)] == [(7, "fused_ext.bias_act")]
+
+
+def test_an_object_of_a_function_of_autograds_own_applies_what_its_class_does(told: Tell) -> None:
+    answer = told(
+        """
+        class Double(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.double()
+
+            @staticmethod
+            def backward(ctx, grad):
+                return grad
+
+
+        base = torch.autograd.Function()
+        base.apply(print)
+        out = Double().apply(torch.zeros(8))
+        """
+    )
+    assert precision(answer, "out") == F64
+
+
+@pytest.mark.parametrize("layer", ["nn.LSTM(8, 8)", "nn.GRU(8, 8)", "nn.RNN(8, 8)", "nn.LSTMCell(8, 8)"])
+def test_a_recurrent_layer_behind_a_region_takes_nothing_low(told: Tell, layer: str) -> None:
+    answer = moved(
+        told,
+        f"""
+        encoder, layer = nn.Linear(8, 8).cuda(), {layer}.cuda()
+        features = encoder(torch.randn(4, 8).cuda())  # region
+        low = layer(features)
+        kept = layer(features.float())
+        same = layer(features)  # region
+        """,
+    )
+    assert answer.lines(Act.MISMATCH) == [3]
 
 
 def test_code_that_asks_for_a_dtype(told: Tell) -> None:

@@ -441,6 +441,41 @@ def test_function_that_runs_in_a_region_however_deep_gets_none_of_its_own(rewrit
     )
 
 
+def test_parts_of_a_model_that_are_run_one_by_one_are_in_one_region_however_deep_they_are(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Decoder(nn.Module):
+              def __init__(self):
+                  super().__init__()
+                  self.lstm = nn.LSTM(2, 2)
+
+          class Net(nn.Module):
+              def __init__(self):
+                  super().__init__()
+                  self.encoder = nn.Linear(2, 2)
+                  self.decoder = Decoder()
+
+              def forward(self, x):
+                  return self.decoder.lstm(self.encoder(x))[0]
+
+          def tell(net, x):
+              with torch.no_grad():
+        ~         features = net.encoder(x)
+        ~         hidden, states = net.decoder.lstm(features, None)
+                  return hidden.argmax(-1)
+
+          def fit(net, x):
+              print(tell(net, x))
+
+          model = Net().cuda()
+          fit(model, torch.rand(2, 2, 2).cuda())
+          optimizer = torch.optim.Adam(model.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+        ~ EPOCH
+        """
+    )
+
+
 def test_what_only_tells_the_model_something_needs_no_region(rewrites: Check) -> None:
     rewrites(
         """
