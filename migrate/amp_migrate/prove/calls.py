@@ -38,7 +38,7 @@ def wrong_call(before: Program, after: Program, name: str, versions: Iterable[Ve
         wrong = _wrong_for_torch(call, scope, versions, old_calls)
         if wrong is not None:
             return wrong, call.lineno
-        if not _binds_to_any(call, scope, after):
+        if not _binds_to_any(call, scope, after) and not old_calls.has_unfit(call):
             return f"`{brief(call)}` does not fit the parameters of what it calls", call.lineno
     return None
 
@@ -48,12 +48,17 @@ class _Written:
 
     def __init__(self, program: Program, name: str) -> None:
         lines = program.texts[name].encode().splitlines()
+        self._program = program
         self._calls = [*_calls(program.files[name])]
         self._texts = {_text(call, lines) for call, _ in self._calls}
 
     @cached_property
     def _codes(self) -> set[str]:
         return {ast.unparse(call) for call, _ in self._calls}
+
+    @cached_property
+    def _unfit(self) -> set[_Form]:
+        return {_form(call) for call, scope in self._calls if not _binds_to_any(call, scope, self._program)}
 
     @cached_property
     def names(self) -> set[str]:
@@ -63,6 +68,18 @@ class _Written:
     def has(self, call: ast.Call, lines: list[bytes]) -> bool:
         """Whether a call of another file, whose lines are given, is one of these."""
         return _text(call, lines) in self._texts or ast.unparse(call) in self._codes
+
+    def has_unfit(self, call: ast.Call) -> bool:
+        """Whether one of these fits as little what it calls, with as many arguments of the same names: it raised so."""
+        return _form(call) in self._unfit
+
+
+_Form = tuple[str, tuple[bool, ...], tuple[str | None, ...]]
+
+
+def _form(call: ast.Call) -> _Form:
+    is_starred = tuple(isinstance(each, ast.Starred) for each in call.args)
+    return ast.unparse(call.func), is_starred, tuple(each.arg for each in call.keywords)
 
 
 def _text(node: ast.expr, lines: list[bytes]) -> bytes:

@@ -146,6 +146,14 @@ def test_what_the_user_wrote_is_the_users_own() -> None:
     assert in_a_call(old, f"{HEAD}with torch.amp.autocast( bad=1 ):\n    pass\n") == ""
 
 
+def test_a_call_that_never_fit_raises_as_it_did_whatever_goes_into_its_arguments() -> None:
+    head = "def save(state, epoch, path):\n    pass\n\n\n"
+    old, new = (f"{head}save({{'model': 1{more}}}, path='a.pth')\n" for more in ("", ", 'scaler': 2"))
+    assert in_a_call(old, new) == ""
+    assert "does not fit the parameters" in in_a_call(head, new)
+    assert "does not fit the parameters" in in_a_call(old.replace("path=", "epoch=1, path="), new)
+
+
 def test_what_the_original_calls_is_there() -> None:
     old, new = (f"{HEAD}scaler = torch.amp.GradScaler('cuda'{more})\n" for more in ("", ", enabled=False"))
     assert in_a_call(old, new, (2, 1)) == ""

@@ -823,8 +823,9 @@ class PyTorch:
                 saved = one(Tup((), args.rest)) if args.rest else tup(args.positional)
                 frame.write(owner, _SAVED_TENSORS, saved, strong=False)
             return NONE_VALUE
-        if name == "apply" and FUNCTION in bases:
-            return self._own_function(frame, owner, args, node)
+        of_class = owner.made_of if isinstance(owner, Obj) else owner
+        if name == "apply" and FUNCTION in bases and isinstance(of_class, Class):
+            return self._own_function(frame, of_class, args, node)
         if name == "__init__":
             if isinstance(owner, Obj):
                 self.made_of_base(frame, owner, bases, args, node)
@@ -886,9 +887,8 @@ class PyTorch:
         elif name == "set_defaults":
             command_line.defaults(frame, args)
 
-    def _own_function(self, frame: Frame, owner: Atom, args: Arguments, node: ast.AST) -> Value:
+    def _own_function(self, frame: Frame, owner: Class, args: Arguments, node: ast.AST) -> Value:
         """`apply` of a function of autograd's own: `forward` runs without recording, `backward` without autocast."""
-        assert isinstance(owner, Class)
         forward = attributes.load_of_class(frame, owner, owner, None, "forward")
         base, before, after = frame.now.context, frame.now, None
         found = NEVER
