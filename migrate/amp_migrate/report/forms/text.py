@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.plain import plain
 from amp_migrate.report.report import Report, place
+
+# Where the reason for a finding is, at its end: there is another one for each, and one reason.
+_PLACE = re.compile(r" \((?:line |[^()]+:)\d+\)$")
 
 
 def render(report: Report) -> str:
@@ -53,7 +57,7 @@ def places(report: Report) -> Iterator[str]:
 
 
 def _reasons(report: Report) -> Iterator[str]:
-    left = Counter((finding.code, finding.message) for finding in report.of_kind(Kind.LEFT))
+    left = Counter((finding.code, _PLACE.sub("", finding.message)) for finding in report.of_kind(Kind.LEFT))
     for (code, message), times in sorted(left.items()) if left.total() > 1 else ():
         yield plain(f"  left: {code} {message}{f' ({times} times)' if times > 1 else ''}")
 

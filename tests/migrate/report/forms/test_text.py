@@ -54,6 +54,12 @@ def test_what_was_left_is_never_folded() -> None:
     ]
 
 
+def test_a_reason_is_counted_once_wherever_it_lies() -> None:
+    places = ("", " (line 4)", " (../model/net.py:40)", " (line 8)")
+    findings = [finding(line, Kind.LEFT, message=f"left: (1) is read{at}") for line, at in enumerate(places, start=3)]
+    assert lines(*findings)[-2] == "  left: AMP101 left: (1) is read (4 times)"
+
+
 def test_a_finding_without_a_place_shows_the_file_alone() -> None:
     assert lines(finding(0, Kind.ERROR, "AMP001", "no such file or folder"), files=0) == [
         "train.py AMP001 no such file or folder",
