@@ -811,23 +811,23 @@ class Questions:
         registry = self.analysis.pytorch.registry
         leaves = frozenset(self._unfixed(event.leaves))
         given: list[Atom] = []
-        own: list[Atom] = []
+        whole: dict[object, frozenset[Atom]] = {}
         is_less = False
-        for optimizer in _atoms(event.optimizer):
-            if optimizer is None:
-                continue
+        for optimizer in (each for each in _atoms(event.optimizer) if each is not None):
             parameters = registry.optimizers.get(optimizer) or registry.unread.get(optimizer, frozenset())
             made_of = self._chosen(self._made_by(optimizer))
             given += parameters
-            if made_of is not None and (
-                made_of.are_all or (clipped is not None and made_of.tests and made_of.tests == clipped.tests)
-            ):
-                own += parameters
-            elif made_of is not None and made_of.are_all is False and clipped is not None and clipped.are_all:
-                is_less = True
-        if are_of(leaves, frozenset(own)):
-            return False
-        return is_less or any(_is_within(each, leaf) for each in given for leaf in leaves) or None
+            if made_of is None:
+                continue
+            if made_of.are_all or (clipped is not None and made_of.tests and made_of.tests == clipped.tests):
+                whole[optimizer] = parameters
+            is_less |= made_of.are_all is False and clipped is not None and clipped.are_all is True
+        for machine, _, about, _ in event.reached:
+            # Of those that branches make, the others are not there.
+            there = machine.made().intersection(about) or about
+            if not are_of(leaves, frozenset().union(*(whole.get(each, ()) for each in there))):
+                return is_less or any(_is_within(each, leaf) for each in given for leaf in leaves) or None
+        return False
 
     def _clips_unscaled(self, event: Event) -> bool:
         """Whether gradients are clipped that `unscale_` has divided, by a scaler that may be on there."""
@@ -851,10 +851,11 @@ class Questions:
         """How the parameters were chosen that a call is given; None where it is not seen."""
         if not isinstance(call, ast.Call):
             return None
-        code = next(each.calls[call] for each in self.analysis.modules.values() if each and call in each.calls)
+        modules = filter(None, self.analysis.modules.values())
+        code = next((each.calls[call] for each in modules if call in each.calls), None)
         by_name = (each.value for each in call.keywords if each.arg in ("params", "parameters"))
         given = next(by_name, None) or next(iter(call.args), None)
-        return None if given is None else chosen(given, code)
+        return None if given is None or code is None else chosen(given, code)
 
     def are_float16(self, owner: Atom) -> bool:
         """Whether the weights of a module were cast to float16, and by nobody to something else."""

@@ -12,6 +12,7 @@ from amp_migrate.flow.source import Code
 
 # What gives the parameters of a module, or some of them, one after another and once.
 _ONCE = frozenset(("filter", "iter", "map", "named_parameters", "parameters", "zip"))
+_ADDING = frozenset(("append", "extend", "insert"))
 # What gives all of what it is given, or holds it.
 _SAME = frozenset(("chain", "dict", "iter", "list", "sorted", "tuple"))
 
@@ -67,7 +68,7 @@ class _Choosing:
         inner: Sequence[ast.expr] = ()
         if isinstance(node, ast.Name):
             inner = () if node.id in self._seen else self._given(node.id)
-            self.is_unknown |= node.id not in self._seen and not inner
+            self.is_unknown |= node.id not in self._seen and self._is_pieced_together(node.id, inner)
             self._seen.add(node.id)
         elif isinstance(node, (ast.ListComp, ast.GeneratorExp)):
             inner = [*(each.iter for each in node.generators), *([node.elt] if isinstance(node.elt, ast.Dict) else [])]
@@ -82,12 +83,17 @@ class _Choosing:
             inner = [node.value]
         elif isinstance(node, ast.Call) and _word(node) in _SAME:
             inner = [*node.args, *(each.value for each in node.keywords if each.arg == "params")]
-        elif isinstance(node, ast.Call) and _word(node) == "filter" and isinstance(node.args[0], ast.Lambda):
-            test, inner = node.args[0], node.args[1:]
-            yield _choice(ast.Name(test.args.args[0].arg), inner[0], [test.body])
+        elif isinstance(node, ast.Call) and _word(node) == "filter" and len(node.args) == 2:
+            test, *inner = node.args
+            if isinstance(test, ast.Lambda) and test.args.args:
+                yield _choice(ast.Name(test.args.args[0].arg), inner[0], [test.body])
+            else:
+                self.is_unknown = True
         else:
             self.is_unknown |= not (isinstance(node, ast.Call) and _word(node) in _ONCE)
             self.names_groups |= isinstance(node, ast.Attribute) and node.attr == "param_groups"
+        # What is empty at first is filled somewhere, under whatever tests.
+        self.is_unknown |= not inner and isinstance(node, (ast.List, ast.Tuple))
         for each in inner:
             yield from self.of(each)
 
@@ -97,15 +103,26 @@ class _Choosing:
 
     def _given(self, name: str) -> list[ast.expr]:
         """What a variable is given in the function, or in the one around it whose it is."""
+        given = (each for each in ast.walk(self._home(name).node) if isinstance(each, ast.Assign))
+        return [each.value for each in given if name in map(ast.unparse, each.targets)]
+
+    def _is_pieced_together(self, name: str, given: Sequence[ast.expr]) -> bool:
+        """Whether a variable has one of several values, which do not come of each other, or is added to."""
+        of_others = [each for each in given if name not in {getattr(node, "id", "") for node in ast.walk(each)}]
+        owners = (getattr(each, "target", getattr(each, "value", None)) for each in self._changes(name))
+        return len(of_others) != 1 or any(isinstance(each, ast.Name) and each.id == name for each in owners)
+
+    def _changes(self, name: str) -> Iterator[ast.AST]:
+        """What adds to something, or calls a method of it that does: `+=`, `x.append`."""
+        for each in ast.walk(self._home(name).node):
+            if isinstance(each, ast.AugAssign) or (isinstance(each, ast.Attribute) and each.attr in _ADDING):
+                yield each
+
+    def _home(self, name: str) -> Code:
         code = self._code
         while code.parent is not None and name not in code.bound:
             code = code.parent
-        given = (each for each in ast.walk(code.node) if isinstance(each, (ast.Assign, ast.AugAssign)))
-        return [each.value for each in given if name in map(ast.unparse, _targets(each))]
-
-
-def _targets(node: ast.Assign | ast.AugAssign) -> list[ast.expr]:
-    return node.targets if isinstance(node, ast.Assign) else [node.target]
+        return code
 
 
 def _word(call: ast.Call) -> str:

@@ -139,6 +139,8 @@ _LESS = [
     _NAMED.format("'head' in n"),
     '[{"params": [p for p in model.parameters() if p.dim() > 1]}]',
     _PARTED.format("names"),
+    "added",
+    "either",
 ]
 _ALL = [
     "filter(lambda p: p.requires_grad, model.parameters())",
@@ -146,7 +148,17 @@ _ALL = [
     _PARTED.format("model.named_parameters()"),
     _PARTED.format("every"),
 ]
-_LISTS = "names = model.named_parameters()\nevery = list(model.named_parameters())"
+_LISTS = """\
+names = model.named_parameters()
+every = list(model.named_parameters())
+added = []
+for name, p in model.named_parameters():
+    if "head" in name:
+        added.append(p)
+either = model.parameters()
+if args.head:
+    either = model.head.parameters()
+"""
 _UNREAD = "from models import Net\nimport torch\n"
 
 
@@ -233,3 +245,13 @@ def test_nothing_is_told_of_the_branch_that_runs_without_a_scale() -> None:
     plan = migrate_text(_TRAINER, Settings())
     assert "self.optimizer.param_groups" in plan.after
     assert not [each for each in plan.findings if "gradients are clipped" in each.message]
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_branches_stay_where_one_of_two_optimizers_has_less(is_read: bool) -> None:
+    made = "torch.optim.SGD(model.parameters(), lr=0.1)"
+    choice = f"{made} if args.all else torch.optim.SGD(model.head.parameters(), lr=0.1)"
+    text = _with("model.parameters()", "torch.optim.SGD", _APEX, is_read=is_read)
+    after = migrate_text(text.replace(made, choice), Settings()).after
+    assert "apex" not in after
+    assert "for group in optimizer.param_groups" in after
