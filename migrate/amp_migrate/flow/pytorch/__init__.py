@@ -441,10 +441,7 @@ class PyTorch:
             stored = frame.read(owner, name)
             return NEVER if stored else modules.attribute(frame, owner, name)
         if gradients.is_optimizer_class(kind) and name == "param_groups":
-            group = Obj(owner.site, owner.context, containers.DICT)  # its own, whoever asks for it
-            frame.write(group, "['params']", frame.read(owner, gradients.PARAMETERS), strong=False)
-            frame.write(group, "['lr']", some("float"), strong=False)
-            return one(Tup((), one(group)))
+            return gradients.groups_of(frame, owner)
         if "lr_scheduler" in kind and name == "optimizer":
             return NEVER
         if kind == CONTEXT_OF_FUNCTION:
@@ -468,6 +465,8 @@ class PyTorch:
             return NEVER
         if base in ("builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol"):
             return one(Native(name, holder)) if name in ("__init__", "__new__") else NEVER
+        if gradients.is_optimizer_class(base) and name == "param_groups" and isinstance(holder, Obj):
+            return gradients.groups_of(frame, holder)
         if is_module_name(base) or gradients.is_optimizer_class(base) or base in functions.SCALERS:
             if name in ("__call__", "__getitem__", "__iter__", "__enter__", "__getattr__", "__post_init__"):
                 return one(Native(name, holder)) if name == "__call__" else NEVER

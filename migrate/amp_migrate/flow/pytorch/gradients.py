@@ -950,6 +950,14 @@ def make_optimizer(frame: Frame, optimizer: Obj, args: Arguments, node: ast.AST)
         _change(frame, changes, lambda machine: (machine.but(changes),))
 
 
+def groups_of(frame: Frame, optimizer: Obj) -> Value:
+    """The `param_groups` of an optimizer, which are its own, whoever asks for them."""
+    group = Obj(optimizer.site, optimizer.context, containers.DICT)
+    frame.write(group, "['params']", frame.read(optimizer, PARAMETERS), strong=False)
+    frame.write(group, "['lr']", some("float"), strong=False)
+    return one(Tup((), one(group)))
+
+
 def parameters_of(node: ast.expr) -> tuple[ast.expr | None, bool]:
     """What an expression gives all parameters of, if it does, and whether only of those that get gradients."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "parameters":

@@ -753,3 +753,51 @@ def fit(model, batches):
 fit(nn.Linear(4, 1).cuda(), batches)
 """
     marked_files(train=text, library=library)
+
+
+SHARPNESS = """
+class SAM(torch.optim.Optimizer):
+    def __init__(self, params, base, rho=0.05, **kwargs):
+        super().__init__(params, dict(rho=rho, **kwargs))
+        self.base_optimizer = base(self.param_groups, **kwargs)
+        self.param_groups = self.base_optimizer.param_groups
+
+    @torch.no_grad()
+    def first_step(self):
+        norm = torch.stack([p.grad.norm() for group in self.param_groups for p in group["params"]]).norm()
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p]["e_w"] = p.grad * group["rho"] / (norm + 1e-12)
+                p.add_(self.state[p]["e_w"])
+        self.zero_grad()
+
+    @torch.no_grad()
+    def second_step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.sub_(self.state[p]["e_w"])
+        self.base_optimizer.step(){mark}
+        self.zero_grad()
+
+    def step(self):
+        raise NotImplementedError
+
+
+net = nn.Linear(8, 4).cuda()
+optimizer = SAM(net.parameters(), torch.optim.SGD, lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+for x, y in torch.load("batches.pt"):
+    for step in (optimizer.first_step, optimizer.second_step):
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss = F.cross_entropy(net(x.cuda()), y.cuda())
+        {backward}
+        step()
+    {update}
+"""
+
+
+def test_a_step_of_the_optimizer_that_another_makes_of_its_groups(marked: Check, clean: Check) -> None:
+    scaled = {"backward": "scaler.scale(loss).backward()", "update": "scaler.update()"}
+    found = marked(SHARPNESS.format(mark="  # AMP606", **scaled))
+    assert "on gradients that are multiplied by the loss scale" in found[0].message
+    clean(SHARPNESS.format(mark="", backward="loss.backward()", update="pass").replace("float16", "bfloat16"))
