@@ -143,6 +143,7 @@ TRAINS_INSIDE = "a loss goes backward inside a region"
 LOSS_ON_CPU = "a loss is scaled on the CPU: a scaler's scale lies where its first loss does, and gradients on a GPU"
 STUCK = "the scale is updated only where a test of gradients lets it be: where they overflow, it never comes down"
 OF_SKIPPED = "a histogram raises at infinite gradients, which are left where the scaler has skipped a step"
+WATCHED = "wandb.watch() logs gradients as they are made, multiplied by the loss scale"
 MENDED = (
     "gradients that are not finite are mended behind unscale_(), which has seen them: the step is skipped all the same"
 )
@@ -731,6 +732,21 @@ class Questions:
                 for atom in _atoms(about)
             )
         ]
+
+    @property
+    def watched(self) -> list[Fault]:
+        """Where a library hooks itself to gradients to log them, of a program whose losses are scaled."""
+        if not self.events(Act.SCALER_STEP):
+            return []
+        calls = [site for site, name in self.analysis.pytorch.called.items() if name == "wandb.watch"]
+        return [Fault(site, WATCHED, always=False) for site in sorted(calls) if self._logs_gradients(site)]
+
+    def _logs_gradients(self, watching: Site) -> bool:
+        """Whether a call of `wandb.watch()` logs gradients, and not parameters alone, or nothing."""
+        node = self.node_at(watching)
+        node = node.value if isinstance(node, ast.Expr) else node
+        log = argument(node, "wandb.watch", "log") if isinstance(node, ast.Call) else None
+        return not (isinstance(log, ast.Constant) and log.value in ("parameters", None))
 
     def _asks_first(self, event: Event) -> bool:
         """Whether something happens only as a call has answered about gradients: `if torch.isfinite(p.grad).all():`."""

@@ -75,6 +75,7 @@ from amp_migrate.flow.questions import (
     UNREAD_MODELS,
     UNSAVED,
     UNSCALED_LOSS,
+    WATCHED,
     WRONG_BY_ITSELF,
     Fault,
     Questions,
@@ -102,6 +103,7 @@ _MAY_HARM = frozenset(
         OF_SKIPPED,
         ONE_WITHOUT_GRADIENTS,
         PERHAPS_LEFT_SCALED,
+        WATCHED,
     )
 )
 _NEVER_CLEARED = "gradients are never cleared, and add up: with a scaler, which divides them, only the latest count"
@@ -198,6 +200,7 @@ class Trouble(Enum):
     NORM_TWICE = "a gradient penalty through a norm: bfloat16 has the range for it"
     WIDENED = "a product of what was cast to float32 for it: where all was float32, the cast says nothing"
     SKIPPED = "gradients that are not finite where a scaler has skipped a step: without a scaler they are as before"
+    WATCHED = "gradients that are logged while they are scaled: without a scaler they are as before"
     UNLIMITED = "a loss without a least value: bfloat16 has the range for it"
     UNSEEN = "functions and classes that nobody has looked at"
     ON_MPS = "a step that is on no device of CUDA's"
@@ -256,6 +259,7 @@ _TROUBLES = {
     WRONG_BY_ITSELF[Act.GAUGE]: Trouble.READ_SCALED,
     OF_A_REPLACEMENT: Trouble.SCALER,
     OF_SKIPPED: Trouble.SKIPPED,
+    WATCHED: Trouble.WATCHED,
     ONE_WITHOUT_GRADIENTS: Trouble.SCALER,
     NOT_DIVIDED: Trouble.READ_SCALED,
     WRONG_BY_ITSELF[Act.SCALED_AGAIN]: Trouble.SCALED_AGAIN,
@@ -567,7 +571,7 @@ def _faults(questions: Questions) -> Sequence[Fault]:
     by_region += (*questions.idle_steps(), *questions.unread_models)
     found += _beside_inverses(questions)
     of_checkpoints = (*questions.unsaved, *questions.unloaded)
-    return [*by_region, *questions.of_skipped, *of_checkpoints, *questions.wrongly_divided, *found]
+    return [*by_region, *questions.of_skipped, *questions.watched, *of_checkpoints, *questions.wrongly_divided, *found]
 
 
 def _beside_inverses(questions: Questions) -> list[Fault]:

@@ -1,10 +1,10 @@
-"""A histogram of gradients raises where a scaler has skipped their step, which is told."""
+"""What logs gradients beside a scaler is told: histograms, which raise at infinities, and a library's hooks."""
 
 from __future__ import annotations
 
 import pytest
 from amp_migrate.engine.migrate import migrate_text
-from amp_migrate.flow.questions import OF_SKIPPED
+from amp_migrate.flow.questions import OF_SKIPPED, WATCHED
 from amp_migrate.settings import Dtype, Settings
 
 TEXT = """\
@@ -60,3 +60,16 @@ def test_a_histogram_that_takes_its_range_from_gradients(counted: str) -> None:
 )
 def test_a_histogram_that_does_not_raise(counted: str) -> None:
     assert told(counted) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "is_told"),
+    [("model", True), ('model, log="all"', True), ("model, criterion, how", True), ('model, log="parameters"', False)],
+)
+def test_a_library_that_logs_gradients_by_hooks(given: str, is_told: bool) -> None:
+    text = TEXT.format(counted="print(name)").replace("\n\n\ndef", f"\nwandb.watch({given})\n\n\ndef")
+    text = text.replace("import torch", "import torch\nimport wandb", 1)
+    plan = migrate_text(text, Settings())
+    assert "scaler.step(optimizer)" in plan.after
+    assert [each.line for each in plan.findings if each.message == WATCHED] == [8] * is_told
+    assert not any(each.message == WATCHED for each in migrate_text(text, Settings(dtype=Dtype.BF16)).findings)
