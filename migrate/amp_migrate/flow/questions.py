@@ -34,6 +34,7 @@ from amp_migrate.flow.domain.atoms import (
 )
 from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.domain.machine import (
+    EARLIER,
     EMPTY,
     GIVEN,
     GUESSED,
@@ -111,6 +112,7 @@ WRONG_BY_ITSELF = {
 }
 SAVED_LOW = "saved in half precision"
 ADDED = "true gradients are added to scaled ones"
+MADE_ANEW = "a scaler is made anew"
 NO_GRADIENTS = "a scaler steps an optimizer without gradients"
 ONE_WITHOUT_GRADIENTS = (
     "a scaler's step() raises for one of several optimizers, from whose parameters no loss is computed"
@@ -914,7 +916,8 @@ class Questions:
                     wrong = [each for each in reached if is_wrong(each[0], scaler, optimizer)]
                     if wrong:
                         ways = {each[0] for each in wrong}
-                        is_always = _is_always(ways, {each[0] for each in reached} - ways)
+                        # Every scaler that is made anew was a first one once.
+                        is_always = what is MADE_ANEW or _is_always(ways, {each[0] for each in reached} - ways)
                         # Of several that nobody can tell apart, one is meant: the one with which nothing is wrong.
                         # A clip of what each of them has is about all.
                         is_always &= (what is SEVERAL_SCALES and self._is_of_all(event)) or not all(
@@ -927,7 +930,8 @@ class Questions:
                         why = _ways(wrong)
                         if what is NO_GRADIENTS and not why:
                             why = self._other_losses(optimizer) or (BY_HAND if event.code.gives_gradients else "")
-                        yield Fault(event.site, what, is_always, why, is_seen, event)
+                        site = scaler.site if what is MADE_ANEW and isinstance(scaler, Obj) else event.site
+                        yield Fault(site, what, is_always, why, is_seen, event)
 
     def _is_off(self, scaler: object, code: Code, facts: Facts) -> bool:
         """Whether what tests have come to says that a scaler is switched off, which is made in the same function."""
@@ -1107,9 +1111,9 @@ def _is_another_scalers(machine: Machine, scaler: Atom | None, optimizer: Atom |
     return grad.kind == SCALED and grad.scaler is not scaler
 
 
-def _has_stepped(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
-    """Whether a scaler has stepped an optimizer that has not been made anew since."""
-    return any(key[0] == "stepped" and key[1] is scaler for key in machine.keys)
+def _goes_on(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
+    """Whether an optimizer has stepped with a scaler that was made in the place of this one, and is still the same."""
+    return machine.get(("stepped", scaler, optimizer)) is EARLIER
 
 
 def _is_outdated(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
@@ -1167,8 +1171,8 @@ _STATES: dict[Act, tuple[tuple[str, _Test], ...]] = {
         ("gradients are of an older scale", _is_outdated),
         ("gradients are stepped on that have come behind unscale_()", _is_scaled_and_unscaled),
         ("a scaler that has scaled nothing steps", _is_idle),
+        (MADE_ANEW, _goes_on),
     ),
-    Act.SCALER_MADE: (("a scaler is made anew", _has_stepped),),
     Act.UPDATE: (("a scaler updates without having looked at gradients", _is_unchecked),),
     Act.REPLACED: ((MENDED, _is(UNSCALED)),),
     Act.STEP: (

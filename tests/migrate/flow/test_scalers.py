@@ -399,6 +399,18 @@ def test_a_scaler_that_is_made_with_its_optimizer_is_as_old_as_that(told: Tell) 
     assert wrong(told, given.replace("MADE", 'scaler = torch.amp.GradScaler("cuda")')) == {4: ["a scaler is made anew"]}
 
 
+def test_a_scaler_that_is_made_before_its_optimizers_is_as_old_as_those(told: Tell) -> None:
+    made = 'scaler = torch.amp.GradScaler("cuda")\n            opt = optim.SGD(model.parameters(), lr=0.1)'
+    assert wrong(told, FOLDS.replace("MADE", made)) == {}
+    between = f"{made}\n            other = optim.SGD(fixed.parameters(), lr=0.1)"
+    stepped = f"{FOLDS.replace('scaler.step(opt)', 'scaler.step(other)').replace('opt.zero', 'other.zero')}"
+    text = stepped.replace("MADE", between).replace("model(x)", "fixed(model(x))")
+    assert wrong(told, text.replace("data, folds", "data, folds, fixed")) == {}
+    kept = text.replace("            other = optim.SGD(fixed.parameters(), lr=0.1)\n", "")
+    head = "fixed = nn.Linear(2, 2)\n    other = optim.SGD(fixed.parameters(), lr=0.1)\n    def"
+    assert wrong(told, kept.replace("def", head, 1)) == {6: ["a scaler is made anew"]}
+
+
 def test_a_scaler_that_is_made_with_an_optimizer_of_another_package_is_as_old_as_that(told: Tell) -> None:
     scaler = 'scaler = torch.amp.GradScaler("cuda")'
     made = f'opt = transformers.AdamW([{{"params": [p for p in model.parameters()]}}])\n            {scaler}'

@@ -23,6 +23,8 @@ PARTLY = "partly unscaled"
 LOST = "lost"
 # What a scaler has done for an optimizer since its last update.
 READY, UNSCALED_BY, STEPPED = "ready", "unscaled", "stepped"
+# Under `("stepped", scaler, optimizer)`: it was the scaler that had been made at the same place before this one.
+EARLIER = "earlier"
 # Beside the names of a fact that no test has shown, but what a variable was given.
 GIVEN = ""
 # Noted on ways behind a handler that is there for what nobody sees raised.

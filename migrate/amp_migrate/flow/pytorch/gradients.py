@@ -37,6 +37,7 @@ from amp_migrate.flow.domain.atoms import (
 )
 from amp_migrate.flow.domain.interned import remembered
 from amp_migrate.flow.domain.machine import (
+    EARLIER,
     EMPTY,
     LOST,
     LOST_GRAD,
@@ -1134,14 +1135,14 @@ def make_scaler(frame: Frame, scaler: Obj, name: str, args: Arguments, node: ast
     frame.write(scaler, ENABLED, const(True) if enabled is None else enabled)
     keys: list[Key] = [("fresh", scaler), ("checked", scaler), ("idle", scaler)]
     optimizers = frame.analysis.pytorch.registry.optimizers
-    stale = [(word, scaler, each) for word in ("stage", "stepped") for each in optimizers]
-    changes: dict[Key, object] = {
-        ("fresh", scaler): True,
-        ("checked", scaler): False,
-        ("idle", scaler): True,
-        **dict.fromkeys(stale),
-    }
-    _change(frame, [*keys, *stale], lambda m: (m.but(changes),))
+    stages = dict.fromkeys(("stage", scaler, each) for each in optimizers)
+    stepped: list[Key] = [("stepped", scaler, each) for each in optimizers]
+    changes: dict[Key, object] = {("fresh", scaler): True, ("checked", scaler): False, ("idle", scaler): True, **stages}
+
+    def change(machine: Machine) -> Iterable[Machine]:
+        yield machine.but(changes | {each: EARLIER for each in stepped if machine.get(each)})
+
+    _change(frame, [*keys, *stages, *stepped], change)
 
 
 def is_off(frame: Frame, scaler: Atom) -> bool:

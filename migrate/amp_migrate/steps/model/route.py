@@ -113,6 +113,14 @@ class Ways:
             self.parameters.setdefault(new.function.node, new)
         for argument in route.arguments:
             self.arguments.setdefault(argument.site.call, argument)
+        for node, given in self.parameters.items():
+            made = self.creations.get(node)
+            if made is not None and made.target == given.name and not self._may_be_spared(given):
+                del self.creations[node]  # what a function is given serves what it makes for itself, too
+
+    def _may_be_spared(self, given: NewParameter) -> bool:
+        """Whether some call passes no scaler."""
+        return any(each.name == given.name and each.value == "None" for each in self.arguments.values())
 
     @property
     def trees(self) -> frozenset[Tree]:

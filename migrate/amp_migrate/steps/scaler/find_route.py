@@ -365,9 +365,12 @@ class Traveller:
         owner = scope.node if isinstance(scope.node, cst.FunctionDef) else None
         made = [[b.node for b in each if makes(b) and file.tree.function(b.node) is owner] for each in bindings]
         declared = None if all(made) or self.homes or owner is not None else _declared(file, bindings)
-        known = self.ways.creations.get(scope.node if declared is None else declared)
-        if known is not None and not create:
+        key = scope.node if declared is None else declared
+        known, given = self.ways.creations.get(key), self.ways.parameters.get(key)
+        if not create and known is not None:
             return Route(known.target)
+        if not create and given is not None:
+            return Route(given.name)
         if not create:
             return lost(file, at, "no scaler belongs to this optimizer")
         if declared is not None:

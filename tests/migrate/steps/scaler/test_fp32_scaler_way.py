@@ -120,6 +120,34 @@ def test_scaler_goes_through_two_functions(rewrites: Check) -> None:
     )
 
 
+def test_scaler_that_a_function_is_given_serves_the_optimizer_that_it_makes_in_a_loop(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def epoch(model, loader, optimizer):
+        + def epoch(model, loader, optimizer, scaler):
+        ~     EPOCH
+
+        - def train(model, other, loader, optimizer):
+        + def train(model, other, loader, optimizer, scaler):
+              for number in range(100):
+                  if number < 10:
+        -             epoch(model, loader, optimizer)
+        +             epoch(model, loader, optimizer, scaler)
+                      continue
+                  if number == 10:
+                      second = torch.optim.Adam(other.parameters())
+        -         epoch(other, loader, second)
+        +         epoch(other, loader, second, scaler)
+
+          def main(other):
+              MODEL
+        -     train(model, other, loader, optimizer)
+        +     scaler = torch.amp.GradScaler("cuda")
+        +     train(model, other, loader, optimizer, scaler)
+        """
+    )
+
+
 def test_scaler_goes_from_method_to_method(rewrites: Check) -> None:
     rewrites(
         """
