@@ -110,7 +110,7 @@ def migrate_workspace(
             new = {each.source: each for each in (*outcome.plans, *plans)}
             plans = tuple(sorted(new.values(), key=lambda each: each.source.name))
             outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
-            numerics = worse_numerics(workspace, outcome.plans, settings, examined)
+            numerics = worse_numerics(workspace, outcome.plans, settings, examined, numerics.in_float32.values())
         if numerics.at_last != settings:
             return migrate_workspace(workspace, numerics.at_last, parsed, examined)
         withdrawn += _withdrawn(workspace, outcome, numerics.left, settings.withdrawn)

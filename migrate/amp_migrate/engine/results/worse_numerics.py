@@ -43,6 +43,7 @@ _OF_APEX = (APEX_STEP.code, APEX_INITIALIZE.code)
 _BY_HAND = "put what it needs in float32 into torch.amp.autocast(..., enabled=False), and run again"
 _UNSCALABLE = "use --dtype bf16, which needs no scaler"
 _ELSEWHERE = "put the forward pass that its loss comes from into torch.amp.autocast(...) by hand, and scale this loss"
+_LEFT_IN_FLOAT32 = "train it in float32"
 _UNCAST = "drop the cast to half precision, which autocast does where it may, and run again"
 _EACH = "let the loss read each tensor in it in float32 (.float()), and run again"
 _PENALTY = "compute the penalty, and the forward pass for it, without autocast and in float32, or run with --dtype bf16"
@@ -186,9 +187,17 @@ class Examined:
 
 
 def worse_numerics(
-    workspace: Workspace, plans: Iterable[FilePlan], settings: Settings, examined: Examined
+    workspace: Workspace,
+    plans: Iterable[FilePlan],
+    settings: Settings,
+    examined: Examined,
+    kept: Iterable[InFloat32] = (),
 ) -> WorseNumerics:
-    """What the analysis of values finds in the results of a plan, and not in the originals."""
+    """What the analysis of values finds in the results of a plan, and not in the originals.
+
+    Args:
+        kept: what the plan has in float32 for what was found of an earlier one.
+    """
     changed = {each.source.name: each for each in plans if each.changed}
     # What calls a step of another file, and makes its model, may show what the step's file alone does not.
     stepping = {name: said[0] for name, each in changed.items() if (said := _computing(each))}
@@ -294,6 +303,11 @@ def worse_numerics(
             what = sure[0].message if is_said else f"under autocast {sure[0].message}"
             file = "line " if where.path == step.path else f"{seen_from(where.path, step.path)}:"
             what, hint = f"{what} ({file}{where.line})", _FOR_LEFT.get(trouble, _BY_HAND)
+            own = changed[name].source.path
+            apart_for = {why for each in kept if own in each.steps for why in each.islands.values()}
+            if trouble is Trouble.IDLE and apart_for:
+                what = f"{sure[0].message} beside what is to be float32: it {min(apart_for)} ({file}{where.line})"
+                hint = _LEFT_IN_FLOAT32
             lines = _lines_of(changed[name], sure[0])
             withdrawn = [Withdrawn(FP32_STEP.code, name, what, hint, each) for each in lines]
             if any(each.of not in known for each in withdrawn):

@@ -61,6 +61,7 @@ WIDENED = 268435456  # float32 because something low was cast to it, or computed
 SCORE = 536870912  # what a layer with weights gives, or a sum, mean, part or multiple of such alone
 OPPOSITE = 1073741824  # such a score times a number below zero
 CONTEST = 2147483648  # a difference of two scores: whoever learns its weights makes that as large as they get
+WHOLE = 4294967296  # whole numbers, of which eight bits or so are used: rounded, or kept within such limits
 WAY_OF_GRADIENT = HALVED | PERHAPS_HALVED | NORMALIZED
 
 # A power of a scaler's scale: None is none at all; ("?", 0) is one that nobody knows.

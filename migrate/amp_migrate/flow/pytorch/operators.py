@@ -84,6 +84,7 @@ from amp_migrate.flow.domain.tensor import (
     UNGUARDED,
     WAY_OF_GRADIENT,
     WEIGHED,
+    WHOLE,
     WIDENED,
     Leaves,
     Tensor,
@@ -110,6 +111,7 @@ from amp_migrate.flow.events import (
     OF_DIFFERENCES,
     OF_EXTENTS,
     OF_ITSELF,
+    OF_WHOLE,
     OF_WIDENED,
     ONE_BY_ONE,
     Act,
@@ -127,6 +129,8 @@ _LARGEST_EPSILON = 1e-3
 _OF_TERMS = frozenset("add sub subtract rsub".split())
 _DIFFERENCES = frozenset("sub subtract rsub".split())
 _LIMITING = frozenset("clamp clip clamp_min clamp_max relu abs".split())
+# What whole numbers stay of their size in; straight through a rounding, `x + (x.round() - x).detach()`, they do so, too.
+_TERMS = _LIMITING | frozenset("add sub subtract rsub neg negative pad cat concat concatenate stack where".split())
 _SUMS = _OF_TERMS | {"clamp_min"}
 
 
@@ -210,6 +214,8 @@ def operate(
     result = result.but(tags=result.tags & ~(WIDENED | SCORE | OPPOSITE | CONTEST) | found)
     if guards.follow(frame, name, operands, node, args):
         result = result.but(tags=result.tags | UNGUARDED)
+    if ranges.is_whole(name, args):
+        result = result.but(tags=result.tags | WHOLE)
     if ranges.follow(frame, name, operands, precision, node, is_switched=bool(result.tags & SWITCHED)):
         result = result.but(tags=result.tags | HUGE)
     elif result.tags & HUGE and (name not in table.VIEWS or precision == F16):
@@ -471,6 +477,8 @@ def _tags(
         carried |= first.tags & EXTENT
     if name in table.VIEWS:
         return first.tags
+    if name in _TERMS:
+        carried |= functools.reduce(operator.or_, (each.tags & WHOLE for each in tensors))
     if name in ("mul", "multiply") and any(each.tags & COMPLEMENT and each.tags & ROUNDED for each in tensors):
         carried |= WEIGHED
     elif name in _KEEPING:
@@ -752,6 +760,8 @@ def _watch(
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_AN_INVERSE)
         if name in table.AS_THEY_COME_IN_APEX and any(each.tags & WIDENED for each in tensors):
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_WIDENED, is_sure=True)
+        if autocast.dtype & F16 and len(tensors) > 1 and all(each.tags & WHOLE for each in tensors[:2]):
+            analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_WHOLE)
         if name == "affine_grid":
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=A_GRID)
     is_product = name in ("mul", "multiply") and len(tensors) == 2

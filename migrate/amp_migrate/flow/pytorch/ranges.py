@@ -25,6 +25,7 @@ from amp_migrate.flow.domain.tensor import (
     Tensor,
 )
 from amp_migrate.flow.events import A_LARGE_NUMBER, A_LONG_SUM, OF_TOO_LARGE, TOO_LARGE, Act
+from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.containers import LIST
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.tables.operators import PRODUCTS, QUOTIENTS, VIEWS, WEIGHTED
@@ -32,6 +33,8 @@ from amp_migrate.tables.operators import PRODUCTS, QUOTIENTS, VIEWS, WEIGHTED
 LARGEST = 65504  # of float16's numbers
 _FACTORS_OF_ATTENTION = 3  # query, key and value; behind them a mask, which a softmax takes
 _WHOLE = 2048  # from here on float16 has whole numbers only, and bfloat16 not even all of those
+_MANY = 32  # as a limit of whole numbers: a product of such has 1024, and 64 of these are float16's range
+_UPPER = {"clamp": (2, "max"), "clip": (2, "max"), "clamp_max": (1, "max")}  # where the limit from above is given
 _SUMS = frozenset("add sub subtract rsub".split())
 _PRODUCTS = frozenset("mul multiply".split())
 _COMPUTING = _PRODUCTS | _SUMS
@@ -64,6 +67,12 @@ def score(name: str, operands: Sequence[Value]) -> int:
         return 0
     is_contest = bool((first ^ second) & OPPOSITE) is (name == "add")
     return CONTEST if (first | second) & CONTEST or is_contest else first
+
+
+def is_whole(name: str, args: Arguments) -> bool:
+    """Whether something becomes whole numbers of a quantization: it is rounded, or limited to a range of many."""
+    upper = _numbers(args.get(*_UPPER[name]) or NEVER) if name in _UPPER else []
+    return name == "round" or min(upper, default=0) >= _MANY
 
 
 def has_no_inverse(value: Value) -> bool:
