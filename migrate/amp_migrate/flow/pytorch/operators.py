@@ -129,7 +129,7 @@ _LARGEST_EPSILON = 1e-3
 _OF_TERMS = frozenset("add sub subtract rsub".split())
 _DIFFERENCES = frozenset("sub subtract rsub".split())
 _LIMITING = frozenset("clamp clip clamp_min clamp_max relu abs".split())
-# What whole numbers stay of their size in; straight through a rounding, `x + (x.round() - x).detach()`, they do so, too.
+# What whole numbers keep their size in: so they do straight through a rounding, `x + (x.round() - x).detach()`.
 _TERMS = _LIMITING | frozenset("add sub subtract rsub neg negative pad cat concat concatenate stack where".split())
 _SUMS = _OF_TERMS | {"clamp_min"}
 

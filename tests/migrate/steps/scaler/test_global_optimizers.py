@@ -24,8 +24,8 @@ GAN = """
               global D, opt_d
               opt_d.zero_grad()
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = D(G(torch.rand(len(x), 8).cuda()).detach()).mean() - D(x.cuda()).mean()
-        -     loss = D(G(torch.rand(len(x), 8).cuda()).detach()).mean() - D(x.cuda()).mean()
+        +         loss = (D(x.cuda()) - 1).tanh().mean() - D(G(torch.rand(len(x), 8).cuda()).detach()).tanh().mean()
+        -     loss = (D(x.cuda()) - 1).tanh().mean() - D(G(torch.rand(len(x), 8).cuda()).detach()).tanh().mean()
         -     loss.backward()
         +     scaler.scale(loss).backward()
         +     scaler.unscale_(opt_d)
@@ -38,8 +38,8 @@ GAN = """
           def g_step(x):
               opt_g.zero_grad()
         +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = -D(G(torch.rand(len(x), 8).cuda())).mean()
-        -     loss = -D(G(torch.rand(len(x), 8).cuda())).mean()
+        +         loss = D(G(torch.rand(len(x), 8).cuda())).tanh().mean()
+        -     loss = D(G(torch.rand(len(x), 8).cuda())).tanh().mean()
         -     loss.backward()
         +     scaler.scale(loss).backward()
         -     opt_g.step()
