@@ -113,7 +113,7 @@ _FOR_TOLD = _IN_ANY_CASE | {
     Trouble.UNREAD: _IN_IT,
     Trouble.WIDENED: _IN_AN_ISLAND,
     Trouble.SKIPPED: "ask first whether they are finite (torch.isfinite(p.grad).all()), or give it a range",
-    Trouble.WATCHED: "let it log parameters alone, or gradients yourself behind scaler.unscale_(optimizer)",
+    Trouble.WATCHED: "let it log parameters alone, or log gradients behind scaler.unscale_(optimizer) yourself",
     Trouble.UNLIMITED: "clip the weights, add a penalty, or use --dtype bf16",
     Trouble.UNSEEN: _BY_A_RUN,
     Trouble.UNLOADED: "behind where the scaler is made, load its state from where that is saved",
