@@ -16,6 +16,7 @@ from amp_migrate.flow.domain.tensor import (
     BOUNDED,
     CONTEST,
     F16,
+    F32,
     HUGE,
     LOW,
     OPPOSITE,
@@ -117,6 +118,14 @@ def follow(
     ):
         frame.analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=TOO_LARGE, is_sure=True)
     return (is_number or bool(huge)) and precision != F16
+
+
+def narrowed(frame: Frame, tensor: Tensor, after: Tensor, node: ast.AST) -> None:
+    """Note where such numbers get the dtype of what a region makes float16: `mask.to(scores.dtype)`."""
+    # Where the region is on, whoever switches it.
+    is_low = bool(after.precision & F16) and not after.precision & ~(F16 | F32) and bool(after.regions)
+    if tensor.tags & HUGE and tensor.precision & ~F16 and is_low:
+        frame.analysis.event(frame, Act.RISK, node, tensor=after, why=TOO_LARGE, is_sure=True)
 
 
 def scaled_up(frame: Frame, name: str, operands: Sequence[Value], precision: int, node: ast.AST) -> None:

@@ -118,7 +118,9 @@ def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.A
     if name in table.DTYPE_METHODS:
         return one(cast(tensor, DTYPES[table.DTYPE_METHODS[name]]))
     if name in ("to", "type", "type_as"):
-        return _to(frame, tensor, args)
+        moved = _to(frame, tensor, args)
+        ranges.narrowed(frame, tensor, moved, node)
+        return one(moved)
     if name in ("cuda", "cpu"):
         moved = tensor.but(place=DEVICE if name == "cuda" else CPU)
         pytorch.places |= moved.place
@@ -222,7 +224,7 @@ def standalone(frame: Frame, node: ast.AST) -> Part:
     return leaf
 
 
-def _to(frame: Frame, tensor: Tensor, args: Arguments) -> Value:
+def _to(frame: Frame, tensor: Tensor, args: Arguments) -> Tensor:
     """`to`, `type` and `type_as`: another precision, another place, or both."""
     pytorch = frame.analysis.pytorch
     precision, place, regions = tensor.precision, tensor.place, tensor.regions
@@ -250,7 +252,7 @@ def _to(frame: Frame, tensor: Tensor, args: Arguments) -> Value:
             reach=moved.reach | moved.leaf,
             surely=moved.sure_leaves,
         )
-    return one(moved)
+    return moved
 
 
 def _is_device(value: Value) -> bool:

@@ -50,6 +50,8 @@ def script(line: str, dtype: str = "float16") -> str:
         "scores.sub_(1e9 * (1 - mask))",
         "scores += torch.zeros_like(mask, dtype=torch.float32).masked_fill(mask == 0, -1e9)",
         "scores = scores - 1e9",
+        "mask = ((1 - mask.float()) * -1e9).to(scores.dtype)",
+        "mask = ((1 - mask.float()) * -1e9).type_as(scores)",
     ],
 )
 def test_a_number_beyond_float16_that_makes_it_infinite_is_told(marked: Check, line: str) -> None:
@@ -101,6 +103,8 @@ def test_attention_takes_a_mask_of_such_numbers(clean: Check) -> None:
         "scores += mask.float() * -1e9 * 1e-6",
         "scores = scores.float(); scores += mask.float() * -1e9",
         "mask = mask.float() * -1e9",
+        "mask = ((1 - mask.float()) * -1e4).to(scores.dtype)",
+        "mask = ((1 - mask.float()) * -1e9).to(x.dtype)",
     ],
 )
 def test_what_float16_has_or_what_is_float32_is_right(clean: Check, line: str) -> None:
