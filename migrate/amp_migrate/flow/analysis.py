@@ -125,6 +125,7 @@ class Analysis:
         making: the functions that give modules, optimizers or scalers which what they call makes.
         not_followed: the functions whose calls gave something unknown, because they are none of the run's business, or
             because it has come to its end.
+        inside_themselves: the objects that were called inside themselves: each stands for several.
         given_up: the functions that did not come to rest: what they still changed is anything.
         taken_alone: the functions that a run did not come to before its end, and that were looked at all the same, for
             they name a loss that autocast refuses: they may run in a region.
@@ -163,6 +164,7 @@ class Analysis:
         self.making: set[Code] = set()
         self.many: set[Atom] = set()
         self.plural: set[Atom] = set()
+        self.inside_themselves: set[Atom] = set()
         self.instances: dict[Code, dict[Obj, None]] = {}
         self.partials: dict[Obj, Arguments] = {}
         self.tables: dict[Atom, dict[Task, None]] = {}

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from amp_migrate.flow.domain.atoms import NEVER, UNKNOWN, Atom, FrameRef, Value
 from amp_migrate.flow.domain.contexts import Context
 from amp_migrate.flow.domain.machine import Key, Machine, Ways, World, Worlds, common, merged
+from amp_migrate.flow.domain.running import Running
 from amp_migrate.flow.domain.state import Cell
 from amp_migrate.flow.events import Event
 from amp_migrate.flow.source import Code, Site
@@ -36,7 +37,7 @@ class Task:
         happened: what happened when it was last interpreted.
         callers: who calls it, and the version of its summary that each has seen.
         called: what it called when it was last interpreted.
-        running: the objects that it is calling, each with what it is given and what it gives as far as is known.
+        running: the objects that it is calling.
         leaves_on: what is switched on where it returns; None where it does not return.
         is_given_up: whether it did not come to rest, so that nothing is known of it.
         is_joined: whether it was asked about so many states that they were made one, which stands for all since.
@@ -59,7 +60,7 @@ class Task:
         self.happened: dict[Event, None] = {}
         self.callers: dict[Task, int] = {}
         self.called: dict[Task, None] = {}
-        self.running: dict[Atom, tuple[Any, Value]] = {}
+        self.running = Running()
         self.version = 0
         self.is_active = False
         self.is_outdated = False

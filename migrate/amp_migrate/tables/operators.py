@@ -88,7 +88,7 @@ RESULT: dict[str, str] = {
         squeeze unsqueeze transpose swapaxes swapdims movedim moveaxis permute t adjoint flip fliplr flipud roll rot90
         repeat tile repeat_interleave broadcast_to narrow select index_select gather take take_along_dim masked_select
         diag diagonal diag_embed tril triu unfold fold pad pixel_shuffle pixel_unshuffle channel_shuffle
-        dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout feature_dropout
+        istft dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout feature_dropout
         avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
         max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d lp_pool1d lp_pool2d
         batch_norm instance_norm masked_fill masked_scatter index_fill index_copy index_add scatter scatter_reduce

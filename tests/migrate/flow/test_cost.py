@@ -43,6 +43,7 @@ from amp_migrate.flow.domain.machine import (
 )
 from amp_migrate.flow.domain.tensor import CPU, Tensor, unknown_as_one
 from amp_migrate.flow.events import Act
+from amp_migrate.flow.python import calls as calling
 from amp_migrate.flow.python import classes, statements
 from amp_migrate.flow.pytorch import gradients, modules, unread
 from amp_migrate.flow.pytorch.cancellation import distances
@@ -604,6 +605,24 @@ def test_what_a_function_makes_and_keeps_costs_what_its_calls_do() -> None:
 
     few, many = calls(4), calls(16)
     assert many.executed <= 4.2 * few.executed
+
+
+def test_chains_that_seem_to_hold_each_other_are_run_once_in_a_round_of_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = calling._run_object
+    runs: Counter[int] = Counter()
+
+    def counting(frame: Any, owner: Obj, args: Any, node: ast.AST) -> Value:
+        runs[number] += 1
+        return run(frame, owner, args, node)
+
+    monkeypatch.setattr(calling, "_run_object", counting)
+    for number in (2, 4, 8):
+        held = "    held.append(nn.Sequential(*held))\n" * number
+        text = f"{HEAD}held = [nn.Linear(4, 4)]\nfor _ in range(3):\n{held}out = held[-1](torch.ones(4, 4))\n"
+        assert counted({"a.py": text}, ["a.py"]).is_complete
+    assert runs[8] <= 4 * runs[4] <= 16 * runs[2]
 
 
 def test_a_function_that_is_interpreted_once_for_all_gives_nothing_low_where_no_region_is(

@@ -50,8 +50,8 @@ from amp_migrate.flow.source import Code, Site
 if TYPE_CHECKING:
     from amp_migrate.flow.task import Task
 
-# How often an object is run that is called inside itself, before nothing is known of what it gives.
-_MOST_ROUNDS = 6
+# How many statements the run of an object is worth that is a part of itself, which no program has.
+_OF_A_ROUND = 8
 UNDER = "under"
 MANAGER = External("contextlib._GeneratorContextManager")
 
@@ -156,27 +156,22 @@ def _call_wrapped(frame: Frame, atom: Wrapped, args: Arguments, node: ast.AST) -
 
 
 def call_object(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
-    """Calling an object. One that is made in each round of a loop seems to hold itself: `net = Sequential(layer, net)`.
+    """Calling an object, which may seem to hold itself."""
+    running, context, inside_themselves = frame.task.running, frame.now.context, frame.analysis.inside_themselves
+    if running.has(owner):
+        inside_themselves.add(owner)
+    known = running.known(owner, context, args)
+    if known is not None:
+        frame.is_dead = not known
+        return known
 
-    Inside itself it gives what it is known to give, and is given what it gets there, until nothing changes.
-    """
-    running = frame.task.running
-    if owner in running:
-        given, found = running[owner]
-        running[owner] = given.joined(args), found
-        frame.is_dead = not found
-        return found
-    given, found = args, NEVER
-    for _ in range(_MOST_ROUNDS):
-        running[owner] = given, found
-        value = _run_object(frame, owner, given, node)
-        inside, _ = running.pop(owner)
-        known, found = (given, found), join(found, value)
-        if inside is given or (inside, found) == known:
-            return found
-        given = inside
+    def run(given: Arguments) -> Value:
         frame.is_dead = False
-    return frame.analysis.pytorch.call_unknown(frame, Opaque(), args, node)
+        frame.analysis.executed += _OF_A_ROUND if running.going_round else 0
+        return _run_object(frame, owner, given, node)
+
+    found = running.run(owner, context, args, run, goes_round=owner in inside_themselves)
+    return frame.analysis.pytorch.call_unknown(frame, Opaque(), args, node) if found is None else found
 
 
 def _run_object(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:

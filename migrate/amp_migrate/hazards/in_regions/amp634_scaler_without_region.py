@@ -9,6 +9,7 @@ from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow.domain.atoms import Atom, Obj, Part
 from amp_migrate.flow.events import Act, Event
+from amp_migrate.hazards.seen.autocast_regions import only_switches_off
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 
@@ -52,8 +53,9 @@ RULE = Rule(
     why=(
         "A GradScaler keeps small gradients from becoming zero in float16. Where nothing is float16 it costs a pass "
         "over all gradients in each step, and training takes as long, and as much memory, as without it. It is told "
-        "where the model is seen, and no file of the script speaks of autocast, of half precision, or of a framework "
-        "with its own, or where all regions are seen and none of them has more of the model than its loss."
+        "where the model is seen, and no file of the script speaks of autocast, but to switch it off, of half precision, "
+        "or of a framework with its own, or where all regions are seen and none of them has more of the model than its "
+        "loss."
     ),
     sources=(f"{AMP}#gradient-scaling",),
     safety=Safety.MANUAL,
@@ -117,6 +119,8 @@ def _is_used(script: Script, word: str) -> bool:
     """
     library, own = script.roles.project.library, script.file
     for file in library.mentioning(word):
+        if word == "autocast" and only_switches_off(file):
+            continue
         is_meant = word in file.uses or (word in _PACKAGES and any(word in name for name in file.imported))
         if is_meant and (file is own or library.brings(own, file, _IMPORTS) or library.brings(file, own, _IMPORTS)):
             return True

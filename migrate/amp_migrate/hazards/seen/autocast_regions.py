@@ -77,6 +77,16 @@ def is_switched_off(file: File, node: cst.CSTNode) -> bool:
     return False
 
 
+def only_switches_off(file: File) -> bool:
+    """Whether a file calls autocast to switch it off alone, in so many words, and does nothing else with it."""
+    calls = [each for each in file.calls if file.names.callee(each) in AUTOCAST]
+    called = {each.func.attr if isinstance(each.func, cst.Attribute) else each.func for each in calls}
+    imports = (node for kind in (cst.Import, cst.ImportFrom) for node in file.tree.every(kind))
+    imported = {name for node in imports for name in find(node, cst.Name)}
+    named = {each for each in file.tree.every(cst.Name) if each.value == "autocast"}
+    return bool(calls) and all(_is_off(file, each) for each in calls) and named <= called | imported
+
+
 def is_autocast(file: File, node: cst.CSTNode) -> bool:
     """Whether a statement opens a region, or a function is decorated to run in one, switched on or off."""
     if isinstance(node, cst.FunctionDef):

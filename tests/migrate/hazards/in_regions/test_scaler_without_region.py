@@ -32,6 +32,16 @@ def test_a_scaler_without_a_region_is_told(marked: Check) -> None:
     marked(TEXT.format(loss=LOSS, mark="  # AMP634", model="nn.Linear(4, 1).cuda()"))
 
 
+OFF = 'with torch.autocast("cuda", enabled={enabled}):\n                loss = (model(x) - y).square().mean()'
+
+
+def test_a_region_that_is_switched_off_is_none(marked: Check) -> None:
+    off = OFF.format(enabled=False)
+    marked(TEXT.format(loss=off, mark="  # AMP634", model="nn.Linear(4, 1).cuda()"))
+    for loss in (OFF.format(enabled="options.amp"), f"{off}\n            print(torch.is_autocast_enabled(), autocast)"):
+        marked(TEXT.format(loss=loss, mark="", model="nn.Linear(4, 1).cuda()"))
+
+
 def test_what_is_trained_is_seen_whatever_else_the_loss_comes_from(marked: Check) -> None:
     marked(
         """
