@@ -1,8 +1,8 @@
-"""Objects that are called inside themselves: `net = Sequential(layer, net)`, in a loop, is one that seems to hold itself.
+"""Objects that are called inside themselves: `net = Sequential(layer, net)`, in a loop, seems to hold itself.
 
-Inside itself an object gives what it is known to give, and is given what it gets there, until nothing changes. Of several
-that hold each other the first goes round, and each of the others runs once in each of its rounds: by every way from one to
-the next they would be run as often as they can be put into orders.
+Inside itself an object gives what it is known to give, and is given what it gets there, until nothing changes. Of
+several that hold each other the first goes round, and each of the others runs once in each of its rounds: by every way
+from one to the next they would be run as often as they can be put into orders.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Running:
         """What an object gives that runs, in as many rounds as it takes; None where that comes to no end.
 
         Args:
-            goes_round: whether it is known to be called inside itself: what has run in a round has run with all effects.
+            goes_round: whether it is known to be called inside itself: then all in it runs once in a round.
         """
         key, depth = (owner, context), len(self._calls)
         around, is_new_beside = self._outermost, self._is_new
