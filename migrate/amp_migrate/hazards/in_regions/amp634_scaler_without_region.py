@@ -54,8 +54,8 @@ RULE = Rule(
         "A GradScaler keeps small gradients from becoming zero in float16. Where nothing is float16 it costs a pass "
         "over all gradients in each step, and training takes as long, and as much memory, as without it. It is told "
         "where the model is seen, and no file of the script speaks of autocast, but to switch it off, of half "
-        "precision, or of a framework with its own, or where all regions are seen and none of them has more of the model "
-        "than its loss."
+        "precision, or of a framework with its own, or where all regions are seen and none of them has more of the "
+        "model than its loss."
     ),
     sources=(f"{AMP}#gradient-scaling",),
     safety=Safety.MANUAL,
