@@ -15,7 +15,7 @@ class Preparation(NamedTuple):
 
     Attributes:
         inplace: where it is told to prepare the model itself, and no copy of it; None where it shares its parameters.
-        quantizer: what it puts behind every layer that has no known configuration.
+        quantizer: what it puts behind every layer that has no known configuration; empty where it puts none.
     """
 
     inplace: int | None
@@ -29,6 +29,7 @@ PREPARATIONS = {
     for name, preparation in (
         ("prepare", Preparation(1, OTHERS)),
         ("prepare_qat", Preparation(2, FUSED)),
+        *((name, Preparation(2, "")) for name in ("fuse_modules", "fuse_modules_qat")),
         ("quantize_fx.prepare_fx", Preparation(None, OTHERS)),
         ("quantize_fx.prepare_qat_fx", Preparation(None, FUSED)),
     )

@@ -459,6 +459,21 @@ def test_a_recurrent_layer_behind_a_region_takes_nothing_low(told: Tell, layer: 
     assert answer.lines(Act.MISMATCH) == [3]
 
 
+def test_what_has_a_sum_is_no_bool_but_a_tensor_of_them(told: Tell) -> None:
+    answer = moved(
+        told,
+        """
+        model = nn.Linear(8, 8).cuda()
+        for x, mask in data:
+            error = F.mse_loss(model(x), x).sum() / (mask > 0).sum().float()  # region
+        is_large = input() > "0"
+        length = is_large.bit_length()
+        """,
+    )
+    assert precision(answer, "error") == F32
+    assert answer.value("length")
+
+
 def test_code_that_asks_for_a_dtype(told: Tell) -> None:
     answer = told(
         """

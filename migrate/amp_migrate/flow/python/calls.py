@@ -60,7 +60,7 @@ def call(frame: Frame, callee: Value, args: Arguments, node: ast.AST) -> Value:
     """What calling a value may give. Each thing that it may be runs on a state of its own."""
     if callee and all(isinstance(each, Native) and containers.lacks(each) for each in callee):
         frame.analysis.event(frame, Act.NOT_A_TENSOR, node)
-    callee = _but_out_of_registries(frame, callee)
+    callee = _but_of_truths(_but_out_of_registries(frame, callee))
     if len(callee) == 1:
         (atom,) = callee
         return call_atom(frame, atom, args, node)
@@ -93,6 +93,15 @@ def _but_out_of_registries(frame: Frame, callee: Value) -> Value:
     if not known or len(callee) == 1:
         return callee
     return frozenset(e for e in callee if not (isinstance(e, Opaque) and e.made_at in known)) or callee
+
+
+def _but_of_truths(callee: Value) -> Value:
+    """What is called, without the methods that no `bool` has: `(x > 0).sum()` of an unknown x is then that of a tensor."""
+    if len(callee) == 1:
+        return callee
+    lacking = (each for each in callee if isinstance(each, Native) and not hasattr(bool, each.name))
+    told_apart = (each for each in lacking if isinstance(each.owner, Some) and each.owner.kind == "bool")
+    return callee.difference(told_apart) or callee
 
 
 def _known_as_unknown(callee: Value) -> Value:

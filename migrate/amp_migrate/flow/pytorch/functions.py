@@ -760,7 +760,7 @@ def _prepared(preparation: Preparation, frame: Frame, args: Arguments, node: ast
     said = [args.get(1, "qconfig_mapping") or args.get(1, "qconfig_dict") or NEVER] if inplace is None else []
     said += [frame.read(each, "qconfig") for each in whole]
     known = {CONFIGURATIONS.get(_last_name(frame, each)) for value in said for each in value} - {None}
-    for quantizer in known or {preparation.quantizer}:
+    for quantizer in (known or {preparation.quantizer}) if preparation.quantizer else ():
         for each in whole:
             frame.write(each, modules.QUANTIZER, const(quantizer), strong=False)
     return model

@@ -86,6 +86,15 @@ def test_what_has_half_precision_or_is_not_trained_moves(prepared: str) -> None:
     assert [each.code for each in plan.findings] == ["AMP501"]
 
 
+@pytest.mark.parametrize("fused", ["fuse_modules(Net(), [['layers.0', 'layers.1']])", "fuse_modules_qat(Net(), [])"])
+def test_a_fused_model_is_where_the_model_was(fused: str) -> None:
+    text = TEXT.format(prepared=f"model = torch.ao.quantization.{fused}")
+    assert "scaler.step(optimizer)" in migrate_text(text, Settings()).after
+    text = text.replace("model = model.cuda()", "loader = [(torch.ones(2, 3, 8, 8), torch.ones(2, 4, 6, 6))]")
+    plan = migrate_text(text.replace(".cuda()", ""), Settings())
+    assert [each.message for each in plan.findings] == ["left as it was: everything is on the CPU (line 34)"]
+
+
 def test_a_quantizer_among_the_layers_leaves_the_step() -> None:
     text = TEXT.format(prepared="model = Net()")
     text = text.replace("torch.ao.quantization.DeQuantStub()", "torch.ao.quantization.FusedMovingAvgObsFakeQuantize()")
