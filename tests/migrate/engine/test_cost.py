@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -25,6 +26,7 @@ from amp_migrate.steps.regions.find_regions import Placement
 from amp_migrate.steps.regions.quiet_regions import place_quiet_regions
 from amp_migrate.trees.nodes import Statement
 from amp_migrate.trees.own_calls import calls_of
+from amp_migrate.trees.tree import Tree
 
 SCRIPT = """\
 import torch
@@ -426,6 +428,32 @@ def test_who_imports_each_of_many_files_is_asked_without_reading_all_of_them_aga
             assert list(library.importing(file, {f"step{n}"})) == [f"{root.as_posix()}/run{n}.py"]
         read[modules] = since(before)[Work.READ]
     assert read[40] < 2.2 * read[20]
+
+
+def test_what_is_said_between_imports_that_a_file_repeats_is_looked_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk, every = ast.walk, Tree.every
+    gone_through: Counter[int] = Counter()
+
+    def counting_walk(node: ast.AST) -> Iterator[ast.AST]:
+        gone_through[times] += isinstance(node, ast.Module)
+        return walk(node)
+
+    def counting_every(tree: Tree, *kinds: Any) -> Any:
+        gone_through[times] += cst.Name in kinds
+        return every(tree, *kinds)
+
+    monkeypatch.setattr(ast, "walk", counting_walk)
+    monkeypatch.setattr(Tree, "every", counting_every)
+    for times in (3, 30):
+        imports = "import torch\nfrom torch import nn\nfrom torch.cuda.amp import autocast\n" * times
+        path = tmp_path / f"pasted_{times}.py"
+        path.write_text(
+            f"{imports}\nmodel = nn.Linear(8, 8).cuda()\nwith autocast():\n    print(model(torch.ones(8)))\n"
+        )
+        assert migrate([path], Settings()).changed
+    assert gone_through[30] == gone_through[3]
 
 
 def test_what_a_statement_calls_is_looked_for_once_for_all_questions_about_it(

@@ -209,10 +209,16 @@ class Names:
             for node in (imports if is_of_module else ())
             if tree.order[node] > tree.order[statement] and tree.block(tree.statement(node)) is tree.module
         ]
-        said = (node for node in tree.every(cst.Name) if node.value == name)
-        return bool(later) and not any(
-            tree.order[node] < tree.order[later[0]] and not isinstance(tree.statement(node), _IMPORTS) for node in said
-        )
+        return bool(later) and self._said_at.get(name, tree.order[later[0]]) >= tree.order[later[0]]
+
+    @cached_property
+    def _said_at(self) -> dict[str, int]:
+        """The first place that says each name, but for imports."""
+        found: dict[str, int] = {}
+        for node in self.tree.every(cst.Name):
+            if node.value not in found and not isinstance(self.tree.statement(node), _IMPORTS):
+                found[node.value] = self.tree.order[node]
+        return found
 
     def _is_dead(self, name: str, binding: Binding, *, has_torch: bool) -> bool:
         """Whether a binding stands in for what torch has: in the branch for another version, or in a handler."""

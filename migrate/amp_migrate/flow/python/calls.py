@@ -96,7 +96,7 @@ def _but_out_of_registries(frame: Frame, callee: Value) -> Value:
 
 
 def _but_of_truths(callee: Value) -> Value:
-    """What is called, without the methods that no `bool` has: `(x > 0).sum()` of an unknown x is then that of a tensor."""
+    """What is called, without methods that no `bool` has: `(x > 0).sum()` of an unknown x is that of a tensor."""
     if len(callee) == 1:
         return callee
     lacking = (each for each in callee if isinstance(each, Native) and not hasattr(bool, each.name))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from amp_migrate.tables.apex_names import AMP, API
@@ -225,14 +226,21 @@ class Scopes:
 
     def _forget(self, name: str, node: ast.stmt, scope: Scope) -> None:
         """Forget what was imported by a name that the module gives to something else now, where nobody has seen it."""
-        if name in scope.imports and node in self._tree.body and not self._is_said(name, node.lineno):
+        if name in scope.imports and node in self._top and self._said_at.get(name, node.lineno) >= node.lineno:
             del scope.imports[name]
 
-    def _is_said(self, name: str, line: int) -> bool:
-        """Whether anything above a line says a name."""
-        return any(
-            isinstance(each, ast.Name) and each.id == name and each.lineno < line for each in ast.walk(self._tree)
-        )
+    @cached_property
+    def _top(self) -> frozenset[ast.stmt]:
+        return frozenset(self._tree.body)
+
+    @cached_property
+    def _said_at(self) -> dict[str, int]:
+        """The first line that says each name."""
+        found: dict[str, int] = {}
+        for each in ast.walk(self._tree):
+            if isinstance(each, ast.Name):
+                found[each.id] = min(each.lineno, found.get(each.id, each.lineno))
+        return found
 
 
 def full_module(node: ast.ImportFrom) -> str:
