@@ -7,6 +7,7 @@ looks into it.
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -123,6 +124,15 @@ class Scopes:
             target.names.add(name)
             if target is not scope and name in scope.imports:
                 target.imports.setdefault(name, set()).update(scope.imports.pop(name))
+
+    @cached_property
+    def given(self) -> dict[str, list[ast.expr]]:
+        """What assignments give each name, in whichever scope."""
+        found: dict[str, list[ast.expr]] = defaultdict(list)
+        for each in (statement for statement, _ in self.statements if isinstance(statement, ast.Assign)):
+            for name in dict.fromkeys(target.id for target in each.targets if isinstance(target, ast.Name)):
+                found[name].append(each.value)
+        return found
 
     def inside(self, node: ast.AST, scope: Scope) -> Scope:
         """The scope inside a node that stands in a scope: its own, if it opens one."""

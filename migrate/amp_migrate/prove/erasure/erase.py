@@ -574,10 +574,10 @@ class Eraser:
 
     def _constant_of(self, node: ast.expr) -> ast.expr:
         """The one value that the module gives a name; any other expression as it is."""
-        name = node.id if isinstance(node, ast.Name) else ""
-        given = [s.value for s, _ in self._file.scopes.statements if isinstance(s, ast.Assign) and _stores(s, name)]
-        is_its = self._scope.find(name) is self._file.scopes.module
-        return given[0] if is_its and len(given) == 1 else node
+        scopes = self._file.scopes
+        given = scopes.given.get(node.id, []) if isinstance(node, ast.Name) else []
+        is_one = isinstance(node, ast.Name) and len(given) == 1 and self._scope.find(node.id) is scopes.module
+        return given[0] if is_one else node
 
     def _Call(self, node: ast.Call) -> ast.expr:
         least = self._least(node) or self._truth(node)
@@ -738,10 +738,6 @@ def _is_of_precision(value: Value) -> bool:
     """Whether a value carries precision, or is a module of it."""
     are_modules = all(isinstance(each, tuple) and each[0] == "name" and each[1] in _MODULES for each in value)
     return is_carrier(value) or (bool(value) and are_modules)
-
-
-def _stores(node: ast.Assign, name: str) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == name for each in node.targets)
 
 
 def _number(node: ast.expr) -> float | None:
