@@ -417,6 +417,27 @@ def test_a_scaler_that_is_made_with_an_optimizer_of_another_package_is_as_old_as
     assert wrong(told, "import transformers\n" + dedent(FOLDS.replace("MADE", made))) == {}
 
 
+def test_an_optimizer_has_the_weights_of_a_class_that_is_derived_from_a_layer(told: Tell) -> None:
+    answer = told(
+        """
+        class Scaled(nn.Linear):
+            def forward(self, x):
+                return F.linear(x, self.weight * 2, self.bias)
+
+        class Loss(nn.MSELoss):
+            pass
+
+        class Chain(nn.Sequential):
+            pass
+
+        net = Chain(Scaled(2, 2), nn.Linear(2, 2), Loss())
+        opt = optim.SGD(net.parameters(), lr=0.1)
+        """
+    )
+    (leaves,) = answer.analysis.pytorch.registry.optimizers.values()
+    assert {repr(each) for each in leaves or ()} == {"<class Scaled of 14>.*", "<torch.nn.Linear of 14>.*"}
+
+
 def test_an_optimizer_whose_parameters_nobody_sees_has_gradients_behind_a_backward(told: Tell) -> None:
     text = """
         class Net(nn.Module):

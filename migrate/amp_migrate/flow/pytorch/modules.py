@@ -69,7 +69,7 @@ from amp_migrate.flow.pytorch.operators import halved, learned, may_be_weights, 
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import library_models, library_transforms
 from amp_migrate.tables import operators as table
-from amp_migrate.tables.torch_names import DATA_PARALLEL, is_module_name
+from amp_migrate.tables.torch_names import DATA_PARALLEL, MODULE_BASES, is_module_name
 
 WRAPPERS = frozenset(
     (
@@ -222,9 +222,10 @@ def leaves(frame: Frame, start: Atom) -> frozenset[Atom]:
 def _find_leaves(frame: Frame, start: Atom) -> frozenset[Atom]:
     found: set[Atom] = set()
     for each, held in _with_parts(frame, start).items():
-        if each.external and each.external not in _CHAINS and each.external not in WRAPPERS:
-            op = table.LAYERS.get(each.external.rpartition(".")[2])
-            if op is None or op in table.WEIGHTED or each.external.rpartition(".")[2] == "Embedding":
+        names = [each.external] if each.external else [name for name in _bases(frame, each) if _is_layer(name)]
+        for name in (name for name in names if name not in _CHAINS and name not in WRAPPERS):
+            op = table.LAYERS.get(name.rpartition(".")[2])
+            if op is None or op in table.WEIGHTED or name.rpartition(".")[2] == "Embedding":
                 found.add(Part(each, "*"))
         if has_unread_base(frame, each.made_of):
             found.add(Part(Opaque((each,)), "*"))
@@ -307,6 +308,11 @@ def bare(atom: Atom) -> Atom:
 def by_path(atom: Atom) -> Atom:
     """Something by itself: of what nobody knows, where it came from."""
     return Opaque(atom.path) if isinstance(atom, Opaque) else atom
+
+
+def _is_layer(name: str) -> bool:
+    """Whether a class of this name is one of PyTorch's layers, and not what all modules derive from."""
+    return is_module_name(name) and name not in MODULE_BASES
 
 
 def _quantized(frame: Frame, owner: Atom, node: ast.AST, *, is_sure: bool) -> None:
