@@ -187,6 +187,8 @@ def operate(
         precision = said
     if name == "stft" and constant(args.keywords.get("return_complex", NEVER)) is not False:  # pairs of real numbers
         precision = OTHER
+    if name == "istft":  # of complex numbers, which have no half precision but where `stft` was given it
+        precision = F32 | F64
     if in_place:
         precision = tensors[0].precision
     _watch(frame, name, treatment, tensors, operands, autocast, node, args, kind, in_place=in_place)
