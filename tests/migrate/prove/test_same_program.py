@@ -209,6 +209,20 @@ def test_a_scaler_goes_through_calls_and_files(wrong: Check) -> None:
     )
 
 
+@pytest.mark.parametrize(("decorator", "is_same"), [("", True), ("@task\n", False)])
+def test_a_call_that_raises_gives_no_parameter_its_value(wrong: Check, decorator: str, is_same: bool) -> None:
+    def files(made: str, scaler: str) -> dict[str, str]:
+        head = "import torch\nfrom util import show\n"
+        return {
+            "util.py": f"from tasks import task\n{decorator}def show(model, head{scaler}, epoch):\n    print(epoch)\n",
+            "good.py": f"{head}{made}show(1, 2{scaler}, 3)\n",
+            "bad.py": f"{head}show(1, 2, 'a', 4, 5)\n",
+        }
+
+    made = 'scaler = torch.amp.GradScaler("cuda")\n'
+    assert (wrong(files("", ""), files(made, ", scaler")) == "") is is_same
+
+
 def test_the_scaler_of_an_object_and_its_checkpoint_go(wrong: Check) -> None:
     before = """
     import torch

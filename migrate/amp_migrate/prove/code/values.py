@@ -318,6 +318,8 @@ class Values:
 
     def _pass(self, scope: Scope, call: ast.Call) -> None:
         for function, skipped, is_sure in self.called(call, scope):
+            if not _may_take(function, call, skipped):
+                continue  # it raises before the function has any of it
             inner = self.scope_of(function)
             for parameter, argument in bound(function, call, skipped):
                 value = OTHERS if argument is None else self.of(argument, scope)
@@ -744,9 +746,7 @@ class Values:
             yield from ((each, 0 if is_static(each) else 1, True) for each in own if each is not None)
             for function, around in self._named.get(func.attr, ()) if made is None else ():
                 skipped = 0 if is_static(function) else 1
-                # What a decorator leaves of a function may take anything.
-                may_be = not all(map(_keeps_function, function.decorator_list)) or takes(function, call, skipped)
-                if may_be and isinstance(around.node, ast.ClassDef):
+                if _may_take(function, call, skipped) and isinstance(around.node, ast.ClassDef):
                     yield function, skipped, False
 
     def _overriding(self, name: str, owner: ast.ClassDef | None) -> Iterator[Definition]:
@@ -805,6 +805,11 @@ def _asked_as_scalers(function: Definition, file: File) -> Iterator[str]:
         ):
             asked.setdefault(each.func.value.id, set()).add(each.func.attr)
     yield from (each.arg for each in parameters(function.args) if asked.get(each.arg, set()) >= _ASKED_OF_SCALERS)
+
+
+def _may_take(function: Function, call: ast.Call, skipped: int) -> bool:
+    """Whether a function can be called so, or what a decorator leaves of it, which may take anything."""
+    return not all(map(_keeps_function, getattr(function, "decorator_list", ()))) or takes(function, call, skipped)
 
 
 def _keeps_function(decorator: ast.expr) -> bool:

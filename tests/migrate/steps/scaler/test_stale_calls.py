@@ -27,6 +27,16 @@ _MAIN = """
 - train({}, model, loader, optimizer)
 + train({}, model, loader, optimizer, scaler)
 """
+_SAVING = """
+  import torch
+  from util import save
+
+  model, head = torch.nn.Linear(8, 8), None
+~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+  for x, y in loader:
+~     loss = torch.nn.functional.mse_loss(model(x), y)
+~     STEP
+"""
 _CALL = "  from engine import train\n\n  train("
 
 
@@ -65,6 +75,29 @@ def test_apex_script_is_native_beside_a_call_by_old_parameters(rewrites_files: C
         }
     )
     assert [each.code for each in findings if each.path.endswith("demo.py")] == ["AMP201"]
+
+
+def test_checkpoint_that_raises_in_one_script_keeps_no_other_from_its_scaler(rewrites_files: Check) -> None:
+    findings = rewrites_files(
+        {
+            "util.py": """
+              import torch
+
+            - def save(model, head, optimizer, epoch, path):
+            -     torch.save({"optimizer": optimizer.state_dict(), "epoch": epoch}, path)
+            + def save(model, head, optimizer, scaler, epoch, path):
+            +     torch.save({"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict(), "epoch": epoch}, path)
+            """,
+            "good.py": f"""{_SAVING}
+- save(model, head, optimizer, 1, "model.pth")
++ save(model, head, optimizer, scaler, 1, "model.pth")
+""",
+            "bad.py": f'{_SAVING}\n  save(model, optimizer, 1, "model.pth")\n',
+        }
+    )
+    told = [each.message for each in findings if each.path.endswith("bad.py") and "TypeError" in each.message]
+    call = '`save(model, optimizer, 1, "model.pth")`'
+    assert told == [f"{call} raises TypeError, as it did: it does not fit the parameters of save()"]
 
 
 @pytest.mark.parametrize(
