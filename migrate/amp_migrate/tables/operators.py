@@ -306,6 +306,13 @@ NO_HALF_KERNEL = frozenset(
         "linalg.tensorinv linalg.tensorsolve"
     ).split()
 ) | {quantization.FUSED, *TRANSFORMS}
+# The methods that take nothing but their tensor: what is given more is of something else, `manifold.exp(x, v)`.
+TAKING_NOTHING = frozenset(
+    (
+        "inverse det logdet slogdet exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square abs neg sign reciprocal relu "
+        "sigmoid sin cos tan sinh cosh tanh ceil floor trunc frac erf erfc erfinv lgamma digamma t adjoint"
+    ).split()
+)
 # What magnifies the rounding of what it is given, and is not to be rounded itself.
 INVERSES = frozenset("inverse linalg.inv pinverse linalg.pinv".split())
 # What takes places of an image, and what makes them: its second operand.

@@ -52,6 +52,14 @@ def test_every_operator_of_the_table_is_asked_for() -> None:
     assert sorted((table.RESULT.keys() | table.AUTOCAST.keys()) - used) == []
 
 
+@pytest.mark.parametrize("name", sorted(table.TAKING_NOTHING))
+def test_what_takes_nothing_but_its_tensor_raises_where_it_is_given_more(name: str) -> None:
+    own = torch.eye(2)
+    getattr(own, name)()
+    with pytest.raises(TypeError):
+        getattr(own, name)(own)
+
+
 def test_the_table_of_dtypes_is_torchs() -> None:
     for name, precision in DTYPES.items():
         dtype = getattr(torch, name.removeprefix("torch."))

@@ -793,7 +793,8 @@ class PyTorch:
             return some("float")
         if plain := tensors.no_tensor_of_call(name, args):
             return plain
-        if name == "detach" or name in table.RESULT or name in table.DTYPE_METHODS or name in table.LIKE:
+        is_tensors = name == "detach" or name in table.RESULT or name in table.DTYPE_METHODS or name in table.LIKE
+        if is_tensors and not _takes_too_much(name, args):
             return tensors.method(frame, SOME_TENSOR.but(reach=frozenset({Part(owner, "*")})), name, args, node)
         return NEVER
 
@@ -802,6 +803,8 @@ class PyTorch:
         owner, name = call.owner, call.name
         if isinstance(owner, Tensor):
             return tensors.method(frame, owner, name, args, node)
+        if isinstance(owner, Opaque) and _takes_too_much(name, args):
+            return self._call_unknown(frame, owner.part(f".{name}"), args, node)
         if isinstance(owner, Opaque):
             found = tensors.method(frame, owner.tensor or SOME_TENSOR, name, args, node)
             if name not in modules._HANDS_BACK:
@@ -1033,6 +1036,11 @@ _KEPT, _RUN, _ON_TENSORS = "kept by a module", "run as a whole", "run on tensors
 _MODULE_EVIDENCE = frozenset(
     "children eval modules named_children named_modules named_parameters no_sync parameters train".split()
 )
+
+
+def _takes_too_much(method: str, args: Arguments) -> bool:
+    """Whether a method that has the name of one of tensors is given more than that takes: it is of something else."""
+    return method in table.TAKING_NOTHING and any(args.all())
 
 
 def _is_result(unknown: Opaque) -> bool:

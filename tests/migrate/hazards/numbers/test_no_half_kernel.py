@@ -109,6 +109,15 @@ def test_others_are_left(loss: str) -> None:
     assert repaired(text) == text
 
 
+def test_what_is_given_more_than_a_matrix_takes_is_no_inverse_of_one(tmp_path: Path) -> None:
+    text = MODEL.format(body="grid = make(h); return grid.inverse(h)").replace(
+        "import torch\n", "import torch\nfrom grids import make\n", 1
+    )
+    (tmp_path / "model.py").write_text(text)
+    (tmp_path / "train.py").write_text(MOVED)
+    assert not [each for each in migrate([tmp_path], Settings()).findings if each.code == "AMP632"]
+
+
 def test_outside_of_regions_products_are_float32() -> None:
     text = TRAIN.format(dtype="float16", loss="out.sum()") + "        print(torch.inverse(x @ x))\n"
     assert repaired(text) == text
