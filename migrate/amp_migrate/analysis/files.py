@@ -176,21 +176,32 @@ def object_bindings(file: File, node: cst.CSTNode) -> list[Binding]:
     For an item under a key that is written out, `nets["d"]`, those of that key, and what a dictionary that is written
     out has under it.
     """
+    key = written_string(subscript_key(node)) if isinstance(node, cst.Subscript) else None
+    if key is not None and isinstance(node, cst.Subscript):
+        return item_bindings(file, node.value, key)
     path = item_path(node)
-    if path is None:
-        return []
-    found = file.scopes.of(node).lookup(path)
-    owner = file.tree.owner_class(node) if path.startswith("self.") else None
-    if owner is not None:
-        found.extend(each for each in file.attribute_bindings(owner, path) if each not in found)
-    if isinstance(node, cst.Subscript):
-        for binding in object_bindings(file, node.value):
-            value = _item(binding.value, written_string(subscript_key(node)))
-            found += [] if value is None else [Binding(binding.kind, binding.node, value)]
+    return [] if path is None else _bindings_of_path(file, node, path)
+
+
+def item_bindings(file: File, held: cst.BaseExpression, key: str) -> list[Binding]:
+    """Where an object gets what it has under a key: by an assignment, or in a dictionary that is written out."""
+    path = item_path(held)
+    found = [] if path is None else _bindings_of_path(file, held, f"{path}[{key!r}]")
+    for binding in () if path is None else object_bindings(file, held):
+        value = _item(binding.value, key)
+        found += [] if value is None else [Binding(binding.kind, binding.node, value)]
     return found
 
 
-def _item(value: cst.BaseExpression | None, key: str | None) -> cst.BaseExpression | None:
+def _bindings_of_path(file: File, at: cst.CSTNode, path: str) -> list[Binding]:
+    found = file.scopes.of(at).lookup(path)
+    owner = file.tree.owner_class(at) if path.startswith("self.") else None
+    if owner is not None:
+        found.extend(each for each in file.attribute_bindings(owner, path) if each not in found)
+    return found
+
+
+def _item(value: cst.BaseExpression | None, key: str) -> cst.BaseExpression | None:
     """What a dictionary that is written out has under a key."""
     items = value.elements if isinstance(value, cst.Dict) else ()
     own = (each for each in items if isinstance(each, cst.DictElement) and written_string(each.key) == key)

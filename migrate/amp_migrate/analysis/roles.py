@@ -16,7 +16,7 @@ import libcst as cst
 
 from amp_migrate.analysis.arguments.passing import passed_values
 from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
-from amp_migrate.analysis.files import File, object_bindings, object_path
+from amp_migrate.analysis.files import File, item_bindings, object_bindings, object_path
 from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.names.reaching import reaching
 from amp_migrate.analysis.objects import Class, handed_back
@@ -97,7 +97,7 @@ class Roles:
             return True
         if path.startswith("self.") and not bindings and self._is_inherited_module(file, node, path):
             return True
-        if isinstance(node, cst.Attribute) and depth < MAX_HOPS and self._keeps_module(file, node, depth):
+        if depth < MAX_HOPS and any(self.is_module(*each, depth + 1) for each in self._kept(file, node, set())):
             return True
         return not called & table.TEXT_METHODS and self._is_named_as_module(file, node, path, bindings)
 
@@ -226,16 +226,18 @@ class Roles:
         lineage = itertools.islice(self._lineage(file, node), 1, None)
         return any(where.methods_called.get(path, set()) & table.MODULE_EVIDENCE for where, _ in lineage)
 
-    def _keeps_module(self, file: File, node: cst.Attribute, depth: int) -> bool:
-        """Whether an attribute is one in which the class of its object keeps a module: `setting.encoder`."""
-        return any(self.is_module(*each, depth + 1) for each in self._kept(file, node, set()))
-
-    def _kept(self, file: File, node: cst.Attribute, seen: set[cst.CSTNode]) -> Iterator[_Place]:
-        """What the classes of an object keep in an attribute; of `model.decoder.lstm`, those that `model` keeps."""
-        for each in self._standing_for(file, node.value, seen):
-            for where, owner in (found for made in self.classes(*each) for found in self.project.lineage(*made)):
-                kept = where.attribute_bindings(owner, f"self.{node.attr.value}")
-                yield from ((where, binding.value) for binding in kept if binding.value is not None)
+    def _kept(self, file: File, node: cst.BaseExpression, seen: set[cst.CSTNode]) -> Iterator[_Place]:
+        """What an object has in an attribute by its classes, or under a key: of `nets["a"].lstm`, what `nets` has."""
+        if isinstance(node, cst.Attribute):
+            for each in self._standing_for(file, node.value, seen):
+                for where, owner in (found for made in self.classes(*each) for found in self.project.lineage(*made)):
+                    kept = where.attribute_bindings(owner, f"self.{node.attr.value}")
+                    yield from ((where, binding.value) for binding in kept if binding.value is not None)
+        key = written_string(subscript_key(node))
+        if key is not None and isinstance(node, cst.Subscript):
+            for where, held in self._standing_for(file, node.value, seen):
+                put = item_bindings(where, held, key)
+                yield from ((where, binding.value) for binding in put if binding.value is not None)
 
     def _standing_for(self, file: File, node: cst.BaseExpression, seen: set[cst.CSTNode]) -> Iterator[_Place]:
         """An expression, and those elsewhere that its value comes from: what callers pass, what an object keeps."""
@@ -248,8 +250,7 @@ class Roles:
                 seen.add(parameter)
                 for place in passed_values(self.project, file, parameter):
                     yield from self._standing_for(*place, seen)
-        if isinstance(node, cst.Attribute):
-            yield from self._kept(file, node, seen)
+        yield from self._kept(file, node, seen)
 
     def _is_method(self, file: File, node: cst.BaseExpression, path: str) -> bool:
         """Whether `self.name` is a function of the class that the node stands in, or of one that it derives from."""

@@ -476,6 +476,39 @@ def test_parts_of_a_model_that_are_run_one_by_one_are_in_one_region_however_deep
     )
 
 
+@pytest.mark.parametrize(
+    "kept", ['{}\n{indent}parts["bank"] = Bank()', '{"bank": Bank()}', '{"rate": 8, "bank": Bank()}']
+)
+def test_module_that_a_dictionary_brings_is_in_the_region_of_the_model(rewrites: Check, kept: str) -> None:
+    rewrites(
+        """
+          class Bank(nn.Module):
+              def __init__(self):
+                  super().__init__()
+                  self.register_buffer("kernel", torch.randn(2, 2))
+
+              def synthesis(self, x):
+                  return torch.nn.functional.linear(x, self.kernel)
+
+          def tell(model, parts, x):
+              with torch.no_grad():
+        ~         y = model(x)
+        ~         y = parts["bank"].synthesis(y)
+                  return y.argmax(-1)
+
+          def fit(model, parts, x):
+              print(tell(model, parts, x))
+
+          model = nn.Sequential(nn.Linear(2, 2), getattr(nn, name)()).cuda()
+          parts = KEPT
+          fit(model, parts, torch.rand(2, 2).cuda())
+          optimizer = torch.optim.Adam(model.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+        ~ EPOCH
+        """.replace("KEPT", kept.replace("{indent}", " " * 10))
+    )
+
+
 def test_what_only_tells_the_model_something_needs_no_region(rewrites: Check) -> None:
     rewrites(
         """
