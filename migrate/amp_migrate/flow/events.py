@@ -27,6 +27,7 @@ OF_DATA = "a product of data alone, without any weights, which half precision ro
 OF_SPECTRA = "a bank of filters is multiplied with spectra, whose powers are beyond float16's range for a loud tone"
 ONE_BY_ONE = "terms are added up one by one, each sum rounded: a count ends at 2048 in float16, at 256 in bfloat16"
 OF_EXTENTS = "a product of differences, as an area is: that of 256 by 256 pixels is beyond float16's range"
+OF_NEIGHBOURS = "squares of features are added up, over neighbouring channels: from 256 on they are infinite in float16"
 OF_WHOLE = "a product of whole numbers, as of a quantization, whose sums are beyond float16's range"
 OF_AN_INVERSE = "the inverse of a matrix is multiplied"
 BESIDE_AN_INVERSE = "a product that the inverse of a matrix is multiplied with"

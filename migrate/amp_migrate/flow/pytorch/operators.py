@@ -111,6 +111,7 @@ from amp_migrate.flow.events import (
     OF_DIFFERENCES,
     OF_EXTENTS,
     OF_ITSELF,
+    OF_NEIGHBOURS,
     OF_WHOLE,
     OF_WIDENED,
     ONE_BY_ONE,
@@ -766,6 +767,9 @@ def _watch(
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_WHOLE)
         if name == "affine_grid":
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=A_GRID)
+    # Autocast knows none of it: it multiplies its input with itself as that comes.
+    if name == "local_response_norm" and low and autocast.may_be_on and low[0].precision & autocast.dtype & F16:
+        analysis.event(frame, Act.RISK, node, tensor=low[0], why=OF_NEIGHBOURS)
     is_product = name in ("mul", "multiply") and len(tensors) == 2
     if is_product and low and autocast.may_be_on and autocast.dtype & F16 and all(t.tags & EXTENT for t in tensors):
         analysis.event(frame, Act.RISK, node, tensor=low[0], why=OF_EXTENTS)
