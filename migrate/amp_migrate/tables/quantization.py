@@ -29,11 +29,11 @@ PREPARATIONS = {
     for name, preparation in (
         ("prepare", Preparation(1, OTHERS)),
         ("prepare_qat", Preparation(2, FUSED)),
-        *((name, Preparation(2, "")) for name in ("fuse_modules", "fuse_modules_qat")),
+        ("fuse_modules", Preparation(2, "")),
         ("quantize_fx.prepare_fx", Preparation(None, OTHERS)),
         ("quantize_fx.prepare_qat_fx", Preparation(None, FUSED)),
     )
-}
+} | {"torch.ao.quantization.fuse_modules_qat": Preparation(2, "")}  # the older package never had it
 # The quantizer of a configuration, by its name or that of what gives it.
 CONFIGURATIONS = {
     **dict.fromkeys(
