@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, Project
 from amp_migrate.analysis.roles import Roles
@@ -67,6 +68,7 @@ from amp_migrate.steps.apex.write.write_apex import NOT_SCALED, write_apex, writ
 from amp_migrate.steps.apex.write.write_beside import write_beside
 from amp_migrate.steps.apex.write.write_uses import drop_imports
 from amp_migrate.steps.gradients.gradient_uses import told_of_scaled_gradients
+from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.scaler.callers import uncalled
 from amp_migrate.steps.scaler.find_route import Traveller, lost
@@ -311,7 +313,8 @@ class ApexMigration:
         own = {each.home for each in native.ways.creations.values() if each.enabled is not None}
         for step in (each.step for each in native.steps if each.scaler is not None):
             for each in (one for one in step.optimizer_steps if last_word(one.call.func) == "step"):
-                if prepared.leaves(step.file, each.optimizer, own):
+                is_left = prepared.leaves(step.file, each.optimizer, own)
+                if is_left and _is_scaled(step, each.optimizer, each.statement):
                     name = step.file.tree.quote(each.optimizer)
                     message = f"amp.initialize never prepared {name}: Apex left its gradients under the loss scale"
                     hint = "they are divided by it now: where its learning rate made up for that, it is too low"
@@ -539,6 +542,16 @@ def _told_of_native(
         yield Finding.at(tree, call, APEX_INITIALIZE.code, Kind.MIGRATED, message)
         for note in initialize.notes:
             yield Finding.at(tree, call, APEX_LEVEL.code, Kind.NOTE, note)
+
+
+def _is_scaled(step: TrainingStep, optimizer: cst.BaseExpression, at: Statement) -> bool:
+    """Whether gradients of an optimizer that steps may be of a loss that Apex scales, since they were cleared last."""
+    tree, path = step.file.tree, dotted(optimizer)
+    own = (each for each in step.file.calls if tree.function(each) is step.function)
+    clears = (each for each in own if path and dotted(each.func) == f"{path}.zero_grad")
+    begin = max((tree.order[each] for each in clears if tree.order[each] < tree.order[at]), default=-1)
+    since = [each for each in step.backwards if begin < tree.order[each.statement] < tree.order[at]]
+    return begin < 0 or not since or any(each.context is not None or each.part is not None for each in since)
 
 
 def _told_of_limits(native: NativeScript) -> Iterator[Finding]:

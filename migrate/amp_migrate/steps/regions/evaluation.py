@@ -13,7 +13,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
-from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.roles import GRAD, Roles
 from amp_migrate.steps.model.training_step import Island, Region, TrainingStep
 from amp_migrate.steps.regions.find_regions import Placement, RegionFinder
 from amp_migrate.steps.regions.quiet_regions import place_quiet_regions
@@ -21,7 +21,7 @@ from amp_migrate.steps.statements.amp_signs import uses_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.steps.statements.no_grad import is_no_grad, is_quiet, switching_off
 from amp_migrate.trees.nodes import Block, Statement, block_of, find, last_word
-from amp_migrate.trees.own_calls import calls_of
+from amp_migrate.trees.own_calls import calls_in, calls_of
 
 _EVALUATION_NAME = re.compile(
     r"(^|_)(eval\w*|test\w*|valid\w*|val|infer\w*|predict\w*|sample\w*|generate\w*)(_|$)", re.I
@@ -86,7 +86,7 @@ class EvaluationRegions:
             whole = whole or self._of_process
             if step is None and not whole and not any(_has_or_is_in(file, body, each) for each in quiet):
                 continue  # most functions: nothing in them runs without gradients
-            if step is None and (any(True for _ in backward_calls(body)) or uses_amp(file, body, function)):
+            if step is None and (_differentiates(file, body) or uses_amp(file, body, function)):
                 continue
 
             def runs_quietly(statement: Statement, whole: bool = whole) -> bool:
@@ -97,6 +97,12 @@ class EvaluationRegions:
             regions.extend(placed.regions)
             islands.extend(placed.islands)
         return Placement(tuple(regions), tuple(islands))
+
+
+def _differentiates(file: File, body: Block) -> bool:
+    """Whether a body takes gradients by itself: of a loss that nothing scales, they would vanish in float16."""
+    taken = (file.names.callee(call) == GRAD for _, call in calls_in(body))
+    return any(True for _ in backward_calls(body)) or any(taken)
 
 
 def is_named_evaluation(file: File, call: cst.Call) -> bool:

@@ -236,6 +236,45 @@ def test_an_optimizer_whose_gradients_apex_left_scaled(
     ] * is_told
 
 
+_CRITIC = """
+import torch
+from apex import amp
+
+def penalty(critic, x):
+    scores = critic(x.requires_grad_())
+    slope = torch.autograd.grad(scores, x, grad_outputs=torch.ones_like(scores), create_graph=True)[0]
+    return ((slope.norm(2, dim=1) - 1) ** 2).mean()
+
+model, critic = torch.nn.Linear(8, 8).cuda(), torch.nn.Linear(8, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+critic_optimizer = torch.optim.Adam(critic.parameters())
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+for x, y in loader:
+    output = model(x.cuda())
+    cost = critic(output.detach()).mean()
+    FIRST
+    cost.backward()
+    critic_optimizer.step()
+    THEN
+    optimizer.zero_grad()
+    with amp.scale_loss(torch.nn.functional.cross_entropy(output, y.cuda()), optimizer) as scaled_loss:
+        scaled_loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("clears_first", [True, False])
+def test_critic_of_a_loss_that_apex_did_not_scale_is_native_beside_a_penalty_of_nobody(
+    tmp_path: Path, clears_first: bool
+) -> None:
+    clear, keep = ("FIRST", "THEN") if clears_first else ("THEN", "FIRST")
+    text = _CRITIC.replace(clear, "critic_optimizer.zero_grad()").replace(keep, "print(cost.item())")
+    (tmp_path / "train.py").write_text(text)
+    outcome = migrate([tmp_path], Settings())
+    assert any(each.code == "AMP201" for each in outcome.findings)
+    assert any("under the loss scale" in each.message for each in outcome.findings) is not clears_first
+
+
 _ELSEWHERE = """
 from apex import amp
 class Trainer:
