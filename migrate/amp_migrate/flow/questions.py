@@ -457,10 +457,15 @@ class Questions:
         None of these is there in place of the others.
         """
         owners = {each.owner for each in parameters if isinstance(each, Part)}
+        return isinstance(leaf, Part) and any(
+            leaf.owner in each and not owners.isdisjoint(each) for each in self._held_by_modules
+        )
+
+    @cached_property
+    def _held_by_modules(self) -> list[frozenset[Obj]]:
+        """What each object holds that has a forward of its own."""
         holders = {owner for owner, _ in self.analysis.heap.cells() if isinstance(owner, Obj)}
-        computing = (each for each in holders if _has_forward(each.made_of))
-        held = (self.parts_of(frozenset({each})) for each in computing)
-        return any(isinstance(leaf, Part) and leaf.owner in each and not owners.isdisjoint(each) for each in held)
+        return [self.parts_of(frozenset({each})) for each in holders if _has_forward(each.made_of)]
 
     @cached_property
     def _saturated(self) -> Saturated:

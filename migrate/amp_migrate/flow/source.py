@@ -38,6 +38,11 @@ def children(node: ast.AST) -> list[ast.AST]:
     return found
 
 
+def word_called(call: ast.Call) -> str:
+    """The last word of what a call names: a function's, or a method's; empty for anything else."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
 class Site(NamedTuple):
     """A place in a text, as Python's parser gives it: lines from 1, columns in bytes of UTF-8 from 0."""
 
@@ -269,7 +274,7 @@ class Module:
                 if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
                     continue
                 if isinstance(node, ast.Call):
-                    names.add(getattr(node.func, "attr", getattr(node.func, "id", "")))
+                    names.add(word_called(node))
                 stack.extend(children(node))
             called[code] = names
             if code.inner or any(name[:1].isupper() for name in names):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from amp_migrate.flow.source import Code
+from amp_migrate.flow.source import Code, word_called
 
 # What gives the parameters of a module, or some of them, one after another and once.
 _ONCE = frozenset(("filter", "iter", "map", "named_parameters", "parameters", "zip"))
@@ -81,16 +81,16 @@ class _Choosing:
             inner = node.elts
         elif isinstance(node, ast.Starred):
             inner = [node.value]
-        elif isinstance(node, ast.Call) and _word(node) in _SAME:
+        elif isinstance(node, ast.Call) and word_called(node) in _SAME:
             inner = [*node.args, *(each.value for each in node.keywords if each.arg == "params")]
-        elif isinstance(node, ast.Call) and _word(node) == "filter" and len(node.args) == 2:
+        elif isinstance(node, ast.Call) and word_called(node) == "filter" and len(node.args) == 2:
             test, *inner = node.args
             if isinstance(test, ast.Lambda) and test.args.args:
                 yield _choice(ast.Name(test.args.args[0].arg), inner[0], [test.body])
             else:
                 self.is_unknown = True
         else:
-            self.is_unknown |= not (isinstance(node, ast.Call) and _word(node) in _ONCE)
+            self.is_unknown |= not (isinstance(node, ast.Call) and word_called(node) in _ONCE)
             self.names_groups |= isinstance(node, ast.Attribute) and node.attr == "param_groups"
         # What is empty at first is filled somewhere, under whatever tests.
         self.is_unknown |= not inner and isinstance(node, (ast.List, ast.Tuple))
@@ -99,7 +99,7 @@ class _Choosing:
 
     def is_used_up(self, source: str) -> bool:
         """Whether a variable gives what it has to the first who asks."""
-        return any(isinstance(each, ast.Call) and _word(each) in _ONCE for each in self._given(source))
+        return any(isinstance(each, ast.Call) and word_called(each) in _ONCE for each in self._given(source))
 
     def _given(self, name: str) -> list[ast.expr]:
         """What a variable is given in the function, or in the one around it whose it is."""
@@ -125,20 +125,21 @@ class _Choosing:
         return code
 
 
-def _word(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-
-
 def _is_parameters(key: ast.expr) -> bool:
     return isinstance(key, ast.Constant) and key.value == "params"
 
 
 def _is_by_identity(test: ast.expr) -> bool:
-    return any(isinstance(each, ast.Call) and _word(each) == "id" for each in ast.walk(test))
+    return any(isinstance(each, ast.Call) and word_called(each) == "id" for each in ast.walk(test))
 
 
 def _choice(target: ast.expr, source: ast.expr, tests: Sequence[ast.expr]) -> _Choice:
-    while isinstance(source, ast.Call) and isinstance(source.func, ast.Name) and _word(source) in _SAME and source.args:
+    while (
+        isinstance(source, ast.Call)
+        and isinstance(source.func, ast.Name)
+        and word_called(source) in _SAME
+        and source.args
+    ):
         source = source.args[0]
     return _Choice(ast.unparse(source), _in_order(target, ast.BoolOp(ast.And(), [*tests])))
 

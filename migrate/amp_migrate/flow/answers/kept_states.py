@@ -10,7 +10,7 @@ from functools import cached_property
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import NEVER, STATE, Atom, External, Native, Obj, Opaque, Tup, Value
 from amp_migrate.flow.domain.tensor import NOTHING
-from amp_migrate.flow.source import FUNCTIONS, Site
+from amp_migrate.flow.source import FUNCTIONS, Site, word_called
 
 _SAVING = frozenset({"dump", "save"})
 # What these give shows a state, or is the same once more.
@@ -56,7 +56,7 @@ class KeptStates:
 
     def _given_away(self, call: ast.Call) -> Iterator[Site]:
         """The states that a call gets which nobody follows, and which may keep them: a bare one may be shown only."""
-        word = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        word = word_called(call)
         if self._is_open(call) and word != "load_state_dict":
             for each in (*call.args, *(each.value for each in call.keywords)):
                 yield from self._within(each, is_held=word in _SAVING)

@@ -46,7 +46,11 @@ _FILLING = frozenset("masked_fill full_like new_full fill where neg negative cat
 def is_too_large(value: Value | None) -> bool:
     """Whether a value is a number, whichever, that float16 does not have. It has infinities."""
     numbers = _numbers(value or NEVER)
-    return bool(numbers) and all(LARGEST < abs(each) < float("inf") for each in numbers)
+    return bool(numbers) and all(map(_is_beyond_float16, numbers))
+
+
+def _is_beyond_float16(number: float) -> bool:
+    return LARGEST < abs(number) < float("inf")
 
 
 def score(name: str, operands: Sequence[Value]) -> int:
@@ -164,8 +168,8 @@ def note_numbers(frame: Frame, data: Value, node: ast.AST) -> None:
 def of_numbers(frame: Frame, node: ast.AST) -> int:
     """What the numbers of which a tensor is made in a place say of it: signs, and that float16 does not have some."""
     numbers = frame.analysis.pytorch.numbers.get(frame.site(node)) or (0,)
-    is_huge = any(LARGEST < abs(each) < float("inf") for each in numbers)
-    return (SIGNED if min(numbers) < 0 < max(numbers) else 0) | (HUGE if is_huge else 0)
+    is_signed, is_huge = min(numbers) < 0 < max(numbers), any(map(_is_beyond_float16, numbers))
+    return (SIGNED if is_signed else 0) | (HUGE if is_huge else 0)
 
 
 def _numbers_of(frame: Frame, value: Value) -> list[float]:
