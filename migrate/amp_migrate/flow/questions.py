@@ -27,10 +27,12 @@ from amp_migrate.flow.domain.atoms import (
     Part,
     Some,
     Value,
+    by_path,
     const,
     constant,
     one,
     tensors_in,
+    whole_of,
 )
 from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.domain.machine import (
@@ -78,7 +80,7 @@ from amp_migrate.flow.pytorch.gradients import (
     stage,
     standalone_leaves,
 )
-from amp_migrate.flow.pytorch.modules import DTYPE, bare, by_path
+from amp_migrate.flow.pytorch.modules import DTYPE, bare
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
 from amp_migrate.implications import Facts, implied
 from amp_migrate.tables.signatures import argument
@@ -482,7 +484,7 @@ class Questions:
 
     def _is_reached(self, models: Value) -> bool:
         """Whether a loss that goes backward is computed by something that may have weights."""
-        weights = frozenset(Part(each, "*") for each in models if isinstance(each, Atom))
+        weights = frozenset(whole_of(each) for each in models if isinstance(each, Atom))
         return overlap(weights, self._reached) is True
 
     @cached_property

@@ -896,3 +896,36 @@ def test_rounded_products_in_a_long_sum_are_compared_with_squares_alone(monkeypa
     assert not asked
     counted({"a.py": f"{text}    x = (x**2).sum() - 2 * x\n"}, ["a.py"])
     assert len(asked) <= 12
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        "lib.wrap(self.net, x)",
+        "lib.outer(lib.inner(self.net.part), x)",
+        "self.net(x)",
+    ],
+)
+def test_what_an_unread_call_gives_and_gets_again_is_the_same_in_all_rounds(again: str) -> None:
+    """Each round made something of what the last one had made, until the function was given up."""
+    text = f"""{HEAD}
+import lib
+
+
+class Runner:
+    def __init__(self):
+        self.net = lib.create()
+        self.net.to("cuda")
+
+    def step(self, x):
+        self.net = {again}
+        self.opt = optim.SGD(self.net.parameters(), lr=0.1)
+
+
+runner = Runner()
+for x in lib.loader:
+    runner.step(x)
+"""
+    told = counted({"a.py": text}, ["a.py"])
+    assert not told.given_up
+    assert told.interpreted <= 16

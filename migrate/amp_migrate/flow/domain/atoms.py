@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -246,6 +247,12 @@ class Share(Atom):
     def __init__(self, call: tuple[Any, ...], of: frozenset[Atom]) -> None:
         self.call, self.of = call, of
 
+    @property
+    def origin(self) -> Share:
+        """The share that it is taken from by attributes: `.encoder` of what a call gave."""
+        taken = sum(1 for _ in itertools.takewhile(lambda each: isinstance(each, str), reversed(self.call)))
+        return Share(self.call[: len(self.call) - taken], self.of) if taken else self
+
 
 class Opaque(Atom):
     """Something that nobody knows.
@@ -315,6 +322,16 @@ class Part(Atom):
 
     def __repr__(self) -> str:
         return f"{self.owner!r}.{self.name}"
+
+
+def by_path(atom: Atom) -> Atom:
+    """Something by itself: of what nobody knows, where it came from."""
+    return Opaque(atom.path) if isinstance(atom, Opaque) else atom
+
+
+def whole_of(owner: Atom) -> Part:
+    """All parameters of something as one leaf, whatever else is known of it by now."""
+    return Part(by_path(owner), "*")
 
 
 # Beside the leaves of what was stored at several times, of which nobody knows when a loss is computed from which.

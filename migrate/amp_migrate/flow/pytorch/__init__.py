@@ -22,7 +22,6 @@ from amp_migrate.flow.domain.atoms import (
     Native,
     Obj,
     Opaque,
-    Part,
     Some,
     Tup,
     Value,
@@ -35,6 +34,7 @@ from amp_migrate.flow.domain.atoms import (
     tensors_in,
     tup,
     units_of,
+    whole_of,
 )
 from amp_migrate.flow.domain.contexts import OFF, Context
 from amp_migrate.flow.domain.dtypes import PRECISIONS
@@ -570,7 +570,7 @@ class PyTorch:
         func = node.func if isinstance(node, ast.Call) else None
         if isinstance(func, ast.Attribute) and gradients.takes_gradients(func.attr):
             owner = Opaque(callee.path[:-1])
-            return gradients.register(frame, owner, func.attr, args, node, frozenset({Part(owner, "*")}))
+            return gradients.register(frame, owner, func.attr, args, node, frozenset({whole_of(owner)}))
         if len(callee.path) > 1 and str(callee.path[-1]).startswith(".") and callee.hint != MODULE:
             found = self._method_of_unknown(
                 frame, Opaque(callee.path[:-1]), str(callee.path[-1])[1:], callee, args, node
@@ -730,7 +730,7 @@ class PyTorch:
             if is_optimizer:
                 gradients.clear_unknown(frame, owner, node)
                 return NONE_VALUE
-            gradients.clear_leaves(frame, frozenset({Part(owner, "*")}), node)
+            gradients.clear_leaves(frame, frozenset({whole_of(owner)}), node)
             return NONE_VALUE
         if name in ("state_dict", "load_state_dict"):
             act = Act.SAVED if name == "state_dict" else Act.LOADED
@@ -738,7 +738,7 @@ class PyTorch:
             self.analysis.event(frame, act, node, **facts)
             return gradients.state_at(frame, node)
         if name in ("parameters", "named_parameters"):
-            leaf = made(F32, flows=FLOWS, leaf=frozenset({Part(owner, "*")}))
+            leaf = made(F32, flows=FLOWS, leaf=frozenset({whole_of(owner)}))
             inside = one(leaf) if name == "parameters" else one(Tup((some("str"), one(leaf))))
             return one(Tup((), inside))
         if name in ("modules", "children", "named_modules", "named_children"):
@@ -795,7 +795,7 @@ class PyTorch:
             return plain
         is_tensors = name == "detach" or name in table.RESULT or name in table.DTYPE_METHODS or name in table.LIKE
         if is_tensors and not _takes_too_much(name, args):
-            return tensors.method(frame, SOME_TENSOR.but(reach=frozenset({Part(owner, "*")})), name, args, node)
+            return tensors.method(frame, SOME_TENSOR.but(reach=frozenset({whole_of(owner)})), name, args, node)
         return NEVER
 
     def method(self, frame: Frame, call: Native, args: Arguments, node: ast.AST) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import product
 
 from amp_migrate.flow.domain import machine as states
@@ -34,6 +34,7 @@ from amp_migrate.flow.domain.atoms import (
     tensors_in,
     tup,
     units_of,
+    whole_of,
 )
 from amp_migrate.flow.domain.interned import remembered
 from amp_migrate.flow.domain.machine import (
@@ -95,7 +96,7 @@ from amp_migrate.flow.python import attributes, command_line, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import unread
-from amp_migrate.flow.source import Code
+from amp_migrate.flow.source import Code, Site
 from amp_migrate.implications import implied
 from amp_migrate.tables.torch_names import OPTIMIZER_FACTORIES, SCHEDULER_FACTORIES
 
@@ -122,6 +123,7 @@ class Registry:
         self.wrapping: dict[Atom, None] = {}  # those that have the parameters of another
         self.scalers: dict[Atom, None] = {}
         self.homes: dict[Atom, set[Code]] = {}
+        self.shares: dict[Site, set[Share]] = {}  # what the calls of code that nobody has read have given of others
         self._sharing: dict[Atom, tuple[Atom, ...]] = {}
         self._standing_in: dict[Atom, frozenset[Atom]] = {}
 
@@ -167,7 +169,7 @@ class Registry:
 
 # Which optimizers a place is about
 
-UNKNOWN_PARAMETERS = Part(Opaque(), "*")
+UNKNOWN_PARAMETERS = whole_of(Opaque())
 
 
 def note_optimizer(frame: Frame, optimizer: Atom, leaves: frozenset[Atom] | None = None) -> None:
@@ -275,6 +277,23 @@ def overlap(parameters: frozenset[Atom] | None, leaves: frozenset[Atom]) -> bool
 def _share(owner: Atom | None) -> Share | None:
     """The share of parameters that an owner of leaves stands for."""
     return owner.path[0] if isinstance(owner, Opaque) and owner.path and isinstance(owner.path[0], Share) else None
+
+
+def behind(leaves: frozenset[Atom], shares: Set[Share]) -> frozenset[Atom]:
+    """Leaves of which none has to do with some shares: for one that does, what it is of stands."""
+
+    @functools.cache
+    def behind_one(leaf: Atom) -> frozenset[Atom]:
+        share = _share(leaf.owner) if isinstance(leaf, Part) else None
+        if share is None:
+            return frozenset({leaf})
+        found = behind_all(share.of)
+        return found if found != share.of or share.origin in shares else frozenset({leaf})
+
+    def behind_all(leaves: frozenset[Atom]) -> frozenset[Atom]:
+        return NOTHING.union(*map(behind_one, leaves))
+
+    return behind_all(leaves) if shares else leaves
 
 
 def _by_owner(leaves: frozenset[Atom]) -> dict[Atom | None, set[str]]:
@@ -517,7 +536,7 @@ def _note_low_weights(frame: Frame, reach: Leaves, node: ast.AST) -> None:
     for leaf in reach:
         low = pytorch.with_low_weights(frame, leaf.owner) if isinstance(leaf, Part) else []
         # What nobody looks into may be no module, unless an optimizer has its weights.
-        of_optimizers = (overlap(each, frozenset({Part(owner, "*")})) for owner in low for each in given)
+        of_optimizers = (overlap(each, frozenset({whole_of(owner)})) for owner in low for each in given)
         if any(isinstance(owner, Obj) for owner in low) or any(of_optimizers):
             why = "a model's weights were cast"
             frame.analysis.event(frame, Act.LOW_LEAF, node, subject=frozenset(low), why=why)
@@ -666,7 +685,7 @@ def leaves_of(frame: Frame, value: Value, node: ast.AST) -> frozenset[Atom]:
             found |= atom.leaf
         elif isinstance(atom, Opaque):
             path = atom.path[:-1] if atom.path[-1:] in (("[]",), ("()",)) else atom.path
-            found |= frozenset(shares_of(frame, atom)) or {Part(Opaque(path), "*")}
+            found |= frozenset(shares_of(frame, atom)) or {whole_of(Opaque(path))}
     return frozenset(found)
 
 
@@ -681,7 +700,7 @@ def shares_of(frame: Frame, unknown: Opaque) -> Iterator[Atom]:
 
 def part_of(share: Share) -> Part:
     """Some parameters, as one leaf."""
-    return Part(Opaque((share,)), "*")
+    return whole_of(Opaque((share,)))
 
 
 @remembered(10_000)
@@ -1269,7 +1288,7 @@ def scaled(frame: Frame, value: Value, scaler: Atom) -> Value:
                 ),
             )
         elif isinstance(atom, Opaque):
-            tensor = atom.tensor or SOME_TENSOR.but(reach=frozenset({Part(atom, "*")}))
+            tensor = atom.tensor or SOME_TENSOR.but(reach=frozenset({whole_of(atom)}))
             found = join(found, one(Opaque((), tensor.but(units=multiplied(tensor.units, unit)))))
         elif isinstance(atom, Tup):
             items = tuple(scaled(frame, each, scaler) for each in atom.items)

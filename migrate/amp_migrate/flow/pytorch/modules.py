@@ -25,6 +25,7 @@ from amp_migrate.flow.domain.atoms import (
     Share,
     Value,
     Wrapped,
+    by_path,
     const,
     constant,
     join,
@@ -35,6 +36,7 @@ from amp_migrate.flow.domain.atoms import (
     tensor_of,
     tensors_in,
     tup,
+    whole_of,
 )
 from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.domain.dtypes import DTYPE_OF, DTYPES
@@ -216,7 +218,7 @@ def _parts_of_module(frame: Frame, atom: Atom) -> tuple[list[Value], list[Obj]] 
 
 def leaves(frame: Frame, start: Atom) -> frozenset[Atom]:
     """The leaves of gradients that a module's parameters are."""
-    return frozenset({Part(start, "*")}) if isinstance(start, Opaque) else frame.kept(_find_leaves, start)
+    return frozenset({whole_of(start)}) if isinstance(start, Opaque) else frame.kept(_find_leaves, start)
 
 
 def _find_leaves(frame: Frame, start: Atom) -> frozenset[Atom]:
@@ -226,9 +228,9 @@ def _find_leaves(frame: Frame, start: Atom) -> frozenset[Atom]:
         for name in (name for name in names if name not in _CHAINS and name not in WRAPPERS):
             op = table.LAYERS.get(name.rpartition(".")[2])
             if op is None or op in table.WEIGHTED or name.rpartition(".")[2] == "Embedding":
-                found.add(Part(each, "*"))
+                found.add(whole_of(each))
         if has_unread_base(frame, each.made_of):
-            found.add(Part(Opaque((each,)), "*"))
+            found.add(whole_of(Opaque((each,))))
         for value in held:
             for atom in value:
                 if isinstance(atom, Tensor) and atom.leaf:
@@ -240,7 +242,7 @@ def _find_leaves(frame: Frame, start: Atom) -> frozenset[Atom]:
                         and leaf.owner.external == "torch.nn.Parameter"
                     }
                 elif isinstance(atom, Opaque) and atom.path:
-                    found.add(Part(atom, "*"))
+                    found.add(whole_of(atom))
     return frozenset(found)
 
 
@@ -303,11 +305,6 @@ def bare(atom: Atom) -> Atom:
     if isinstance(atom, Opaque) and atom.path and isinstance(atom.path[0], Obj):
         return atom.path[0]
     return by_path(atom)
-
-
-def by_path(atom: Atom) -> Atom:
-    """Something by itself: of what nobody knows, where it came from."""
-    return Opaque(atom.path) if isinstance(atom, Opaque) else atom
 
 
 def _is_layer(name: str) -> bool:
@@ -598,7 +595,7 @@ def unknown_result(
         precision |= whole.precision & LOW
         regions |= whole.regions
     flows = (FLOWS if is_module else FLOWS | CUT) if frame.now.context.gradients & ON else CUT
-    weights = frozenset({Part(each, "*") for each in callee if isinstance(each, (Opaque, Obj))})
+    weights = frozenset({whole_of(each) for each in callee if isinstance(each, (Opaque, Obj))})
     own = weights if flows & FLOWS else NOTHING
     for region in autocast.regions if is_module and autocast.may_be_on else ():
         frame.analysis.pytorch.of_unread.add(region)
@@ -839,7 +836,7 @@ def moved(frame: Frame, owner: Atom, name: str, args: Arguments, node: ast.AST) 
         if where is not None:
             frame.write(each, PLACE, where, strong=False)
         if name == "requires_grad_":
-            gradients.note_switched(frame, frozenset({Part(each, "*")}))
+            gradients.note_switched(frame, frozenset({whole_of(each)}))
 
 
 def cast_weights(frame: Frame, owners: Sequence[Atom], name: str, args: Arguments, node: ast.AST) -> None:
@@ -933,16 +930,22 @@ def _shares_of(frame: Frame, callee: Value, name: str, args: Arguments, node: as
     found = NOTHING.union(*given.values(), *(_parameters_of(frame, each) for each in owners))
     if not found - {gradients.UNKNOWN_PARAMETERS}:
         found = owners
-    if not found or len(found) > _MOST_SHARED:
+    # What a call gives comes to it again in a loop, or in `self.x = wrap(self.x)`: each round would be of the last one.
+    known = frame.analysis.pytorch.registry.shares.setdefault(frame.site(node), set())
+    first = gradients.behind(found, known)
+    if not first or len(first) > _MOST_SHARED:
         return NOTHING
-    is_same = not (args.rest or args.others) and all(
+    is_same = first == found and not (args.rest or args.others)
+    is_same = is_same and all(
         isinstance(each, Const) or (of and gradients.UNKNOWN_PARAMETERS not in of)
         for value, of in given.items()
         for each in value
     )
     called = (name, frozenset(by_path(each) for each in callee if isinstance(each, Atom)))
     call = (*called, tuple(args.positional), frozenset(args.keywords.items())) if is_same else (frame.site(node),)
-    return frozenset({Share(call, found)})
+    share = Share(call, first)
+    known.add(share)
+    return frozenset({share})
 
 
 def _parameters_in(frame: Frame, value: Value) -> frozenset[Atom]:

@@ -10,7 +10,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator
 
-from amp_migrate.flow.domain.atoms import NEVER, Atom, Obj, Opaque, Part, Tup, Value, one
+from amp_migrate.flow.domain.atoms import NEVER, Atom, Obj, Opaque, Part, Tup, Value, one, whole_of
 from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.domain.kept_casts import KeptCast, Portion, Turn
 from amp_migrate.flow.domain.machine import known_in_all
@@ -54,7 +54,7 @@ def cast_of_unknown(frame: Frame, module: Atom, node: ast.AST) -> None:
     """Autocast casts the weights of what nobody looks into."""
     context = frame.now.context
     if context.cuda.may_be_on and context.cuda.cache & ON:
-        cast_weight(frame, Part(module, "*"), context.gradients, frame.site(node))
+        cast_weight(frame, whole_of(module), context.gradients, frame.site(node))
 
 
 def _portion(frame: Frame, leaf: Atom) -> Portion | None:
