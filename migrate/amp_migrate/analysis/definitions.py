@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TypeAlias
 
 import libcst as cst
@@ -12,6 +13,7 @@ from amp_migrate.analysis.library import Library
 from amp_migrate.analysis.names.reaching import left_over, reaching
 
 _Definition: TypeAlias = "tuple[File, cst.CSTNode]"
+_STAR_IMPORT = r"\bimport[\s\\(]*\*"
 # The names that have been looked for on the way, each with the name of the file.
 _Seen: TypeAlias = "frozenset[tuple[str, str]]"
 
@@ -65,8 +67,10 @@ class Definitions:
         return None if bindings else self._from_star(file, name, seen)
 
     def _from_star(self, file: File, name: str, seen: _Seen = frozenset()) -> _Definition | None:
+        named = re.compile(rf"\b{re.escape(name)}\b|{_STAR_IMPORT}")
         for origin in file.scopes.module.star_imports:
-            module = self._library.module(origin, file)
+            text = self._library.text(origin, file)
+            module = self._library.module(origin, file) if text is not None and named.search(text) else None
             found = None if module is None else self._defined_in(module, name, seen)
             if found is not None:
                 return found

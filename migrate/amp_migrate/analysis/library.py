@@ -53,6 +53,9 @@ class Library(Protocol):
     def name_of_module(self, dotted_name: str, importer: File) -> str | None:
         """The name of the file that `module` would give, which is not parsed for it."""
 
+    def text(self, dotted_name: str, importer: File) -> str | None:
+        """The text of the file that `module` would give, which is not parsed for it."""
+
     def brings(self, importer: File, file: File, imports: int) -> bool:
         """Whether a file gets another by way of at most so many imports."""
 

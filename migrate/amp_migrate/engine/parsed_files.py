@@ -115,7 +115,6 @@ class ParsedLibrary:
         return None if found is None else found.name
 
     def text(self, dotted_name: str, importer: File) -> str | None:
-        """The text of the file that `import dotted_name` in `importer` loads; None where it is not the project's."""
         found = self._module(dotted_name, importer)
         return None if found is None else found.text
 

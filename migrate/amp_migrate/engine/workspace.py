@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 # A file of this size is data in the shape of a program; its tree would take gigabytes.
 MAX_BYTES = 4 * 2**20
 MAX_NOTEBOOK_BYTES = 64 * 2**20  # most of a notebook is pictures
-# Of so much text, Python's own trees take about 60 MiB.
-_KEPT_BYTES = 1536 * 2**10
+_READ_BYTES = 1536 * 2**10
+# Of so much text, Python's own trees take about 80 MiB. A copy of a large library is asked for again by each script.
+_PARSED_BYTES = 3 * 2**20
 _T = TypeVar("_T")
 _RELATIVE = re.compile(r"^[ \t]*from[ \t]*\.", re.MULTILINE)
 
@@ -58,7 +59,7 @@ class Learned:
     imports: dict[str, tuple[str, ...]] = field(default_factory=dict)
     scripts: dict[str, bool] = field(default_factory=dict)
     modules: dict[Source, Module | None] = field(default_factory=dict)
-    read: LatestRead = field(default_factory=lambda: LatestRead(_KEPT_BYTES))
+    read: LatestRead = field(default_factory=lambda: LatestRead(_READ_BYTES))
 
 
 class Workspace:
@@ -319,7 +320,7 @@ class Workspace:
         count_lines(Work.AST, source.text)
         found = read_module(source.name, source.text)
         known[source] = found
-        keep_latest(known, _KEPT_BYTES)
+        keep_latest(known, _PARSED_BYTES)
         return found
 
     def _real(self, path: Path) -> str:

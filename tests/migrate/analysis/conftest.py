@@ -46,6 +46,10 @@ class Library:
         found = self.module(dotted_name, importer)
         return None if found is None else found.name
 
+    def text(self, dotted_name: str, importer: File) -> str | None:
+        found = self.module(dotted_name, importer)
+        return None if found is None else found.tree.module.code
+
     def brings(self, importer: File, file: File, imports: int) -> bool:
         return importer is not file
 

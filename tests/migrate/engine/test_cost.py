@@ -357,7 +357,7 @@ def test_what_several_analyses_ask_for_is_parsed_for_one_of_them_as_long_as_it_i
         return read_module(file, text)
 
     monkeypatch.setattr(workspace, "read_module", reading)
-    monkeypatch.setattr(workspace, "_KEPT_BYTES", kept)
+    monkeypatch.setattr(workspace, "_PARSED_BYTES", kept)
     (tmp_path / "amp_parts").mkdir()
     (tmp_path / "amp_parts" / "net_0.py").write_text(NET.format(0))
     for number in range(2):

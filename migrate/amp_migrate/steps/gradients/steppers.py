@@ -5,6 +5,7 @@ A scaler has to step what such a function steps, so the function takes part in t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -21,6 +22,9 @@ from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.trees import build
 from amp_migrate.trees.nodes import Block, Statement, block_of, find, statements
 from amp_migrate.trees.own_calls import calls_in
+
+# The head of a class, unless it surely has a base: most optimizers are classes of `torch.optim.Optimizer`.
+_WITHOUT_BASE = re.compile(r"^[ \t]*class[ \t]+\w+\b\s*(?!\(\s*(?!object\b)[\w.]+\s*[,)])", re.MULTILINE)
 
 
 class Steppers:
@@ -64,7 +68,9 @@ class Steppers:
     def _has_wrappers(self) -> bool:
         """Whether some class of the project has such a method; where none does, nobody is asked."""
         project = self._roles.project
-        files = project.library.defining("step", text=lambda text: OPTIMIZER_SIGN.search(text) is not None)
+        files = project.library.defining(
+            "step", text=lambda text: bool(OPTIMIZER_SIGN.search(text) and _WITHOUT_BASE.search(text))
+        )
         methods = (project.reference(file, each) for file in files for each in file.methods.get("step", ()))
         return any(map(_is_of_wrapper, methods))
 
