@@ -31,10 +31,12 @@ from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.erasure.calls_of_torch import native_call
 from amp_migrate.prove.erasure.clips_in_step import CLIP, KEYWORD, Limits, clips, named_alike
 from amp_migrate.prove.erasure.entered import entered_loss, given_loss, scaled_loss
+from amp_migrate.prove.erasure.float32_sigmoids import sigmoids_in_float32
 from amp_migrate.prove.erasure.simplify import IS_ON, PARAMETERS, is_method, simplified
 from amp_migrate.prove.erasure.simplify import SCALER as MARK
 from amp_migrate.tables.apex_names import CLIPS_IN_STEP
 from amp_migrate.tables.signatures import argument
+from amp_migrate.tables.torch_names import SIGMOID_CLASS
 
 MayGo: TypeAlias = "Callable[[ast.expr, Scope], bool]"
 _Node = TypeVar("_Node", bound=ast.AST)
@@ -87,6 +89,7 @@ class Eraser:
         self._values = values
         self._same = same
         self._scope: Scope = file.scopes.module
+        self._sigmoids = sigmoids_in_float32(file, self._name)
         self.switches: list[str] = []
 
     def run(self) -> ast.Module:
@@ -185,6 +188,8 @@ class Eraser:
         return node and self.expression(node)
 
     def _ClassDef(self, node: ast.ClassDef) -> Iterator[ast.stmt]:
+        if self._sigmoids.get(node.name) is node:
+            return
         bases = [self.expression(each) for each in node.bases]
         decorators = [self.expression(each) for each in node.decorator_list]
         keywords = [self._rebuilt(each) for each in node.keywords]
@@ -454,6 +459,8 @@ class Eraser:
         found = None
         if isinstance(node.ctx, ast.Load):
             found = self._mark(node) or self._named(node) or self._answered(node)
+            if node.id in self._sigmoids and self._scope.find(node.id) is self._file.scopes.module:
+                found = ast.copy_location(ast.Name(SIGMOID_CLASS, ast.Load()), node)
         return found or ast.copy_location(ast.Name(node.id, node.ctx), node)
 
     def _answered(self, node: ast.Name) -> ast.expr | None:
