@@ -25,13 +25,13 @@ class NewLine:
         head: the statement, or the head of a compound one (`if x:`).
         body: the simple statements below the head.
         orelse: those below an `else`.
-        blank: whether an empty line stands above it.
+        blank: how many empty lines stand above it; where that is two, as many part it from what is below it.
     """
 
     head: Code
     body: tuple[Code, ...] = ()
     orelse: tuple[Code, ...] = ()
-    blank: bool = False
+    blank: int = 0
 
     def __str__(self) -> str:
         other = ("else:", *(f"    {each}" for each in self.orelse)) if self.orelse else ()

@@ -44,7 +44,7 @@ from amp_migrate.write.footers import comments_behind, comments_within
 from amp_migrate.write.import_lines import with_imported
 from amp_migrate.write.indents import indent_within
 from amp_migrate.write.items import with_items
-from amp_migrate.write.leads import joined, under, without_blanks, without_lead
+from amp_migrate.write.leads import joined, parted, under, without_blanks, without_lead
 from amp_migrate.write.new_block import NewBlock
 
 # What is an item of the node that it stands in, so that the list changes and not the item.
@@ -253,9 +253,10 @@ class _Applier(cst.CSTTransformer):
         """The new lines of a block, from its statements and what the edits say of each, and the comments below them."""
         placed = self.placed
         block = NewBlock(self.fill.indent)
+        blanks = 0
         for olds, line in pairs:
             old = olds[0]
-            lines = self._in_place_of(old, line)
+            lines = self._in_place_of(old, parted(line, blanks))
             if not lines:
                 block.carry(line.leading_lines)
             new = self._lines(placed.preceding.get(old, ()))
@@ -269,7 +270,9 @@ class _Applier(cst.CSTTransformer):
                 lines[0] = without_lead(lines[0])
             block.emit(*lines)
             block.close_behind(olds)
-            block.emit(*self._lines(placed.following.get(olds[-1], ())))
+            behind = placed.following.get(olds[-1], ())
+            block.emit(*self._lines(behind))
+            blanks = _blanks_below(behind[-1]) if behind else 0
             if old in placed.splices:
                 block.carry(comments_within(placed.splices[old]))
             if old in placed.substitutes or old in self.emptied or old in placed.splices:
@@ -282,10 +285,11 @@ class _Applier(cst.CSTTransformer):
 
     def _lines(self, new: Iterable[NewLine]) -> list[Line]:
         """New lines as tree."""
-        lines = []
+        lines: list[Line] = []
+        blanks = 0
         for each in new:
-            line = self.fill.line(each)
-            lines.append(line.with_changes(leading_lines=[cst.EmptyLine(indent=False)]) if each.blank else line)
+            lines.append(parted(self.fill.line(each), max(each.blank, blanks)))
+            blanks = _blanks_below(each)
         return lines
 
     def _in_place_of(self, old: Statement, line: Line) -> list[Line]:
@@ -322,6 +326,11 @@ class _Applier(cst.CSTTransformer):
         lines[0] = lines[0].with_changes(leading_lines=new_line.leading_lines)
         lines[-1] = lines[-1].with_changes(trailing_whitespace=new_line.trailing_whitespace)
         return [((each,), line) for each, line in zip(olds, lines, strict=True)], True
+
+
+def _blanks_below(line: NewLine) -> int:
+    """How many empty lines are at least to stand below a new line."""
+    return line.blank if line.blank > 1 else 0
 
 
 def _without_decorator(node: cst.FunctionDef, original: cst.CSTNode, gone: cst.Decorator) -> cst.FunctionDef:

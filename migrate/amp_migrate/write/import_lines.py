@@ -46,7 +46,7 @@ def lines_for(tree: Tree, needs: Mapping[Need, str]) -> Iterator[Edit]:
     for need in sorted(needs, key=lambda need: (isinstance(need, Definition), need.name)):
         rule = needs[need]
         if isinstance(need, Definition):
-            line = NewLine(plain(f"{need.name} = {need.value}"), blank=bool(imports))
+            line = NewLine(plain(f"{need.name} = {need.value}"), blank=1 if imports else 0)
             yield _at_top(tree, imports, line, rule)
             continue
         line = NewLine(plain(f"import {need.name}"))

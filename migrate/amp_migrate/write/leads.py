@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import dropwhile
+from itertools import dropwhile, takewhile
 
 import libcst as cst
 
@@ -31,6 +31,13 @@ def without_lead(line: Line) -> Line:
 def without_blanks(line: Line) -> Line:
     """A line with no blank lines at the top of what stands above it."""
     return line.with_changes(leading_lines=[*dropwhile(lambda each: each.comment is None, line.leading_lines)])
+
+
+def parted(line: Line, blanks: int) -> Line:
+    """A line with no fewer blank lines above it, and above its comments, than some number."""
+    known = len([*takewhile(lambda each: each.comment is None, line.leading_lines)])
+    new = [cst.EmptyLine(indent=False)] * max(blanks - known, 0)
+    return line.with_changes(leading_lines=[*new, *line.leading_lines]) if new else line
 
 
 def flush(empty: cst.EmptyLine) -> cst.EmptyLine:
