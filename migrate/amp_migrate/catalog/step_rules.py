@@ -56,7 +56,8 @@ ROUNDED_PROBABILITY = Rule(
         import torch
         from torch import nn
 
-        model = nn.Sequential(nn.Linear(3, 1), nn.Sigmoid())
+        heads = {"logits": nn.Identity, "probabilities": nn.Sigmoid}
+        model = nn.Sequential(nn.Linear(3, 1), heads["probabilities"]())
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
         for x, y in loader:
@@ -72,7 +73,10 @@ ROUNDED_PROBABILITY = Rule(
         "Where the label is the other, BCELoss gives 1e12 back, and the sigmoid multiplies that by zero: in bfloat16 "
         "the gradient is 0, and in float16, where 1e12 is infinite, it is NaN at every scale, so that the scaler skips "
         "the steps and may never recover. What is divided by such a zero is infinite at once. Sigmoids that can be "
-        "seen are given float32; one inside nn.Sequential is not. Let the model give logits, and use "
+        "seen are given float32; one that nn.Sequential calls becomes one of a class that computes in it, `class "
+        "Sigmoid(nn.Sigmoid)`, where `nn.Sigmoid()` stands. It is not where what is made there has another name, "
+        "where code compares the class of modules with nn.Sigmoid, where the model is saved whole, which another "
+        "program would load without that class, or where it gets float64. Let the model give logits, and use "
         "BCEWithLogitsLoss."
     ),
     sources=(f"{AMP}#prefer-binary-cross-entropy-with-logits-over-binary-cross-entropy",),

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from amp_migrate.flow.analysis import Analysis
+from amp_migrate.flow.answers.sigmoid_modules import SigmoidModules
 from amp_migrate.flow.domain.atoms import NEVER, Class, External, Obj, Opaque, Part, Value, tensor_of
 from amp_migrate.flow.domain.contexts import OFF
 from amp_migrate.flow.domain.tensor import F32, F64, LOW, OF_INVERSE, OTHER, ROUGH, Tensor
@@ -51,11 +52,13 @@ class FloatCast:
         site: where it stands.
         like: the expression whose precision it is to have instead; empty for none.
         is_floating: whether it is never anything but a floating tensor.
+        is_module: whether it is a call that makes a sigmoid, which is to be one that computes in float32.
     """
 
     site: Site
     like: str = ""
     is_floating: bool = True
+    is_module: bool = False
 
 
 @dataclass(frozen=True, order=True)
@@ -198,13 +201,22 @@ class Casts:
                 return ()
             found[FloatCast(site_of(code.file, root))] = None
             buffers |= buffer.born
-        for each in self._logits(made):
-            tensor = tensor_of(self._value(each.node))
-            if not self._is_low(each.node) or tensor is None or tensor.precision & F64:
+        for site in (each for each in made if each in self._calls):
+            logits = self._logits_of(site)
+            tensor = None if logits is None else tensor_of(self._value(logits.node))
+            if logits is not None and tensor is not None and self._is_low(logits.node) and not tensor.precision & F64:
+                if tensor.born.isdisjoint(buffers):
+                    found[FloatCast(logits.site)] = None
+                continue
+            modules = self._modules.giving(self._calls[site]) if tensor is None else frozenset()
+            if (logits and not modules) or not all(map(self._modules.may_be_of_another_class, modules)):
                 return ()
-            if tensor.born.isdisjoint(buffers):
-                found[FloatCast(each.site)] = None
+            found |= {FloatCast(each, is_module=True): None for each in sorted({module.site for module in modules})}
         return tuple(found)
+
+    @cached_property
+    def _modules(self) -> SigmoidModules:
+        return SigmoidModules(self._analysis, self._calls)
 
     def _made_for(self, name: ast.expr, code: Code) -> ast.expr | None:
         """The call that makes the tensor which a name is given, once in a function; None where others may have it."""
@@ -216,18 +228,17 @@ class Casts:
 
     def logits(self, probability: Tensor) -> tuple[Logits, ...]:
         """What the sigmoids get whose results a probability may be, or be made of as `p * q` and `1 - p`."""
-        return tuple(self._logits(self._made_of(probability)))
+        return tuple(filter(None, map(self._logits_of, self._made_of(probability))))
 
-    def _logits(self, sites: Iterable[Site]) -> Iterator[Logits]:
-        for site in sites:
-            node = self._calls.get(site)
-            if node is None or self._only_known_as(node) != "sigmoid":
-                continue
-            func = node.func
-            is_method = isinstance(func, ast.Attribute) and tensor_of(self._value(func.value)) is not None
-            given = func.value if is_method and isinstance(func, ast.Attribute) else next(iter(node.args), None)
-            if given is not None:
-                yield Logits(given, site_of(site.file, given))
+    def _logits_of(self, site: Site) -> Logits | None:
+        """What the sigmoid at a place gets; None where there is none for certain."""
+        node = self._calls.get(site)
+        if node is None or self._only_known_as(node) != "sigmoid":
+            return None
+        func = node.func
+        is_method = isinstance(func, ast.Attribute) and tensor_of(self._value(func.value)) is not None
+        given = func.value if is_method and isinstance(func, ast.Attribute) else next(iter(node.args), None)
+        return None if given is None else Logits(given, site_of(site.file, given))
 
     def _made_of(self, probability: Tensor) -> list[Site]:
         """Where a probability is made, and what it is made of, or holds."""

@@ -19,6 +19,7 @@ from amp_migrate.analysis.names.result_names import result_name
 from amp_migrate.catalog.step_rules import RISKY_NUMERICS
 from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.parsed_files import ParsedLibrary
+from amp_migrate.engine.results.float32_sigmoids import in_float32
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.casts import FloatCast, Island
 from amp_migrate.flow.source import Site, site_of
@@ -89,9 +90,9 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
     wishes = wishes_of(settings)
     new: list[Edit] = []
     for each, rule in sorted(wanted.casts.items()):
-        edit = _cast(each, Editor(file, settings, rule), nodes, pairs)
-        if edit is not None and wishes.unwanted([edit]) is None:
-            new.append(edit)
+        edits = _in_float32(each, Editor(file, settings, rule), nodes, pairs)
+        if wishes.unwanted(edits) is None:
+            new += edits
     editor = Editor(file, settings, RISKY_NUMERICS.code)
     apart: dict[Statement, str] = {}
     told_of: dict[cst.CSTNode, str] = {}
@@ -212,6 +213,14 @@ def _regions(statements: Collection[Statement], editor: Editor) -> Iterator[Edit
         while last + 1 < len(block) and block[last + 1] in statements:
             last += 1
         yield editor.wrap(first, block[last], editor.no_autocast(first))
+
+
+def _in_float32(each: FloatCast, editor: Editor, nodes: _Originals, pairs: Counterparts) -> tuple[Edit, ...]:
+    """The edits that make what an expression gives float32, or the module that it makes compute in it."""
+    if each.is_module:
+        made = _counterpart(each.site, nodes, pairs)
+        return () if made is None else in_float32(made, editor)
+    return tuple(filter(None, [_cast(each, editor, nodes, pairs)]))
 
 
 def _cast(each: FloatCast, editor: Editor, nodes: _Originals, pairs: Counterparts) -> Edit | None:

@@ -113,6 +113,7 @@ class PyTorch:
         zeros: where tensors of zeros were made.
         weighing: by region, the leaves that it casts to low precision.
         births: where what a name gets may have been made, by where it gets that.
+        not_float: where sigmoids are made that get what is not float32, and no region has made so.
         running: the parameters that are made anew of products, or of buffers.
         moments: what means and products are made of.
         terms: the products, and the squares of their factors, that values are sums of.
@@ -148,6 +149,7 @@ class PyTorch:
         self.asking_gradients: set[ast.AST] = set()
         self.cleared: dict[ast.AST, tuple[str, frozenset[Atom], bool]] = {}
         self.births: dict[Site, set[Site]] = {}
+        self.not_float: set[Site] = set()
         self.running: set[Atom] = set()
         self.moments, self.terms = variances.Moments(), distances.Terms()
         self.guards = guards.Guards()

@@ -48,6 +48,7 @@ from amp_migrate.flow.domain.tensor import (
     DEVICE,
     F16,
     F32,
+    F64,
     FLOWS,
     LEARNED,
     LOW,
@@ -518,6 +519,8 @@ def _layer(frame: Frame, owner: Obj, name: str, args: Arguments, node: ast.AST) 
         # A head that a script has put into it counts, too.
         return depending_on(frame, unknown_result(frame, one(owner), args, node, is_module=True), owner)
     operands = list(given)
+    if op == "sigmoid" and any(map(_is_not_float, tensors_in(join_all(given)))):
+        frame.analysis.pytorch.not_float.add(owner.site)
     if op in table.WEIGHTED:
         operands = (
             [given[0], one(weights(frame, owner)), *given[1:]]
@@ -532,6 +535,11 @@ def _layer(frame: Frame, owner: Obj, name: str, args: Arguments, node: ast.AST) 
         # Its weights stay in float32, and what comes out is what went in.
         return operate(frame, op, operands[:2], node, whole)
     return operate(frame, op, operands, node, whole)
+
+
+def _is_not_float(tensor: Tensor) -> bool:
+    """Whether a tensor is, for all that is known, of more or less than float32 where no region makes it low."""
+    return bool(tensor.precision & F64) or (tensor.may_be_low and not tensor.regions)
 
 
 def _is_handed_in(callee: Atom | Tensor) -> bool:

@@ -147,7 +147,7 @@ class Net(nn.Module):
 loader = [(torch.randn(8, 4), torch.rand(8, 1))]
 Trainer(Net(), nn.BCELoss(), loader).train()
 """
-LAYERS = MAIN_OF_MODEL.replace("Net()", "nn.Sequential(nn.Linear(4, 1), nn.Sigmoid())")
+LAYERS = MAIN_OF_MODEL.replace("Net()", "nn.Sequential(nn.Linear(4, 1), getattr(nn, 'Sigmoid')())")
 
 
 def test_a_sigmoid_that_is_handed_in_sees_float32_if_its_loss_does(tmp_path: Path) -> None:

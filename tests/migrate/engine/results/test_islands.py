@@ -99,7 +99,7 @@ CALLER = """\
 from torch import nn
 from trainer import Trainer
 
-Trainer(nn.Sequential(nn.Linear(4, 1), nn.Sigmoid()), nn.BCELoss()).train(loader)
+Trainer(nn.Sequential(nn.Linear(4, 1), getattr(nn, "Sigmoid")()), nn.BCELoss()).train(loader)
 """
 ON = 'with torch.amp.autocast(device_type="cuda", dtype=torch.float16):'
 TRIED = """\
@@ -512,7 +512,7 @@ def test_a_sigmoid_whose_probability_a_logarithm_reads_sees_float32(before: str,
 
 def test_a_sigmoid_that_cannot_be_seen_is_told() -> None:
     text = PROBABILITIES.replace("MADE", "None").replace("COMPUTED", "-(target.cuda() * torch.log(out)).mean()")
-    text = text.replace("nn.Conv2d(3, 4, 3, padding=1)", "nn.Sequential(nn.Conv2d(3, 4, 3), nn.Sigmoid())")
+    text = text.replace("nn.Conv2d(3, 4, 3, padding=1)", "nn.Sequential(nn.Conv2d(3, 4, 3), getattr(nn, 'Sigmoid')())")
     text = text.replace("torch.sigmoid(self.body(x))", "self.body(x)")
     plan = migrate_text(text, Settings())
     assert "        return self.body(x)\n" in plan.after

@@ -352,7 +352,7 @@ def test_sigmoid_that_cannot_be_seen_is_told(migrate: Check) -> None:
         class Net(nn.Module):
             def __init__(self):
                 super().__init__()
-                self.main = nn.Sequential(nn.Linear(2, 1), nn.Sigmoid())
+                self.main = nn.Sequential(nn.Linear(2, 1), getattr(nn, "Sigmoid")())
 
             def forward(self, x):
                 return self.main(x)
@@ -376,7 +376,7 @@ def test_each_loss_of_a_sigmoid_that_cannot_be_seen_is_told(dtype: Dtype) -> Non
 import torch
 from torch import nn
 
-critic = nn.Sequential(nn.Linear(8, 1), nn.Sigmoid())
+critic = nn.Sequential(nn.Linear(8, 1), getattr(nn, "Sigmoid")())
 bce = nn.BCELoss()
 optimizer = torch.optim.Adam(critic.parameters())
 for real, fake, ones, zeros in loader:
