@@ -10,6 +10,7 @@ import libcst as cst
 from amp_migrate.plan.edit import (
     AddArgument,
     Cast,
+    Change,
     DropBranch,
     Edit,
     NewArguments,
@@ -39,7 +40,7 @@ def settled(tree: Tree, edits: Iterable[Edit]) -> tuple[Edit, ...]:
     Raises:
         PlanConflict: two of them contradict each other.
     """
-    once = _cast_once(dict.fromkeys(edits))
+    once = _cast_once(_alike_once(edits))
     kept = _not_void(tree, once, once)
     while (fewer := _not_void(tree, kept, kept)) != kept:  # what was void has held nothing in place
         kept = fewer
@@ -47,6 +48,14 @@ def settled(tree: Tree, edits: Iterable[Edit]) -> tuple[Edit, ...]:
     kept = [edit for edit in kept if not (edit.gone and edit.node in lines)]
     _check(tree, kept)
     return tuple(kept)
+
+
+def _alike_once(edits: Iterable[Edit]) -> Collection[Edit]:
+    """Edits each once, the first of those by which rules want the same: steps of two may share what takes a scaler."""
+    once: dict[tuple[cst.CSTNode, Change], Edit] = {}
+    for edit in edits:
+        once.setdefault((edit.node, edit.change), edit)
+    return once.values()
 
 
 def _cast_once(edits: Iterable[Edit]) -> list[Edit]:

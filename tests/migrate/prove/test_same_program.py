@@ -209,6 +209,24 @@ def test_a_scaler_goes_through_calls_and_files(wrong: Check) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("asked", "is_same"),
+    [
+        ("", True),
+        ("scaler is not None and ", True),
+        ("model is not None and ", False),
+        ("made().scaler is not None and ", False),
+        ("scaler is not None or ", False),
+    ],
+)
+def test_a_scaler_is_restored_from_a_file_of_its_own_where_there_is_one(
+    wrong: Check, asked: str, is_same: bool
+) -> None:
+    test = f'if {asked}os.path.exists("scaler.pt"):'
+    restored = f'{test}\n    scaler.load_state_dict(torch.load("scaler.pt"))\n'
+    assert (wrong("import os\n" + PLAIN, "import os\n" + NATIVE + restored) == "") is is_same
+
+
 @pytest.mark.parametrize(("decorator", "is_same"), [("", True), ("@task\n", False)])
 def test_a_call_that_raises_gives_no_parameter_its_value(wrong: Check, decorator: str, is_same: bool) -> None:
     def files(made: str, scaler: str) -> dict[str, str]:

@@ -501,6 +501,13 @@ def test_equal_edits_are_one_and_of_several_casts_the_first_is_made() -> None:
     assert sheet.settled == "a = x.float()\n"
 
 
+def test_a_parameter_that_two_rules_want_is_one() -> None:
+    sheet = Sheet("def f(x): pass\n")
+    for rule in ("AMP501", "AMP201"):
+        sheet.edit(sheet.tree.module.body[0], AddParameter("scaler"), rule)
+    assert sheet.settled == "def f(x, scaler): pass\n"
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_statement_that_others_take_the_place_of_is_not_removed(order: int) -> None:
     sheet = Sheet("a()\nb()\n")

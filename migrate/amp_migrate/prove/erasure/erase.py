@@ -273,17 +273,28 @@ class Eraser:
     def _restores_own_file(self, node: ast.If) -> bool:
         """Whether a scaler's state is restored from a file of its own, where there is one, and nothing else is done."""
         restored = node.body[0].value if len(node.body) == 1 and isinstance(node.body[0], ast.Expr) else None
-        if node.orelse or not (isinstance(node.test, ast.Call) and isinstance(restored, ast.Call) and restored.args):
+        test = node.test
+        match test:
+            case ast.BoolOp(ast.And(), [first, other]) if self._asks_for_scaler(first):
+                test = other
+        if node.orelse or not (isinstance(test, ast.Call) and isinstance(restored, ast.Call) and restored.args):
             return False
         loaded = restored.args[0]
         return (
             self._scaler_method(restored) == "load_state_dict"
-            and self._name(node.test.func) == "os.path.exists"
+            and self._name(test.func) == "os.path.exists"
             and isinstance(loaded, ast.Call)
             and self._name(loaded.func) == "torch.load"
-            and is_same(loaded.args[:1], node.test.args)
-            and is_quiet(self.expression(node.test))
+            and is_same(loaded.args[:1], test.args)
+            and is_quiet(self.expression(test))
         )
+
+    def _asks_for_scaler(self, test: ast.expr) -> bool:
+        """Whether a test only asks whether there is a scaler: `scaler is not None`."""
+        match test:
+            case ast.Compare(ast.Name() | ast.Attribute() as asked, [ast.IsNot()], [ast.Constant(None)]):
+                return is_carrier(self._of(asked)) and is_quiet(self.expression(asked))
+        return False
 
     def _Expr(self, node: ast.Expr) -> Iterator[ast.stmt]:
         value = node.value

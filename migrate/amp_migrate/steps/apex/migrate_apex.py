@@ -71,7 +71,7 @@ from amp_migrate.steps.gradients.gradient_uses import told_of_scaled_gradients
 from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.scaler.callers import uncalled
-from amp_migrate.steps.scaler.find_route import Traveller, lost
+from amp_migrate.steps.scaler.find_route import Lent, Traveller, lost
 from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints
 from amp_migrate.steps.scaler.made_first import is_late, make_first
 from amp_migrate.steps.scaler.stale_calls import told_of_stale
@@ -114,6 +114,8 @@ class ApexMigration:
         self._on_shim: set[File] = set()
         self._left: set[File] = set()  # what runs with an Apex that has all of it, or without one
         self._has_shim = settings.target_torch >= SHIM_SINCE and settings.apex is not Apex.NATIVE
+        self._travellers: dict[Files, Traveller] = {}  # of the scripts that are native
+        self._lent: dict[Files, dict[cst.Call, Lent]] = {}  # what each of them has the calls of others pass
 
     def _is_wanted(self, script: Files) -> bool:
         """Whether nothing of a script is to be left: it moves as a whole, or not at all."""
@@ -136,7 +138,7 @@ class ApexMigration:
                 decided[script] = self._move(script, reader)
             else:
                 self._unwanted.update(script)
-        self._keep_for_others(decided, reader)
+        self._decide_anew(decided, reader)
         moves = list(decided.values())
         edits = [edit for move in moves for edit in move.edits]
         rest = ApexRest(self.project, self.wishes, edits)
@@ -162,31 +164,48 @@ class ApexMigration:
         library = self.project.library
         return library.module("apex", file) is not None or library.text_not_given("apex", file) is not None
 
-    def _keep_for_others(self, decided: dict[Files, Move], reader: ScriptReader) -> None:
-        """Decide anew about native scripts whose checkpoints are read by others, which know Apex's state by its key.
+    def _decide_anew(self, decided: dict[Files, Move], reader: ScriptReader) -> None:
+        """Decide anew about native scripts where what has been decided of others since says something of them.
 
-        The shim takes the state of a scaler for its own, so that it is kept under that key; Apex does not.
+        Others may read their checkpoints by the key of Apex's state, or hand scalers to the same functions.
         """
-        kept: set[Files] = set()
+        keeping: set[Files] = set()
         todo = deque(decided)
         while todo:
             files = todo.popleft()
-            elsewhere = apex_state.read_elsewhere(self.project, files) if self._native.issuperset(files) else {}
-            with_apex = [each for each in elsewhere if each not in self._native]
-            apart = [each for each in with_apex if each not in self._on_shim and not _scales(each)]
-            others = [each for each in with_apex if each in self._on_shim or each in apart]
-            if not others or (files in kept and not apart):
-                continue
-            known: tuple[Refusal, ...] = ()
-            if apart or any(True for file in files for _ in apex_state.given(file, self.project)):
-                other = (apart or others)[0]
-                reason = f"{other.name} reads Apex's state by this key, and stays with Apex"
-                known = (Refusal(*elsewhere[other], reason),)
-            self._native.difference_update(files)
-            decided[files] = self._move(files, reader, known, keeps_keys=True)
-            kept.add(files)
             if not self._native.issuperset(files):
+                continue
+            known = self._known_by_keys(files, keeps_keys=files in keeping)
+            if known is not None:
+                keeping.add(files)
+            elif all(self._lent_by_others(files, call) == lent for call, lent in self._lent.get(files, {}).items()):
+                continue
+            self._native.difference_update(files)
+            decided[files] = self._move(files, reader, known or (), keeps_keys=files in keeping)
+            if known is None or not self._native.issuperset(files):
                 todo = deque(decided)
+
+    def _known_by_keys(self, files: Files, *, keeps_keys: bool) -> tuple[Refusal, ...] | None:
+        """Why a native script stays with Apex for others, which read its checkpoints by the key of Apex's state.
+
+        The shim takes the state of a scaler for its own, so that it may be kept under that key; Apex does not.
+
+        Args:
+            keeps_keys: whether it is kept so already.
+
+        Returns:
+            None where nothing of that is to be decided anew.
+        """
+        elsewhere = apex_state.read_elsewhere(self.project, files)
+        with_apex = [each for each in elsewhere if each not in self._native]
+        apart = [each for each in with_apex if each not in self._on_shim and not _scales(each)]
+        others = [each for each in with_apex if each in self._on_shim or each in apart]
+        if not others or (keeps_keys and not apart):
+            return None
+        if not apart and not any(True for file in files for _ in apex_state.given(file, self.project)):
+            return ()
+        other = (apart or others)[0]
+        return (Refusal(*elsewhere[other], f"{other.name} reads Apex's state by this key, and stays with Apex"),)
 
     def _move(
         self, files: Files, reader: ScriptReader, known: tuple[Refusal, ...] = (), *, keeps_keys: bool = False
@@ -294,6 +313,7 @@ class ApexMigration:
                 return Refusal(each.file, each.call, "a step may come without the loop that initializes Apex")
             others = tuple(moved_up.get(one) or one for one in script.initializes)
             return self._decided(replace(script, initializes=others), gives=gives, late=late)
+        self._travellers[script.files] = traveller
         edits = (*write_apex(native, self.roles, self.settings), *kept.edits)
         scaled = (each.step for each in native.steps if each.scaler is not None)
         told = (
@@ -421,15 +441,23 @@ class ApexMigration:
         beside = any(file.name.startswith(f"{folder}/" if folder else "") for folder in folders)
         return file in self._on_shim or (beside and file not in self._native)
 
-    def _spare(
-        self, initializes: Sequence[Initialize], site: CallSite, optimizers: list[cst.BaseExpression]
-    ) -> str | None:
-        """What a call passes for a scaler in a program that never initializes Apex, and so has no state of it."""
-        ways = ways_to(self.project, initializes, site.file, site.call)
+    def _spare(self, script: ApexScript, site: CallSite, optimizers: list[cst.BaseExpression]) -> Lent | None:
+        """What a call passes for a scaler in a program that never initializes this script, and has no state of it."""
+        ways = ways_to(self.project, script.initializes, site.file, site.call)
         if not ways or not all(way.is_apart for way in ways):
             return None
         own = {self._scaler_beside(site.file, each) for each in optimizers}
-        return (own.pop() if len(own) == 1 else None) or "None"
+        scaler = own.pop() if len(own) == 1 else None
+        if scaler is not None:
+            return Lent(scaler)
+        lent = self._lent[script.files][site.call] = self._lent_by_others(script.files, site.call)
+        return lent
+
+    def _lent_by_others(self, files: Files, call: cst.Call) -> Lent:
+        """What a call passes for a scaler of another script, as far as that has been decided."""
+        native = (script for script in self._travellers if script != files and self._native.issuperset(script))
+        found = (self._travellers[script].lends(call) for script in native)
+        return next((each for each in found if each is not None), Lent("None", may_be_none=True))
 
     def _site(self, script: ApexScript, *, gives: bool, late: bool) -> tuple[list[ScriptStep], Traveller] | Refusal:
         """Each step with the way of its scaler, and what knows the way to other places."""
@@ -446,7 +474,8 @@ class ApexMigration:
                 homes[scope] = initialize.home
             for file, call in calls_of_helper(self.project, initialize) if late else ():
                 homes.setdefault(file.tree.function(call) or file.tree.module, call)
-        spare = partial(self._spare, script.initializes)
+        self._lent[script.files] = {}
+        spare = partial(self._spare, script)
         traveller = Traveller(self.project, homes, self._values, gives=gives, spare=spare)
         if self.settings.dtype is Dtype.BF16 or is_off(script.initializes):
             return [ScriptStep(each, None) for each in script.all_steps], traveller

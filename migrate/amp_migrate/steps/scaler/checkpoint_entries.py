@@ -220,9 +220,13 @@ def write_given(editor: Editor, entry: GivenEntry, scaler: str) -> Edit:
     return editor.edit(entry.call, AddArgument(plain(scaler), KEY, entry.call.args[entry.index]))
 
 
-def write_saved(editor: Editor, entry: SavedEntry, scaler: str, name: str) -> Edit:
-    """The edit that saves the scaler's state beside the optimizer's, by the key `name`."""
-    state = plain(f"{scaler}.state_dict()")
+def write_saved(editor: Editor, entry: SavedEntry, scaler: str, name: str, *, is_spared: bool = False) -> Edit:
+    """The edit that saves the scaler's state beside the optimizer's, by the key `name`.
+
+    Args:
+        is_spared: whether the scaler may be None at run time: nothing is saved then.
+    """
+    state = plain(f"{scaler}.state_dict()" + f" if {scaler} is not None else None" * is_spared)
     if isinstance(entry.holder, cst.Assign):
         target = cst.ensure_type(entry.holder.targets[0].target, cst.Subscript)
         key = _quoted(name, subscript_key(target))
@@ -234,15 +238,25 @@ def write_saved(editor: Editor, entry: SavedEntry, scaler: str, name: str) -> Ed
     return editor.edit(entry.holder, AddEntry(key, state, neighbour))
 
 
-def write_restored(editor: Editor, entry: RestoredEntry, scaler: str, name: str) -> Edit:
+def write_restored(editor: Editor, entry: RestoredEntry, scaler: str, name: str, *, is_spared: bool = False) -> Edit:
     """The edit that restores the scaler after the optimizer, where the checkpoint has its state.
 
     A checkpoint from before the migration has no entry. One saved without a GPU has an empty entry, because the scaler
     switched itself off there, and a scaler that is on refuses to load it: `get` passes over both.
+
+    Args:
+        is_spared: whether the scaler may be None at run time: nothing is restored then.
     """
     checkpoint, key = editor.text(entry.checkpoint), _quoted(name, entry.string)
     restore = f"{scaler}.load_state_dict({checkpoint}[{key}])"
-    return editor.after(entry.statement, guarded(f"if {checkpoint}.get({key}):", restore))
+    return editor.after(
+        entry.statement, guarded(f"if {asked(scaler, is_spared=is_spared)}{checkpoint}.get({key}):", restore)
+    )
+
+
+def asked(scaler: str, *, is_spared: bool) -> str:
+    """What a test asks first of a scaler that may be None."""
+    return f"{scaler} is not None and " if is_spared else ""
 
 
 def _quoted(name: str, neighbour: cst.SimpleString | None) -> str:

@@ -7,7 +7,7 @@ same object, or as an argument beside it through every call on the way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TypeAlias
 
@@ -57,8 +57,21 @@ from amp_migrate.trees.nodes import (
     statements,
 )
 
-# What a call passes for a scaler whose optimizers none of the scalers here steps, as code; None where one may.
-Spare: TypeAlias = "Callable[[CallSite, list[cst.BaseExpression]], str | None]"
+
+@dataclass(frozen=True)
+class Lent:
+    """What a call passes for a scaler whose optimizers none of the scalers here steps, as code.
+
+    Attributes:
+        may_be_none: whether that may be None when it is called.
+    """
+
+    code: str
+    may_be_none: bool = False
+
+
+# What is lent to a call; None where some scaler here may step its optimizers.
+Spare: TypeAlias = "Callable[[CallSite, list[cst.BaseExpression]], Lent | None]"
 
 
 class Traveller:
@@ -87,6 +100,7 @@ class Traveller:
         self._gives = gives
         self._spare = spare
         self._spared: set[cst.CSTNode] = set()  # functions and classes that may be given None beside an optimizer
+        self._lent: dict[cst.Call, Lent] = {}
         self._left_out: dict[cst.CSTNode, str] = {}  # functions that may be given no optimizer, by its parameter
         self._given: set[cst.ClassDef] = set()
         self._taking: dict[cst.CSTNode, str] = {}  # methods that are being given a scaler, by that name
@@ -327,12 +341,34 @@ class Traveller:
 
     def may_be_none(self, file: File, at: cst.CSTNode, scaler: str) -> bool:
         """Whether a scaler that has come to a place may be None, for an optimizer that none of the scalers steps."""
+        around = () if scaler.startswith("self.") else file.tree.ancestors(at)
+        functions = (node for node in around if isinstance(node, cst.FunctionDef))
+        return self.is_spared(file, at, scaler) or any(self._is_left_out(file, at, node) for node in functions)
+
+    def is_spared(self, file: File, at: cst.CSTNode, scaler: str) -> bool:
+        """Whether a scaler that has come to a place may be None though there is an optimizer."""
         is_kept, around = scaler.startswith("self."), file.tree.ancestors(at)
         if not is_kept:
-            functions = (node for node in around if isinstance(node, cst.FunctionDef))
-            return any(node in self._spared or self._is_left_out(file, at, node) for node in functions)
+            return any(isinstance(node, cst.FunctionDef) and node in self._spared for node in around)
         owners = (node for node in around if isinstance(node, cst.ClassDef))
         return any(each in self._spared for owner in owners for _, each in self.project.lineage(file, owner))
+
+    def lends(self, call: cst.Call) -> Lent | None:
+        """What a call passes of the scalers here."""
+        given = None if call in self._lent else self.ways.arguments.get(call)
+        if given is None or given.value == "None":
+            return None
+        return Lent(given.value, self.may_be_none(given.site.file, call, given.value))
+
+    def is_fed(self, route: Route) -> bool:
+        """Whether one of the scalers here comes along a way: what nobody calls has none, nor what is lent one."""
+        taking = {new.function.node for new in route.parameters}
+        own = [each.site for each in route.arguments if each.value != "None" and each.site.call not in self._lent]
+        return not taking or any(site.file.tree.function(site.call) not in taking for site in own)
+
+    def is_lent(self, route: Route) -> bool:
+        """Whether a scaler of others comes along a way."""
+        return any(each.value != "None" and each.site.call in self._lent for each in route.arguments)
 
     def _is_left_out(self, file: File, at: cst.CSTNode, function: cst.FunctionDef) -> bool:
         """Whether a function may be given no optimizer, and a place in it does not ask whether there is one."""
@@ -515,19 +551,22 @@ class Traveller:
             return Route("None")
         values = [each.argument.value for each in given if each is not None and each.argument is not None]
         optimizers = [arm for value in values if not is_constant(value, "None") for arm in arms(value)]
+        lent = None if create or not optimizers or self._spare is None else self._spare(site, optimizers)
         route: Route | Refusal
         if not optimizers:
             self._left_out[function.node] = last
             route = Route("None")
-        elif not create and self._spare is not None and (spared := self._spare(site, optimizers)) is not None:
-            route = Route(spared)
+        elif lent is not None:
+            self._lent[site.call] = lent
+            route = Route(lent.code)
         elif len(optimizers) == 1 and _makes_optimizer(site.file, optimizers[0]):
             route = self._beside_call(site, create)
         else:
             route = self._reach(site.file, optimizers, create, seen)
         if isinstance(route, Refusal):
             return route
-        if optimizers and (route.scaler == "None" or self.may_be_none(site.file, site.call, route.scaler)):
+        is_none = route.scaler == "None" if lent is None else lent.may_be_none
+        if optimizers and (is_none or self.may_be_none(site.file, site.call, route.scaler)):
             self._spared.add(function.node)
         argument = NewArgument(site, beside.index, name, beside.by_keyword, route.scaler)
         return Route(route.scaler, route.creations, route.parameters, (*route.arguments, argument))

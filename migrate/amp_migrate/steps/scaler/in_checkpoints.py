@@ -33,7 +33,8 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wish
     saved: list[tuple[Editor, checkpoint_entries.SavedEntry, Route]] = []
     restored: list[tuple[Editor, checkpoint_entries.RestoredEntry, Route]] = []
     given: list[tuple[Editor, checkpoint_entries.GivenEntry, Route]] = []
-    for file in library.calling("state_dict", OPTIMIZER_SIGN):
+    saving = list(library.calling("state_dict", OPTIMIZER_SIGN))
+    for file in saving:
         # Optimizers that share a scaler share its entry: the last of them in one checkpoint has it behind.
         of_file = {
             (entry.place, route.scaler): (entry, route)
@@ -41,12 +42,17 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wish
             if (route := beside.route(file, entry.optimizer)) is not None
         }
         saved += ((editor.of(file), *each) for each in of_file.values())
+    is_saved = bool(saved) or any(
+        beside.is_of_others(file, entry.optimizer)
+        for file in saving
+        for entry in checkpoint_entries.saved_entries(file)
+    )
     loading = list(library.calling("load_state_dict", OPTIMIZER_SIGN))
     for file in loading:
         back = {
             (file.tree.block(entry.statement), file.tree.code(entry.checkpoint), route.scaler): (entry, route)
             for entry in checkpoint_entries.restored_entries(file)
-            if (saved or not _saves_others(file)) and (route := beside.route(file, entry.optimizer)) is not None
+            if (is_saved or not _saves_others(file)) and (route := beside.route(file, entry.optimizer)) is not None
         }
         restored += ((editor.of(file), *each) for each in back.values())
     for file in _callers_of_restorers(roles, traveller):
@@ -54,18 +60,22 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wish
             (entry.call, route.scaler): (entry, route)
             for entry in checkpoint_entries.given_entries(file, roles)
             if (route := beside.route(file, entry.optimizer)) is not None
+            and not traveller.is_spared(file, entry.call, route.scaler)  # it would be asked for its state
         }
         given += ((editor.of(file), *each) for each in handed.values())
     keys = (each.key for entries in (saved, restored, given) for _, each, _ in entries)
     of_objects = [each.file for each in traveller.ways.creations.values() if each.target.startswith("self.")]
     keyed = dict.fromkeys(at.file for entries in (saved, restored) for at, _, _ in entries)
     key = checkpoint_entries.key_beside(keys, (*of_objects, *loading) if of_objects else (), () if given else keyed)
-    yield from (_move(checkpoint_entries.write_saved(at, each, way.scaler, key), way) for at, each, way in saved)
+    for at, entry, way in saved:
+        is_spared = traveller.is_spared(at.file, entry.holder, way.scaler)
+        yield _move(checkpoint_entries.write_saved(at, entry, way.scaler, key, is_spared=is_spared), way)
     for at, each, way in restored:
         if is_in_one_process(at.file, each.statement):
             yield Move((), (_told_apart(at.file, each),))
         else:
-            yield _move(checkpoint_entries.write_restored(at, each, way.scaler, key), way)
+            is_spared = traveller.is_spared(at.file, each.statement, way.scaler)
+            yield _move(checkpoint_entries.write_restored(at, each, way.scaler, key, is_spared=is_spared), way)
     yield from (_move(checkpoint_entries.write_given(at, each, way.scaler), way) for at, each, way in given)
     yield from _in_own_files(library, beside, editor)
 
@@ -79,13 +89,16 @@ def _in_own_files(library: Library, beside: _Beside, editor: Editor) -> Iterator
     for file in library.calling("state_dict", OPTIMIZER_SIGN):
         for entry, route in beside.last_of(file, own_files.saved_alone(file)):
             saved.add((entry.name, route.scaler))
-            yield _move(own_files.write_saved_alone(editor.of(file), entry, route.scaler), route)
+            is_spared = beside.traveller.is_spared(file, entry.statement, route.scaler)
+            yield _move(own_files.write_saved_alone(editor.of(file), entry, route.scaler, is_spared=is_spared), route)
     for file in library.calling("load_state_dict", OPTIMIZER_SIGN) if saved else ():
         for entry, route in beside.last_of(file, own_files.restored_alone(file)):
             if (entry.name, route.scaler) in saved and is_in_one_process(file, entry.statement):
                 yield Move((), (_told_apart(file, entry),))
             elif (entry.name, route.scaler) in saved:
-                yield _move(own_files.write_restored_alone(editor.of(file), entry, route.scaler), route)
+                is_spared = beside.traveller.is_spared(file, entry.statement, route.scaler)
+                edit = own_files.write_restored_alone(editor.of(file), entry, route.scaler, is_spared=is_spared)
+                yield _move(edit, route)
 
 
 def _move(edit: Edit, way: Route) -> Move:
@@ -123,13 +136,18 @@ class _Beside:
         route = self.traveller.reach(file, [optimizer], create=False)
         if isinstance(route, Refusal) or unwanted_way(route, self.editor, self.wishes) is not None:
             return None
-        if route.parameters and not route.arguments:  # nobody calls what would take it
+        if not self.traveller.is_fed(route):  # nobody calls what would take it, or only what has none of these
             return None
         sites = ((argument.site.file, argument.site.call) for argument in route.arguments)
         if any(self._is_too_early(*place) for place in ((file, optimizer), *sites)):
             return None
         self.traveller.ways.add(route)
         return route
+
+    def is_of_others(self, file: File, optimizer: cst.BaseExpression) -> bool:
+        """Whether what comes to a place with its optimizer is a scaler of other scripts, and none of these."""
+        route = self.traveller.reach(file, [optimizer], create=False)
+        return isinstance(route, Route) and not self.traveller.is_fed(route) and self.traveller.is_lent(route)
 
     def last_of(self, file: File, entries: Iterable[own_files.OwnFile]) -> Iterator[tuple[own_files.OwnFile, Route]]:
         """The last place of each scaler in each function, with its way there."""

@@ -15,6 +15,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.plan.code import code, plain
 from amp_migrate.plan.edit import Edit
+from amp_migrate.steps.scaler.checkpoint_entries import asked
 from amp_migrate.trees.nodes import find
 from amp_migrate.write.editor import Editor, guarded
 
@@ -88,17 +89,17 @@ def _strings(file: File) -> set[str]:
     return plain_ones | {each.value for each in file.tree.every(cst.FormattedStringText)}
 
 
-def write_saved_alone(editor: Editor, entry: OwnFile, scaler: str) -> Edit:
-    """The edit that saves the scaler's state behind the optimizer's: one that is off has none."""
+def write_saved_alone(editor: Editor, entry: OwnFile, scaler: str, *, is_spared: bool = False) -> Edit:
+    """The edit that saves the scaler's state behind the optimizer's: one that is off has none, nor has None."""
     save, path = editor.text(entry.call.func), entry.of_scaler(editor.file)
-    return editor.after(
-        entry.statement, guarded(f"if {scaler}.is_enabled():", f"{save}({scaler}.state_dict(), {path})")
-    )
+    test = f"if {asked(scaler, is_spared=is_spared)}{scaler}.is_enabled():"
+    return editor.after(entry.statement, guarded(test, f"{save}({scaler}.state_dict(), {path})"))
 
 
-def write_restored_alone(editor: Editor, entry: OwnFile, scaler: str) -> Edit:
-    """The edit that restores the scaler behind the optimizer, if its state was saved."""
+def write_restored_alone(editor: Editor, entry: OwnFile, scaler: str, *, is_spared: bool = False) -> Edit:
+    """The edit that restores the scaler behind the optimizer, if its state was saved, and there is one."""
     path = entry.of_scaler(editor.file)
     load = editor.text(entry.call).replace(editor.text(entry.path), path, 1)
-    exists = code("if {}.path.exists({}):", editor.module("os", entry.statement), plain(path))
+    test = f"if {asked(scaler, is_spared=is_spared)}{{}}.path.exists({{}}):"
+    exists = code(test, editor.module("os", entry.statement), plain(path))
     return editor.after(entry.statement, guarded(exists, f"{scaler}.load_state_dict({load})"))

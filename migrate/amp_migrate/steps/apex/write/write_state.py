@@ -9,7 +9,7 @@ import libcst as cst
 from amp_migrate.plan.code import code
 from amp_migrate.plan.edit import Edit, Remove, SetKeyword
 from amp_migrate.steps.apex.uses.apex_state import key_of, name_of_restored, restored_entry, saved_entry
-from amp_migrate.steps.scaler.checkpoint_entries import KEY
+from amp_migrate.steps.scaler.checkpoint_entries import KEY, asked
 from amp_migrate.trees.nodes import find
 from amp_migrate.write.editor import Editor, guarded
 
@@ -74,7 +74,7 @@ def write_restored(editor: Editor, call: cst.Call, scaler: str | None, *, is_spa
     source, key = restored
     new_key, checkpoint = _renamed(key), editor.text(source)
     restore = f"{scaler}.load_state_dict({checkpoint}[{new_key}])"
-    test = f"{_spared(scaler, is_spared=is_spared)}{checkpoint}.get({new_key})"
+    test = f"{asked(scaler, is_spared=is_spared)}{checkpoint}.get({new_key})"
     if tested is not None:
         yield editor.replace(tested, test)
         yield editor.substitute(statement, restore)
@@ -91,14 +91,9 @@ def write_restored_by_content(
     name = name_of_restored(editor.file, call)
     source = name or editor.text(given)
     if isinstance(statement, cst.Expr):
-        test = f'if {_spared(scaler or "", is_spared=is_spared)}"scale" in {source}:'
+        test = f'if {asked(scaler or "", is_spared=is_spared)}"scale" in {source}:'
         lines = [guarded(test, f"{scaler}.load_state_dict({source})")]
         yield editor.substitute(statement, *([code("{} = {}", name, given)] if name else []), *lines)
-
-
-def _spared(scaler: str, *, is_spared: bool) -> str:
-    """What a test asks first of a scaler that may be None."""
-    return f"{scaler} is not None and " if is_spared else ""
 
 
 def _write_tests(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -297,3 +298,202 @@ def test_what_is_given_no_optimizer_restores_no_scaler(tmp_path: Path, is_asked:
     assert "load(model, None)" in found.after or "load(model, None, None)" in found.after
     wanted = 'if state.get("scaler"):' if is_asked else 'if scaler is not None and state.get("scaler"):'
     assert f"{wanted}\n" in found.after
+
+
+UNNAMED = """
+  import torch
+
+- def save(model, optimizer, path):
+-     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
++ def save(model, optimizer, scaler, path):
++     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "scaler": SAVED}, path)
+
+- def load(model, optimizer, path):
++ def load(model, optimizer, scaler, path):
+      state = torch.load(path)
+      model.load_state_dict(state["model"])
+      optimizer.load_state_dict(state["optimizer"])
++     if LOADED:
++         scaler.load_state_dict(state["scaler"])
+"""
+STATE = {"SAVED": "scaler.state_dict()", "LOADED": 'state.get("scaler")'}
+STATE_IF_ANY = {
+    "SAVED": "scaler.state_dict() if scaler is not None else None",
+    "LOADED": 'scaler is not None and state.get("scaler")',
+}
+LOAD = """
+- load(model, optimizer, "last.pt")
++ load(model, optimizer, scaler, "last.pt")
+"""
+SAVE_LAST = """
+- save(model, optimizer, "last.pt")
++ save(model, optimizer, scaler, "last.pt")
+"""
+
+
+def _unnamed(saved: dict[str, str], loaded: dict[str, str]) -> str:
+    return UNNAMED.replace("SAVED", saved["SAVED"]).replace("LOADED", loaded["LOADED"])
+
+
+def _trains(before: str = LOAD, behind: str = SAVE_LAST) -> str:
+    head = """
+      import torch
+      from torch import nn
+    - from apex import amp
+      from util import load, save
+
+      MODEL
+    ~ INITIALIZE
+    """
+    return "\n".join((dedent(head).rstrip(), before.strip("\n"), "~ APEX_EPOCH", behind.strip("\n")))
+
+
+def test_scripts_hand_their_scalers_to_functions_that_know_nothing_of_apex(rewrites_files: Check) -> None:
+    scripts = {"one.py": _trains(), "two.py": _trains(), "loads.py": _trains(behind=""), "saves.py": _trains(before="")}
+    rewrites_files({**scripts, "util.py": _unnamed(STATE, STATE)})
+
+
+def test_scripts_of_which_one_loads_what_another_saves(rewrites_files: Check) -> None:
+    scripts = {"loads.py": _trains(behind=""), "saves.py": _trains(before="")}
+    rewrites_files({**scripts, "util.py": _unnamed(STATE, STATE)})
+
+
+PLAIN = """
+  import torch
+  from torch import nn
+  from util import load, save
+
+  MODEL
+MADE
+- load(model, optimizer, "last.pt")
++ load(model, optimizer, SCALER, "last.pt")
+TRAINED
+- save(model, optimizer, "last.pt")
++ save(model, optimizer, SCALER, "last.pt")
+"""
+
+
+def test_apex_scripts_and_one_in_float32_hand_their_scalers_to_one_function(rewrites_files: Check) -> None:
+    made = '+ scaler = torch.amp.GradScaler("cuda")'
+    plain = PLAIN.replace("MADE", made).replace("SCALER", "scaler").replace("TRAINED", "~ EPOCH")
+    rewrites_files({"one.py": _trains(), "two.py": _trains(), "plain.py": plain, "util.py": _unnamed(STATE, STATE)})
+
+
+@pytest.mark.parametrize("others", [1, 2])
+def test_a_script_that_stays_hands_none_to_functions_that_know_nothing_of_apex(
+    rewrites_files: Check, others: int
+) -> None:
+    trained = """
+  for x, y in loader:
+      loss = nn.functional.mse_loss(model(x), y)
+      loss.backward()  # amp-migrate: ignore
+      optimizer.step()
+      optimizer.zero_grad()
+    """
+    plain = PLAIN.replace("MADE\n", "").replace("SCALER", "None").replace("TRAINED", trained.strip("\n"))
+    scripts = {f"train_{number}.py": _trains() for number in range(others)}
+    rewrites_files({**scripts, "plain.py": plain, "util.py": _unnamed(STATE_IF_ANY, STATE_IF_ANY)})
+
+
+def test_a_script_on_the_shim_hands_none_to_functions_that_know_nothing_of_apex(rewrites_files: Check) -> None:
+    kept = """
+      import torch
+      from torch import nn
+    - from apex import amp
+    + from amp_shim import amp
+      from util import load, save
+
+      MODEL
+      model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    - load(model, optimizer, "last.pt")
+    + load(model, optimizer, None, "last.pt")
+      for x, y in loader:
+          with amp.scale_loss(model(x).mean(), optimizer) as scaled_loss:
+              scaled_loss.backward()
+          optimizer.step()
+      print(amp._amp_state.loss_scalers[0]._unskipped)
+    """
+    scripts = {"one.py": _trains(), "two.py": _trains(), "kept.py": kept}
+    rewrites_files({**scripts, "util.py": _unnamed(STATE, STATE_IF_ANY)})
+
+
+@pytest.mark.parametrize("is_beside_float32", [False, True])
+def test_a_function_that_nobody_calls_asks_for_no_scaler_in_what_it_calls(
+    rewrites_files: Check, is_beside_float32: bool
+) -> None:
+    train = """
+      import torch
+      from torch import nn
+    - from apex import amp
+      from util import load
+
+      MODEL
+    ~ INITIALIZE
+      load("last.pt", model)
+    ~ APEX_EPOCH
+    """
+    plain = """
+      import torch
+      from torch import nn
+      from util import load
+
+      MODEL
+    + scaler = torch.amp.GradScaler("cuda")
+    - load("last.pt", model, optimizer)
+    + load("last.pt", model, optimizer, scaler)
+    ~ EPOCH
+    - torch.save({"optimizer": optimizer.state_dict()}, "last.pt")
+    + torch.save({"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}, "last.pt")
+    """
+    util = """
+      import torch
+
+      def load(path, model, optimizer=None):
+          state = torch.load(path)
+          model.load_state_dict(state["model"])
+          if optimizer:
+              optimizer.load_state_dict(state["optimizer"])
+
+      def load_weights(optimizer, model, path):
+          load(path, model, optimizer)
+    """
+    shared = """
+      import torch
+
+    - def load(path, model, optimizer=None):
+    + def load(path, model, optimizer=None, scaler=None):
+          state = torch.load(path)
+          model.load_state_dict(state["model"])
+          if optimizer:
+              optimizer.load_state_dict(state["optimizer"])
+    +         if state.get("scaler"):
+    +             scaler.load_state_dict(state["scaler"])
+
+    - def load_weights(optimizer, model, path):
+    -     load(path, model, optimizer)
+    + def load_weights(optimizer, scaler, model, path):
+    +     load(path, model, optimizer, scaler)
+    """
+    beside = {"plain.py": plain, "util.py": shared} if is_beside_float32 else {"util.py": util}
+    rewrites_files({"train.py": train, **beside})
+
+
+def test_a_state_in_a_file_of_its_own_is_saved_and_loaded_where_there_is_a_scaler(rewrites_files: Check) -> None:
+    util = """
+    + import os
+      import torch
+
+    - def save(model, optimizer, path):
+    + def save(model, optimizer, scaler, path):
+          torch.save(optimizer.state_dict(), path + "_optimizer")
+    +     if scaler is not None and scaler.is_enabled():
+    +         torch.save(scaler.state_dict(), path + "_scaler")
+
+    - def load(model, optimizer, path):
+    + def load(model, optimizer, scaler, path):
+          optimizer.load_state_dict(torch.load(path + "_optimizer"))
+    +     if scaler is not None and os.path.exists(path + "_scaler"):
+    +         scaler.load_state_dict(torch.load(path + "_scaler"))
+    """
+    infer = PLAIN.replace("MADE\n", "").replace("SCALER", "None").replace("TRAINED", "  print(model(x))")
+    rewrites_files({"train.py": _trains(), "infer.py": infer, "util.py": util})
