@@ -243,6 +243,107 @@ def test_what_is_not_native_without_apex_is_served_by_the_shim(text: str, migrat
     assert "from amp_shim import amp" in migrate(text, head="import torch\n").after
 
 
+_TRIED = """
+try:
+    import apex.amp as amp
+except ImportError:
+    pass
+
+def train(model, optimizer, x, use_amp=False, scaler=None):
+    if scaler is not None:
+        with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+            loss = model(x).mean()
+    else:
+        loss = model(x).mean()
+    if use_amp:
+        if scaler is not None:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+            optimizer.step()
+    else:
+        loss.backward()
+        optimizer.step()
+
+def main(args, model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = None
+    if args.amp:
+        try:
+            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        except:
+            scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        train(model, optimizer, x, use_amp=args.amp, scaler=scaler)
+"""
+_TRIED_TWICE = """
+amp = None
+try:
+    from apex import amp
+except Exception:
+    print("no Apex")
+
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+try:
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    is_native = False
+except Exception:
+    scaler, is_native = torch.amp.GradScaler("cuda"), True
+for x in loader:
+    optimizer.zero_grad()
+    with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=is_native):
+        loss = model(x).mean()
+    try:
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+    except Exception:
+        scaler.scale(loss).backward()
+    if is_native:
+        scaler.step(optimizer)
+        scaler.update()
+    else:
+        optimizer.step()
+"""
+_IMPORTED = """        try:
+            from apex import amp
+            model"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _TRIED,
+        _TRIED.replace("except:", "except Exception:"),
+        _TRIED.replace("        try:\n            model", _IMPORTED).replace("except:", "except ImportError:"),
+        _TRIED_TWICE,
+    ],
+)
+def test_native_amp_where_initialize_raises_goes_on_as_it_does_today(text: str, migrate: Check) -> None:
+    plan = migrate(text, head="import torch\n")
+    assert plan.after == "import torch\n" + text.removeprefix("\n")
+    assert {each.hint for each in plan.findings if each.code == "AMP290"} == {_TODAY}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("except:", "except ImportError:"),  # that is caught by nobody: what is missing has no name
+        ("except:", "except OverflowError:"),
+        ("            scaler = torch.amp.GradScaler", "            scaler = make_scaler"),
+        ("try:\n    import apex.amp as amp\nexcept ImportError:\n    pass\n", "import apex.amp as amp\n"),
+        ("        if scaler is not None:\n            scaler", "        if False:\n            scaler"),
+    ],
+)
+def test_what_does_not_train_natively_where_initialize_raises_is_served_by_the_shim(
+    old: str, new: str, migrate: Check
+) -> None:
+    assert "amp_shim" in migrate(_TRIED.replace(old, new), head="import torch\n").after
+
+
 def test_the_flag_of_another_file(tmp_path: Path) -> None:
     (tmp_path / "flags.py").write_text("try:\n    from apex import amp\nexcept ImportError:\n    amp = None\n")
     text = "import torch\nfrom flags import amp\n" + _BROUGHT + _named(_BODY, "amp is not None")
