@@ -58,7 +58,7 @@ from amp_migrate.steps.apex.script.script_group import (
     starts,
 )
 from amp_migrate.steps.apex.script.told_steps import told_of_steps
-from amp_migrate.steps.apex.step.apex_steps import clips_under_scale
+from amp_migrate.steps.apex.step.apex_steps import ApexStep, clips_under_scale
 from amp_migrate.steps.apex.step.fp16_optimizer import wrapped_receivers
 from amp_migrate.steps.apex.uses import apex_state
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name, has_later_wrapper, wrapper_calls
@@ -552,6 +552,8 @@ def _told_of_native(
             yield Finding.at(step.file.tree, clip, RISKY_NUMERICS.code, Kind.NOTE, message, UNSCALE_FIRST)
     for native_file in native.files:
         yield from _told_of_plain(native_file.file, native_file.plain)
+    for moved in () if is_off(script.initializes) else script.all_steps:
+        yield from _told_of_staying(moved)
     for made in (each for each in native.ways.creations.values() if each.enabled is not None):
         outcome = "off" if made.enabled == "False" else "on where the others are"
         message = f"amp.initialize never prepares this optimizer, for which Apex raises: its scaler is {outcome}"
@@ -598,6 +600,15 @@ def _told_of_plain(file: File, steps: Iterable[Statement]) -> Iterator[Finding]:
         message = "step left in float32: Apex does not scale its loss"
         hint = "without the comment above it, a further run moves it"
         yield Finding.at(file.tree, statement, STEP_LEFT.code, Kind.LEFT, message, hint)
+
+
+def _told_of_staying(step: ApexStep) -> Iterator[Finding]:
+    for each in step.apart:
+        message = (
+            "step left in float32: Apex does not scale its loss, and the penalty in it cannot be scaled where it stands"
+        )
+        hint = "make the call that takes its gradients a statement of its own (`penalty = ...`)"
+        yield Finding.at(step.gathered.step.file.tree, each.statement, STEP_LEFT.code, Kind.LEFT, message, hint)
 
 
 def _told_of_dead(traveller: Traveller) -> Iterator[Finding]:

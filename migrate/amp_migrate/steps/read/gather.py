@@ -105,6 +105,7 @@ class Gatherer:
         function: cst.FunctionDef | None,
         backwards: list[Backward],
         stepped_elsewhere: Sequence[OptimizerStep] = (),
+        apart: frozenset[Statement] = frozenset(),
     ) -> Gathered | Refusal:
         """The step of one function, given its calls of backward.
 
@@ -112,6 +113,7 @@ class Gatherer:
             function: the function; None for module level.
             backwards: what the dialect's reader found there, in source order.
             stepped_elsewhere: its calls of functions that step an optimizer.
+            apart: the statements of other steps, which no region may hold.
 
         Returns:
             A `Refusal` where regions cannot be placed.
@@ -129,7 +131,7 @@ class Gatherer:
         barriers = frozenset([b.statement for b in backwards] + [s.statement for s in steps])
         own = Penalties() if isinstance(penalties, Refusal) else penalties
         # What trains something else on its way, between the forward and the loss, has a region of its own.
-        barriers |= own.statements | {each for each in nested_statements(body) if self.regions.trains(each)}
+        barriers |= apart | own.statements | {each for each in nested_statements(body) if self.regions.trains(each)}
         self.regions.derived.update(own.statements)
         computed = self._computation(body, backwards, barriers)
         if isinstance(computed, Refusal):

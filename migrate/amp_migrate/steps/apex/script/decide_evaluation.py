@@ -26,7 +26,7 @@ from amp_migrate.steps.apex.script.doubts import REGION_ROUND_CALL
 from amp_migrate.steps.model.training_step import Island, Region, TrainingStep
 from amp_migrate.steps.regions.evaluation import EvaluationRegions, called_below
 from amp_migrate.steps.regions.find_regions import Placement, RegionFinder
-from amp_migrate.trees.nodes import find, last_word
+from amp_migrate.trees.nodes import Statement, find, last_word
 
 UNASKED = "whether mixed precision is on cannot be asked here"
 _PASS_SWITCH = "pass the switch to this function, and put the forward into torch.amp.autocast(..., enabled=...)"
@@ -72,6 +72,7 @@ class EvaluationDecider:
         moved: its training steps.
         switch_at: how a place asks whether mixed precision is on; None where it always is.
         among: its files with the functions in them that evaluate for it; None for the whole file.
+        staying: the statements that compute the losses of plain steps which stay.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class EvaluationDecider:
         moved: Sequence[TrainingStep],
         switch_at: Callable[[File, cst.CSTNode], str | Refusal | None],
         among: Mapping[File, Collection[cst.FunctionDef] | None],
+        staying: Collection[Statement],
     ) -> None:
         self._roles, self._project, self._losses = roles, roles.project, roles.losses
         self._initializes = initializes
@@ -88,7 +90,11 @@ class EvaluationDecider:
         self._early = partial(runs_early, roles.project, initializes)
         self._of_prepared = casts_prepared_alone(initializes)
         self._regions = EvaluationRegions(
-            roles, moved, of_process=True, of_prepared=self._of_prepared, in_float32=self._early
+            roles,
+            moved,
+            of_process=True,
+            of_prepared=self._of_prepared,
+            in_float32=lambda file, each: each in staying or self._early(file, each),
         )
         self._starting = {each.file.tree.function(each.home) for each in initializes}
 

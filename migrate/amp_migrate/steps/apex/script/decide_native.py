@@ -264,7 +264,8 @@ class NativeDecider:
         script = self._script
         among = {**dict.fromkeys(script.files), **script.evaluated}
         moved = [each.step for each in steps]
-        decider = EvaluationDecider(self._roles, self._initializes, moved, self._switch_at, among)
+        staying = frozenset(each for step in script.all_steps for plain in step.apart for each in plain.loss)
+        decider = EvaluationDecider(self._roles, self._initializes, moved, self._switch_at, among, staying)
         return decider.decide(script.shared, has_round_calls=script.has_round_calls)
 
     def _tests(self, file: File, folds: Iterable[FoldedBranch]) -> Iterator[tuple[AmpTest, str | Refusal | None]]:

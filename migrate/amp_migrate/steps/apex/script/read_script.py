@@ -27,7 +27,7 @@ from amp_migrate.steps.apex.script.doubts import (
     wrapper_asked_elsewhere,
 )
 from amp_migrate.steps.apex.script.idle_optimizers import is_idle_optimizer
-from amp_migrate.steps.apex.script.prepared_steps import plain_steps_of
+from amp_migrate.steps.apex.script.prepared_steps import PreparedOptimizers, plain_steps_of
 from amp_migrate.steps.apex.script.script_group import ApexScript, asks_apex, uses_apex_amp
 from amp_migrate.steps.apex.script.starting_files import starting_files
 from amp_migrate.steps.apex.step.apex_steps import ApexStep, read_steps
@@ -81,13 +81,16 @@ class ScriptReader:
         refusals = list(known)
         initializes: list[Initialize] = []
         found: list[ApexStep] = []
+        prepared, apart = PreparedOptimizers(self._project, files), self._settings.clipped_apart
+        scales = prepared and self._settings.dtype is not Dtype.BF16
+        unprepared = partial(prepared.leaves, apart=()) if scales else None
         for file in files:
             refusals += leftovers(self._project, file, files, self._settings.target_torch)
             refusals += not_understood(file, self._roles) if wraps else ()
             wrapped = read_wrappers(file, self._settings.apex_o2, files)
             for read in (*read_inits(file), *read_initializes(file, self._settings.apex_o2, wrapped)):
                 (refusals if isinstance(read, Refusal) else initializes).append(read)  # type: ignore[arg-type]
-            for step in read_steps(file, self._roles, self._steppers, wraps=wraps, apart=self._settings.clipped_apart):
+            for step in read_steps(file, self._roles, self._steppers, unprepared, wraps=wraps, apart=apart):
                 (refusals if isinstance(step, Refusal) else found).append(step)  # type: ignore[arg-type]
         if wraps:
             asked = [asked_of_weights(self._project, self._roles, files, each) for each in initializes]

@@ -15,6 +15,7 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.step.folded_branches import FoldedBranch, Lines, clip_folds, fold_of
 from amp_migrate.steps.apex.step.fp16_optimizer import read_backwards
+from amp_migrate.steps.apex.step.plain_apart import IsUnprepared, PlainApart, plain_apart
 from amp_migrate.steps.apex.step.scaled_contexts import Contexts, Opened, giver_of, givers, opened
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.gradients.steppers import Steppers
@@ -38,20 +39,34 @@ class ApexStep:
 
     Attributes:
         left_out: the statements that will be gone, or see the gradients where they stand as they will then.
+        apart: the plain steps in it that stay.
     """
 
     gathered: Gathered
     folds: tuple[FoldedBranch, ...]
     left_out: frozenset[Statement] = frozenset()
+    apart: tuple[PlainApart, ...] = ()
+
+    @property
+    def staying(self) -> frozenset[Statement]:
+        """The statements of these from each `backward()` to its `step()`."""
+        return frozenset(statement for each in self.apart for statement in each.run)
 
 
 def read_steps(
-    file: File, roles: Roles, steppers: Steppers | None = None, *, wraps: bool = False, apart: Lines = frozenset()
+    file: File,
+    roles: Roles,
+    steppers: Steppers | None = None,
+    is_unprepared: IsUnprepared | None = None,
+    *,
+    wraps: bool = False,
+    apart: Lines = frozenset(),
 ) -> Iterator[ApexStep | Refusal]:
     """What each function of a file that scales a loss has of an Apex training step.
 
     Args:
         steppers: knows functions that step for others; None where nobody has to know of steps.
+        is_unprepared: whether Apex knows nothing of what may be an optimizer; None where nobody can tell.
         wraps: whether the script has an `FP16_Optimizer`, which goes backward itself.
         apart: see `Settings.clipped_apart`.
     """
@@ -73,7 +88,7 @@ def read_steps(
         if reads:
             refusal = next((each for each in reads if isinstance(each, Refusal)), None)
             scaled = {each.statement: each for each in reads if isinstance(each, Backward)}
-            yield refusal or _read_function(file, roles, steppers, function, body, scaled, apart)
+            yield refusal or _read_function(file, roles, steppers, is_unprepared, function, body, scaled, apart)
     for call in amp_calls(file, "scale_loss"):
         if call not in read:
             yield Refusal(file, call, "amp.scale_loss is not what a with statement opens by itself", USE_SHIM)
@@ -102,6 +117,7 @@ def _read_function(
     file: File,
     roles: Roles,
     steppers: Steppers | None,
+    is_unprepared: IsUnprepared | None,
     function: cst.FunctionDef | None,
     body: Block,
     scaled: dict[Statement, Backward],
@@ -123,16 +139,19 @@ def _read_function(
     others = plain_backwards(file, roles, body, {each.call for each in scaled.values()}, dead)
     if isinstance(others, Refusal):
         return others
-    backwards = sorted([*backwards, *others], key=lambda each: file.tree.order[each.statement])
+    plain = () if is_unprepared is None else tuple(plain_apart(file, roles, body, others, scaled, is_unprepared))
+    stays = frozenset(statement for each in plain for statement in each.run)
+    backwards += [each for each in others if each.statement not in stays]
+    backwards.sort(key=lambda each: file.tree.order[each.statement])
     # What else stands under the scale sees scaled gradients there as it will behind the backward.
     under_scale = {s for with_ in withs for each in _rest(with_) for s in (each, *_inside(each))}
     kept = {each for backward in scaled.values() for each in backward.before}
-    left_out = frozenset(dead | under_scale | kept)
+    left_out = frozenset(dead | under_scale | kept | stays)
     stepped = stepped_elsewhere(file, body, left_out, steppers)
-    gathered = gatherer(file, roles, left_out).gather(function, backwards, stepped_elsewhere=stepped)
+    gathered = gatherer(file, roles, left_out).gather(function, backwards, stepped_elsewhere=stepped, apart=stays)
     if isinstance(gathered, Refusal):
         return gathered
-    return ApexStep(gathered, tuple(folds), left_out)
+    return ApexStep(gathered, tuple(folds), left_out, plain)
 
 
 def clips_under_scale(step: TrainingStep) -> Iterator[cst.Call]:

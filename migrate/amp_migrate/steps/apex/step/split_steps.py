@@ -22,7 +22,7 @@ from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.scaler.of_split_step import Reach, scale_parts
 from amp_migrate.steps.statements.amp_signs import uses_amp
 from amp_migrate.tables.apex_names import USE_SHIM
-from amp_migrate.trees.nodes import block_of, nested_statements
+from amp_migrate.trees.nodes import Statement, block_of, nested_statements
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,13 @@ def join(
         if isinstance(others, Refusal):
             return others
         backwards = sorted([*backwards, *others], key=lambda each: file.tree.order[each.statement])
-        if not backwards:
+        is_penalty = function is not None and roles.takes_gradients(project.reference(file, function))
+        if not backwards and not is_penalty:
             reason = "what may be called in place of this, which scales the loss, does not go backward by itself"
             return Refusal(file, function or body, reason, USE_SHIM)
         stepped = stepped_elsewhere(file, body, dead, steppers)
-        gathered = gatherer(file, roles, dead).gather(function, backwards, stepped_elsewhere=stepped)
+        stays = frozenset[Statement]() if known is None else known.staying
+        gathered = gatherer(file, roles, dead).gather(function, backwards, stepped_elsewhere=stepped, apart=stays)
         if known is None and isinstance(gathered, Gathered):
             parts[file, function] = ApexStep(gathered, tuple(folds), dead)
         return gathered
