@@ -9,12 +9,12 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
-from amp_migrate.flow import events as flow
-from amp_migrate.flow.domain.atoms import NEVER, Value
-from amp_migrate.flow.domain.machine import SCALED
+from amp_migrate.flow.domain.atoms import NEVER, Atom, Obj, Value
+from amp_migrate.flow.domain.machine import SCALED, TRUE, Grad, Machine
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.course import Course, Event
 from amp_migrate.hazards.seen.hazard import Hazard
+from amp_migrate.hazards.seen.optional_scalers import OptionalScalers
 from amp_migrate.hazards.seen.rounds import branches
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.hazards.seen.states import Gradients, gradients_at
@@ -77,36 +77,44 @@ def detect(script: Script) -> Iterator[Hazard]:
 
 
 def _elsewhere(script: Script) -> Iterator[Hazard]:
-    """Every plain step on gradients that are always scaled, in a function that scales none: its callers do.
+    """Every plain step on scaled gradients in a function that scales none: its callers do, or what it calls.
 
-    By a scaler that is surely on: where it may be off, so may be what steps. Beside what a scaler does, a test may be
-    that which decides about it.
+    They are so always, by a scaler that is surely on: where it may be off, so may be what steps. Beside what a scaler
+    does, a test may be that which decides about it. Or they are so wherever the function makes a scaler.
     """
     flowing, events = script.flowing, script.flowing.questions.events
     scaling = {each.code for each in events(Act.BACKWARD) if each.scaler} if script.courses else set()
     working = {each.code for each in events(Act.UNSCALE, Act.SCALER_STEP, Act.UPDATE)} if scaling else set()
     for event in events(Act.STEP) if scaling else ():
-        is_open = event.code not in scaling and not flowing.is_given_up(event) and _is_scaled(script, event)
-        place = flowing.interpreted.place(event.site) if is_open else None
+        ways = [] if event.code in scaling or flowing.is_given_up(event) else gradients_at(event)
+        scaled = [each for each in ways if _is_scaled(script, *each)]
+        place = flowing.interpreted.place(event.site) if scaled else None
         if place is None or _looks_by_hand(script, *place, event.optimizer):
             continue
         file, node = place
-        if event.code not in working or not branches(file, file.tree.statement(node)):
+        if len(scaled) == len(ways):
+            is_told = event.code not in working or not branches(file, file.tree.statement(node))
+            where = ""
+        else:
+            others = {grad.kind for _, _, grad in ways if grad.kind != SCALED}
+            by = {grad.scaler for _, _, grad in scaled}
+            known = OptionalScalers(script.roles.project, flowing)
+            is_told = others <= {TRUE} and all(isinstance(e, Obj) and known.is_come_to(file, node, e) for e in by)
+            where = ", where a scaler is made"
+        if is_told:
+            step = file.tree.quote(node)
             yield Hazard(
                 node,
-                f"{file.tree.quote(node)} steps past the scaler on gradients that are multiplied by the loss scale",
+                f"{step} steps past the scaler on gradients that are multiplied by the loss scale{where}",
                 "hand on the scaler, and write its step(optimizer), and its update() after the last step",
                 file=file,
             )
 
 
-def _is_scaled(script: Script, event: flow.Event) -> bool:
-    """Whether there are gradients where an optimizer steps, and all are those of a scaler that is surely on."""
-    ways = gradients_at(event)
-    return bool(ways) and all(
-        grad.kind == SCALED and not grad.spent and script.flowing.questions.is_known(machine, None, optimizer)
-        for machine, optimizer, grad in ways
-    )
+def _is_scaled(script: Script, machine: Machine, optimizer: Atom, grad: Grad) -> bool:
+    """Whether gradients on a way to a step are those of a scaler that is surely on."""
+    is_known = script.flowing.questions.is_known(machine, None, optimizer)
+    return grad.kind == SCALED and not grad.spent and is_known
 
 
 def _beside_scaler(script: Script) -> Iterator[Hazard]:

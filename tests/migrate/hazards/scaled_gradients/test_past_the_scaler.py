@@ -801,3 +801,95 @@ def test_a_step_of_the_optimizer_that_another_makes_of_its_groups(marked: Check,
     found = marked(SHARPNESS.format(mark="  # AMP606", **scaled))
     assert "on gradients that are multiplied by the loss scale" in found[0].message
     clean(SHARPNESS.format(mark="", backward="loss.backward()", update="pass").replace("float16", "bfloat16"))
+
+
+OPTIONAL = """
+    MODE = "mixed"
+
+    def train_batch(model, pose, x, y, optimizer, use_amp=False, scaler=None):
+        optimizer.zero_grad()
+        x = pose(x)
+        if scaler is not None:
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = F.mse_loss(model(x), y)
+        else:
+            loss = F.mse_loss(model(x), y)
+        if CALLED:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss.backward()
+            optimizer.step()
+
+    def make():
+        return torch.amp.GradScaler("cuda")
+
+    def main(args, loader):
+        model, pose = nn.Linear(2, 2).cuda(), nn.Linear(2, 2).cuda()
+        optimizer = torch.optim.Adam(model.parameters())
+        pose_optimizer = torch.optim.Adam(pose.parameters())
+        moves = args.pose
+        is_mixed = args.amp
+        MADE
+        for epoch in range(9):
+            for x, y in loader:
+                pose_optimizer.zero_grad()
+                train_batch(model, pose, x.cuda(), y.cuda(), optimizer, use_amp=args.amp, scaler=scaler)
+                STEP
+
+    main(options(), torch.load("data.pt"))
+"""
+MADE_UNDER_TEST = """scaler = None
+        if args.amp:
+            scaler = torch.amp.GradScaler("cuda")"""
+MADE_OR_NONE = 'scaler = torch.amp.GradScaler("cuda") if args.amp else None'
+PLAIN_STEP = "pose_optimizer.step()"
+_ROUND = "\n                "
+
+
+def _optional(called: str, made: str, step: str) -> str:
+    return OPTIONAL.replace("CALLED", called).replace("MADE", made).replace("STEP", step)
+
+
+@pytest.mark.parametrize("called", ["scaler is not None", "use_amp", "use_amp and scaler"])
+@pytest.mark.parametrize("made", [MADE_UNDER_TEST, MADE_OR_NONE])
+@pytest.mark.parametrize(
+    "step",
+    [
+        f"{PLAIN_STEP}  # AMP606",
+        f"if args.pose and epoch > 3:{_ROUND}    {PLAIN_STEP}  # AMP606",
+        f"if epoch < 3:{_ROUND}    continue{_ROUND}if moves:{_ROUND}    {PLAIN_STEP}  # AMP606",
+    ],
+)
+def test_a_plain_step_behind_a_call_that_scales_where_there_is_a_scaler_is_told(
+    marked: Check, called: str, made: str, step: str
+) -> None:
+    found = marked(_optional(called, made, step))
+    assert found[0].message.endswith("multiplied by the loss scale, where a scaler is made")
+
+
+@pytest.mark.parametrize(
+    ("called", "made", "step"),
+    [
+        # Tests that ask whether there is one.
+        ("use_amp", MADE_UNDER_TEST, f"if scaler is None:{_ROUND}    {PLAIN_STEP}"),
+        ("use_amp", MADE_UNDER_TEST, f"if not args.amp:{_ROUND}    {PLAIN_STEP}"),
+        ("use_amp", MADE_OR_NONE, f"if not is_mixed:{_ROUND}    {PLAIN_STEP}"),
+        (
+            "scaler is not None",
+            MADE_OR_NONE,
+            f"if scaler:{_ROUND}    scaler.step(pose_optimizer){_ROUND}    continue{_ROUND}{PLAIN_STEP}",
+        ),
+        # What decides is not what the function is given.
+        ("MODE == 'mixed'", MADE_OR_NONE, PLAIN_STEP),
+        # The scaler is made elsewhere, where another test may decide.
+        ("scaler is not None", "scaler = make() if args.amp else None", PLAIN_STEP),
+        # It may be off.
+        ("scaler is not None", MADE_OR_NONE.replace('"cuda"', '"cuda", enabled=args.scale'), PLAIN_STEP),
+    ],
+)
+def test_a_plain_step_that_may_be_of_those_without_a_scaler_is_right(
+    clean: Check, called: str, made: str, step: str
+) -> None:
+    clean(_optional(called, made, step))
