@@ -38,7 +38,7 @@ def other_loss(file: File) -> cst.If | None:
 def fewer_steps(file: File) -> cst.If | None:
     """The first `if` of which one side steps through a scaler, and leaves out what the other side steps."""
     for node in file.tree.every(cst.If):
-        sides = [] if node.orelse is None else [[*_stepped(file, each)] for each in (node.body, node.orelse)]
+        sides = [] if node.orelse is None else [[*stepped(file, each)] for each in (node.body, node.orelse)]
         scaled = [any(is_scaled for _, is_scaled in side) for side in sides]
         if sorted(scaled) == [False, True]:
             native, other = ({what for what, _ in sides[scaled.index(each)]} for each in (True, False))
@@ -47,7 +47,7 @@ def fewer_steps(file: File) -> cst.If | None:
     return None
 
 
-def _stepped(file: File, side: cst.CSTNode) -> Iterator[tuple[str, bool]]:
+def stepped(file: File, side: cst.CSTNode) -> Iterator[tuple[str, bool]]:
     """What one side of a test steps, each with whether a scaler does."""
     for call in find(side, cst.Call):
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":

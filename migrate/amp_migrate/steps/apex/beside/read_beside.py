@@ -21,6 +21,7 @@ from amp_migrate.steps.apex.beside.idle_holder import Definition, idle_holder
 from amp_migrate.steps.apex.beside.native_handler import does_more, native_handler
 from amp_migrate.steps.apex.beside.never_set import find_flag
 from amp_migrate.steps.apex.beside.other_loss import fewer_steps, other_loss
+from amp_migrate.steps.apex.beside.tried import Tried, read_tried
 from amp_migrate.steps.apex.step.master_parameters import parameters_of
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_uses
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
@@ -43,6 +44,7 @@ class Beside:
         told: the flag of the script that chooses nothing any more; empty where there is none.
         parameters: the calls of `amp.master_params` that stay to be made, each with what it gives natively, as code.
         idle: in files that go on using `apex.amp`, a definition that does, each of which nothing uses any more.
+        tried: each `try` whose handler sets native AMP up, and takes its place.
     """
 
     steps: tuple[tuple[File, Statement], ...]
@@ -53,6 +55,7 @@ class Beside:
     parameters: tuple[tuple[File, cst.Call, str], ...] = ()
     told: str = ""
     idle: tuple[tuple[File, Definition], ...] = ()
+    tried: tuple[tuple[File, cst.Try], ...] = ()
 
 
 def read_beside(roles: Roles, files: Sequence[File]) -> Beside | Refusal | None:
@@ -64,7 +67,8 @@ def read_beside(roles: Roles, files: Sequence[File]) -> Beside | Refusal | None:
     choice = next((each for where in steps if (each := find_flag(project, *where)) is not None), None)
     choice = choice or next((each for where in steps if (each := find_choice(project, *where)) is not None), None)
     if choice is None:
-        return None
+        tried = read_tried(project, files) if files else None
+        return None if tried is None else _instead_of(tried, scaling)
     reader = Asked(project, choice)
     asked = [(file, node) for file in files for node in reader.asked(file)]
     known = dict.fromkeys((file, *found) for file, node in asked if (found := reader.decided(file, node)) is not None)
@@ -114,15 +118,9 @@ def read_beside(roles: Roles, files: Sequence[File]) -> Beside | Refusal | None:
     more = reader.set_up_with(files)
     if more is not None:
         return Refusal(*more, "this is done for native AMP, and not where Apex is chosen instead", USE_SHIM)
-    for file in changing:
-        otherwise = other_loss(file)
-        if otherwise is not None:
-            return Refusal(
-                file, otherwise, "native AMP computes something else here than what runs with Apex", USE_SHIM
-            )
-        fewer = fewer_steps(file)
-        if fewer is not None:
-            return Refusal(file, fewer, "native AMP leaves out an optimizer here that steps with Apex", USE_SHIM)
+    otherwise = next(filter(None, map(_otherwise, changing)), None)
+    if otherwise is not None:
+        return otherwise
     elsewhere = reader.asked_elsewhere(files)
     if elsewhere is not None:
         return Refusal(*elsewhere, "another file asks whether Apex or native AMP is chosen", USE_SHIM)
@@ -138,6 +136,29 @@ def read_beside(roles: Roles, files: Sequence[File]) -> Beside | Refusal | None:
         choice.asked if choice.apex is None and choice.native is None and not choice.always else "",
         tuple(dict.fromkeys(idle)),
     )
+
+
+def _instead_of(tried: Tried, scaling: Sequence[tuple[File, Statement]]) -> Beside | Refusal:
+    """What it takes to let the handlers of a file that tries Apex set native AMP up."""
+    file = tried.file
+    refused = _otherwise(file)
+    if refused is not None:
+        return refused
+    gone = [each for each, block in tried.branches if each.body is block]
+    answers = tuple((file, each.test, True) for each, block in tried.branches if each.body is not block)
+    guards = tuple((file, each) for each in tried.guards)
+    return Beside(tuple(scaling), tuple((file, each) for each in gone), answers, (), (), tried=guards)
+
+
+def _otherwise(file: File) -> Refusal | None:
+    """Where native AMP trains something else than Apex does."""
+    otherwise = other_loss(file)
+    if otherwise is not None:
+        return Refusal(file, otherwise, "native AMP computes something else here than what runs with Apex", USE_SHIM)
+    fewer = fewer_steps(file)
+    if fewer is not None:
+        return Refusal(file, fewer, "native AMP leaves out an optimizer here that steps with Apex", USE_SHIM)
+    return None
 
 
 def _goes(file: File, use: cst.CSTNode) -> bool:

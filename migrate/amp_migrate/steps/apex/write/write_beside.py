@@ -29,6 +29,7 @@ def write_beside(editor: Editor, beside: Beside) -> Iterator[Edit]:
         if (instead := native_handler(file, guard)) is not None:
             yield editor.splice(guard, instead)
             yield from (editor.remove(each) for each in statements(instead) if isinstance(each, cst.Expr))  # complaints
+    yield from (editor.splice(node, block_of(node.handlers[0])) for where, node in beside.tried if where is file)
     yield from (_write_answer(editor, node, answer) for where, node, answer in beside.answers if where is file)
     yield from (editor.replace(node, new) for where, node, new in beside.widened if where is file)
     yield from (editor.replace(call, given) for where, call, given in beside.parameters if where is file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -308,17 +309,62 @@ for x in loader:
     else:
         optimizer.step()
 """
+_GUARD = "try:\n    import apex.amp as amp\nexcept ImportError:\n    pass\n"
 _IMPORTED = """        try:
             from apex import amp
             model"""
+_TRIES = _TRIED[_TRIED.index("        try:") : _TRIED.index("    for x in loader")]
+_CHOOSES = _TRIED[
+    _TRIED.index("        if scaler is not None:\n            scaler") : _TRIED.index("    else:\n        loss.b")
+]
+_HAS_SCALER, _HAS_NONE = _CHOOSES.split("        else:\n")
+_MIXED = f"{_HAS_SCALER}        elif args.apex:\n{_HAS_NONE}        else:\n            loss.backward()\n"
+_NESTED = (
+    f"{_HAS_SCALER}        else:\n            if args.apex:\n{re.sub('^', '    ', _HAS_NONE, flags=re.M).rstrip(' ')}"
+    "            else:\n                loss.backward()\n                optimizer.step()\n"
+)
+_HAS_SCALER = _HAS_SCALER.partition("\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        ("except:", "except Exception as error:"),
+        ("except:", "except ImportError:"),
+        (_GUARD, "import apex.amp as amp\n"),
+        ("        try:\n            model", _IMPORTED),
+        (_CHOOSES, f"        if scaler is None:\n{_HAS_NONE}        else:\n{_HAS_SCALER}"),
+    ],
+)
+def test_native_amp_where_initialize_raises_is_what_is_left(old: str, new: str, migrate: Check) -> None:
+    plan = migrate(_TRIED.replace(old, new), head="import torch\n")
+    text = _TRIED[_TRIED.index("\ndef train") :].replace(_TRIES, '        scaler = torch.amp.GradScaler("cuda")\n')
+    assert plan.after == "import torch\n" + text.replace(_CHOOSES, re.sub("^    ", "", _HAS_SCALER, flags=re.M))
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        _TRIED,
-        _TRIED.replace("except:", "except Exception:"),
-        _TRIED.replace("        try:\n            model", _IMPORTED).replace("except:", "except ImportError:"),
+        # A call that hands no scaler on.
+        _TRIED + "    train(model, optimizer, x, use_amp=args.amp)\n",
+        _TRIED.replace("scaler=scaler)", "scaler=find(scaler))"),
+        # Another scaler, or another option that switches native AMP on.
+        _TRIED.replace("    for x in", "    scaler = scaler or make(args)\n    for x in"),
+        _TRIED.replace("    if scaler is not None:\n        with", "    if model.is_native:\n        with"),
+        # Where there is no scaler, it may train in float32.
+        _TRIED.replace(_CHOOSES, _MIXED),
+        _TRIED.replace(_CHOOSES, _NESTED),
+        _TRIED.replace('opt_level="O1"', 'opt_level="O1", enabled=args.low'),
+        _TRIED.replace("optimizer.step()\n    else", "optimizer.step()\n            print(1)\n    else").replace(
+            "    for x in", "    print(amp.state_dict())\n    for x in"
+        ),
+        # More than that is tried, or done.
+        _TRIED.replace("        except:", "            model = wrap(model)\n        except:"),
+        _TRIED.replace("        except:\n", "        except Exception as e:\n            model.why = e\n"),
+        _TRIED.replace("        except:\n", "        except:\n            if args.strict:\n                raise\n"),
+        # The native step is another one.
+        _TRIED.replace("            scaler.step(optimizer)\n", ""),
         _TRIED_TWICE,
     ],
 )
@@ -328,13 +374,19 @@ def test_native_amp_where_initialize_raises_goes_on_as_it_does_today(text: str, 
     assert {each.hint for each in plan.findings if each.code == "AMP290"} == {_TODAY}
 
 
+def test_a_step_that_another_file_calls_goes_on_as_it_does_today(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\n" + _TRIED)
+    (tmp_path / "other.py").write_text("from train import train\ntrain(net, opt, batch, use_amp=True)\n")
+    outcome = migrate_paths([tmp_path], Settings())
+    assert not outcome.changed
+    assert _TODAY in {each.hint for each in outcome.findings}
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("except:", "except ImportError:"),  # that is caught by nobody: what is missing has no name
         ("except:", "except OverflowError:"),
         ("            scaler = torch.amp.GradScaler", "            scaler = make_scaler"),
-        ("try:\n    import apex.amp as amp\nexcept ImportError:\n    pass\n", "import apex.amp as amp\n"),
         ("        if scaler is not None:\n            scaler", "        if False:\n            scaler"),
     ],
 )
