@@ -358,6 +358,23 @@ def test_scripts_of_which_one_loads_what_another_saves(rewrites_files: Check) ->
     rewrites_files({**scripts, "util.py": _unnamed(STATE, STATE)})
 
 
+def test_scripts_that_hand_their_scalers_on_by_a_keyword_and_by_a_function_of_their_own(rewrites_files: Check) -> None:
+    by_keyword = """
+    - load(model=model, optimizer=optimizer, path="last.pt")
+    + load(model=model, optimizer=optimizer, scaler=scaler, path="last.pt")
+    """
+    by_function = """
+    - def resume(optimizer):
+    -     load(model, optimizer, "last.pt")
+    + def resume(optimizer, scaler):
+    +     load(model, optimizer, scaler, "last.pt")
+    - resume(optimizer)
+    + resume(optimizer, scaler)
+    """
+    scripts = {"one.py": _trains(dedent(by_keyword)), "two.py": _trains(dedent(by_function)), "three.py": _trains()}
+    rewrites_files({**scripts, "util.py": _unnamed(STATE, STATE)})
+
+
 PLAIN = """
   import torch
   from torch import nn
