@@ -15,6 +15,7 @@ from amp_migrate.flow.domain.atoms import (
     MOST_CHOSEN,
     NEVER,
     NONE_VALUE,
+    TRUTHS,
     UNKNOWN,
     Atom,
     Class,
@@ -28,6 +29,7 @@ from amp_migrate.flow.domain.atoms import (
     Obj,
     Opaque,
     Part,
+    Super,
     Value,
     Wrapped,
     are_definitions,
@@ -90,6 +92,7 @@ _MOST_IMPORTS = 20
 LONGEST_CONTEXT = 3
 _LONGEST_CONTEXT_CLOSELY = 12
 _EXITS = frozenset(("exit", "quit", "sys.exit", "os._exit", "os.abort"))
+_DATACLASS, _OF_ABSTRACT = External("dataclasses.dataclass"), one(External("abc.ABCMeta"))
 _METHODS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -944,12 +947,19 @@ class Analysis:
         kind = Class(code, self._around(frame))
         for index, base in enumerate(node.bases):
             self.heap.write(kind, f"{BASES}{index}", evaluate(frame, base))
+        words = {each.arg or "": evaluate(frame, each.value) for each in node.keywords}
+        if words.pop("metaclass", _OF_ABSTRACT) != _OF_ABSTRACT or "__new__" in code.bound:
+            self.heap.write(kind, attributes.MORE, TRUTHS)
         inner = Frame(self, frame.module, frame.task, State({}, frame.now.cells, frame.now.context, frame.now.worlds))
         inner.code, inner.ref = code, FrameRef(code, frame.ref.context, frame.ref)
         execute(inner, node.body)
         if inner.state is not None:
             for name, value in inner.state.names.items():
                 self.heap.write(kind, name, value)
+        for each in attributes.load_of_super(frame, Super(kind, kind), "__init_subclass__"):
+            if isinstance(each, Method):
+                calls.call_atom(frame, each, Arguments(keywords=words), node)
+                frame.is_dead = False
         return one(kind)
 
     def class_atom(self, frame: Frame) -> Class:
@@ -975,6 +985,9 @@ class Analysis:
                 isinstance(atom, Obj) and isinstance(atom.made_of, Class)
             ):
                 found = join(found, self.pytorch.decorated(frame, atom, value, decorator))
+                for each in value if atom != _DATACLASS else NEVER:
+                    if isinstance(each, Class):
+                        self.heap.write(each, attributes.MORE, TRUTHS)
             else:
                 made = calls.call_atom(frame, atom, Arguments([value]), decorator)
                 found = join(found, made if not frame.is_dead else value)

@@ -62,6 +62,7 @@ from amp_migrate.flow.domain.tensor import (
     F16,
     HALVED,
     MPS,
+    NOTHING,
     OF_OVERFLOW,
     PERHAPS_HALVED,
     PURE,
@@ -80,7 +81,7 @@ from amp_migrate.flow.pytorch.gradients import (
     stage,
     standalone_leaves,
 )
-from amp_migrate.flow.pytorch.modules import DTYPE, bare
+from amp_migrate.flow.pytorch.modules import DTYPE, PLACE, bare
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
 from amp_migrate.implications import Facts, implied
 from amp_migrate.tables.signatures import argument
@@ -236,10 +237,20 @@ class Questions:
 
     @property
     def is_on_cpu(self) -> bool:
-        """Whether every loss that goes backward is on the CPU for certain, in a program that names no other device."""
+        """Whether every loss that goes backward is on the CPU for certain, in a program that names no other device.
+
+        So is one of weights that are moved to the CPU, whatever else it is made of.
+        """
         is_certain = self.analysis.is_complete and not self.analysis.not_followed
         losses = [_tensors(each) for each in self.events(Act.BACKWARD)]
-        return is_certain and not self.names_device and bool(losses) and all(map(_are_on_cpu, losses))
+        is_placed = bool(losses) and all(_are_on_cpu(each) or self._is_of_cpu(each) for each in losses)
+        return is_certain and not self.names_device and is_placed
+
+    def _is_of_cpu(self, losses: Sequence[Tensor]) -> bool:
+        leaves = NOTHING.union(*(each.reach | each.leaf for each in losses))
+        owners = [by_path(each.owner) for each in leaves if isinstance(each, Part)]
+        places = [self.analysis.heap.read(each, PLACE, None) for each in owners]
+        return bool(owners) and len(owners) == len(leaves) and all(each == const(CPU) for each in places)
 
     @property
     def is_on_mps(self) -> bool:

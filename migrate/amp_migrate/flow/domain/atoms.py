@@ -57,6 +57,16 @@ class Const(Atom):
         return repr(self.value)
 
 
+class Member(Const):
+    """A member of an enumeration: what it is as a constant, where it is one of numbers or texts, else its full name."""
+
+    __slots__ = ("name", "of")
+
+    def __init__(self, kind: str, value: Any, of: Class, name: str) -> None:
+        super().__init__(kind, value)
+        self.of, self.name = of, name
+
+
 class Some(Atom):
     """Any value of a type of Python or NumPy, with the loss scale in it, and the gradients it is made of.
 

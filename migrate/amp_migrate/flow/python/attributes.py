@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from abc import ABCMeta
 
 from amp_migrate.flow.domain.atoms import (
     NEVER,
     NONE_VALUE,
+    TRUTHS,
     UNKNOWN,
     Atom,
     Class,
@@ -15,6 +17,7 @@ from amp_migrate.flow.domain.atoms import (
     FileModule,
     Func,
     Lazy,
+    Member,
     Method,
     Native,
     Obj,
@@ -26,15 +29,18 @@ from amp_migrate.flow.domain.atoms import (
     Wrapped,
     const,
     join,
+    join_all,
     one,
 )
 from amp_migrate.flow.domain.tensor import Tensor
-from amp_migrate.flow.python import command_line
+from amp_migrate.flow.python import command_line, containers, enums
 from amp_migrate.flow.python.classes import class_of, is_module_class, lineage
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.tables.torch_names import is_module_name
 
 ANY_ATTRIBUTE = "*"
+MORE = "<more>"  # whether something may get attributes out of sight: by its `__dict__`, or what makes it a class
+_GETTERS = ("__getattr__", "__getattribute__")
 _OBJECT = External("builtins.object")  # what every class inherits from
 # What tensors and tuples have, or those that PyTorch's functions give.
 _OF_TUPLES = frozenset("count index values indices min max sign numel".split())
@@ -45,7 +51,7 @@ def load(frame: Frame, value: Value, name: str, node: ast.AST) -> Value:
     found = NEVER
     # Where it is that of a tensor, a tuple would raise: `net(x).cpu()` of what gives a pair in training only.
     is_of_tensor = len(value) > 1 and name not in _OF_TUPLES and any(isinstance(each, Tensor) for each in value)
-    for atom in value:
+    for atom in containers.having(value, name):
         if not (is_of_tensor and isinstance(atom, Tup)):
             found = join(found, _load(frame, atom, name, node))
     return found
@@ -55,7 +61,7 @@ def _load(frame: Frame, atom: Atom | Tensor, name: str, node: ast.AST) -> Value:
     if isinstance(atom, Tensor):
         return frame.analysis.pytorch.tensor_attribute(frame, atom, name, node)
     if isinstance(atom, Obj):
-        return load_of_object(frame, atom, name, node)
+        return load_of_object(frame, atom, name, node) or _out_of_sight(frame, atom, name)
     if isinstance(atom, FileModule):
         # A module's namespace has what the module has, and is taken for it.
         found = one(atom) if name == "__dict__" else frame.analysis.global_of(frame, atom.file, name)
@@ -71,9 +77,9 @@ def _load(frame: Frame, atom: Atom | Tensor, name: str, node: ast.AST) -> Value:
         known = command_line.option(frame, atom, name) or frame.analysis.pytorch.no_tensor(name)
         return known or one(atom.part(f".{name}"))
     if isinstance(atom, Class):
-        return load_of_class(frame, atom, atom, None, name)
+        return load_of_class(frame, atom, atom, None, name) or _out_of_sight(frame, atom, name)
     if isinstance(atom, Super):
-        return _load_of_super(frame, atom, name)
+        return load_of_super(frame, atom, name) or _of_every(atom.owner, name)
     if isinstance(atom, (Func, Method, Wrapped)):
         inner = atom
         while not isinstance(inner, (Func, Class)):
@@ -95,12 +101,35 @@ def _load(frame: Frame, atom: Atom | Tensor, name: str, node: ast.AST) -> Value:
         return one(atom)
     if isinstance(atom, Const) and atom.kind == "device" and name == "type":
         return const(atom.value)
+    if isinstance(atom, Member):
+        own = enums.attribute(frame, atom, name)
+        own = own or load_of_class(frame, atom.of, atom.of, atom, name, missing=False)
+        is_inherited = atom.kind != "member" and hasattr(atom.value, name)
+        return own or one(Native(name, atom) if is_inherited else Opaque((atom,)).part(f".{name}"))
+    if isinstance(atom, Some) and atom.kind == "member":
+        return UNKNOWN
     if isinstance(atom, (Const, Some, Tup)):
         # Where it is the 0 that a sum began with, and the method a tensor's, it raises: some round has added to it.
         return NEVER if isinstance(atom, Const) and not hasattr(atom.value, name) else one(Native(name, atom))
     if isinstance(atom, Native):
         return UNKNOWN
     return NEVER
+
+
+def _out_of_sight(frame: Frame, holder: Obj | Class, name: str) -> Value:
+    """What an object or a class may have that neither it nor a class in sight shows; nothing where it has no such."""
+    kinds = [each for each in lineage(frame, class_of(holder) or holder) if isinstance(each, Class)]
+    is_given_more = frame.read(holder, MORE) or any(frame.analysis.class_cell(frame, each, MORE) for each in kinds)
+    return one(Opaque((holder,)).part(f".{name}")) if is_given_more else _of_every(holder, name)
+
+
+def _of_every(holder: Atom, name: str) -> Value:
+    """What Python gives every object and every class, and what decorators and metaclasses put beside it."""
+    if name in ("__name__", "__qualname__") and isinstance(holder, Class):
+        return const(holder.code.name)
+    if name == "__setattr__":
+        return one(Native(name, holder))
+    return UNKNOWN if name.startswith("__") or (isinstance(holder, Class) and hasattr(ABCMeta, name)) else NEVER
 
 
 def load_of_object(frame: Frame, owner: Obj, name: str, node: ast.AST) -> Value:
@@ -119,6 +148,7 @@ def load_of_object(frame: Frame, owner: Obj, name: str, node: ast.AST) -> Value:
         if name == "__class__":
             return one(kind)
         if name == "__dict__":
+            frame.write(owner, MORE, TRUTHS, strong=False)
             return UNKNOWN
         loose = frame.read(owner, ANY_ATTRIBUTE)
         return join(found, loose) if loose else found
@@ -135,7 +165,8 @@ def load_of_class(
     return _found(frame, lineage(frame, start), holder, instance, name, missing)
 
 
-def _load_of_super(frame: Frame, atom: Super, name: str) -> Value:
+def load_of_super(frame: Frame, atom: Super, name: str) -> Value:
+    """What `super()` has under a name: that of the first class behind the one where the search begins."""
     kind = class_of(atom.owner) if isinstance(atom.owner, Obj) else atom.owner
     order = lineage(frame, kind) if isinstance(kind, Class) else lineage(frame, atom.after)
     order = order[order.index(atom.after) + 1 :] if atom.after in order else lineage(frame, atom.after)[1:]
@@ -151,6 +182,8 @@ def _found(frame: Frame, order: list[Atom], holder: Atom, instance: Atom | None,
     for each in order:
         if isinstance(each, Class):
             stored = frame.analysis.class_cell(frame, each, name)
+            if stored and enums.is_enumeration(order):
+                stored = enums.as_member(order, each, name, stored)
             if stored:
                 return bound(frame, stored, holder, instance)
         elif isinstance(each, External):
@@ -160,10 +193,8 @@ def _found(frame: Frame, order: list[Atom], holder: Atom, instance: Atom | None,
         elif isinstance(each, Opaque) and missing:
             return one(Opaque((holder,)).part(f".{name}"))
     if instance is not None and missing and name.startswith("__") is False:
-        getter = next(
-            (c for c in order if isinstance(c, Class) and frame.analysis.class_cell(frame, c, "__getattr__")), None
-        )
-        if getter is not None:
+        own = [each for each in order if isinstance(each, Class)]
+        if any(frame.analysis.class_cell(frame, each, getter) for each in own for getter in _GETTERS):
             return UNKNOWN
     return NEVER
 
@@ -176,6 +207,11 @@ def bound(frame: Frame, value: Value, holder: Atom, instance: Atom | None) -> Va
             found = join(found, _bound_wrapped(frame, atom, holder, instance))
         elif isinstance(atom, Func) and instance is not None:
             found = join(found, one(Method(atom, instance)))
+        elif isinstance(atom, Obj) and isinstance(atom.made_of, Class) and instance is not None:
+            getter = load_of_class(frame, atom.made_of, atom, atom, "__get__")
+            given = [one(instance), one(class_of(instance) or instance)]
+            got = [frame.analysis.call_function(frame, each, given) for each in getter if isinstance(each, Method)]
+            found = join(found, join_all(got) if got else one(atom))
         else:
             found = join(found, one(atom))
     return found
@@ -199,6 +235,8 @@ def store(frame: Frame, owners: Value, name: str, value: Value, node: ast.AST) -
     objects = [each for each in owners if isinstance(each, (Obj, Class, FileModule, Func, Opaque))]
     strong = len(owners) == 1
     for atom in objects:
+        if name == "__dict__":
+            frame.write(atom, MORE, TRUTHS, strong=False)
         if isinstance(atom, Class):
             frame.analysis.heap.write(atom, name, value)
         elif isinstance(atom, FileModule):

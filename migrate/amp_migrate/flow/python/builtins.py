@@ -328,7 +328,8 @@ def _vars(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     """`vars(module)` has what the module has, and is taken for it; so are `globals()` and a script's own `vars()`."""
     if not args.positional and not frame.code.is_function:
         return _globals(frame, args, node)
-    return frozenset(each for each in _first(args) if isinstance(each, FileModule)) or UNKNOWN
+    objects = frozenset(each for each in _first(args) if isinstance(each, (FileModule, Obj)))
+    return attributes.load(frame, objects, "__dict__", node) or UNKNOWN
 
 
 def _globals(frame: Frame, args: Arguments, node: ast.AST) -> Value:
@@ -365,6 +366,7 @@ _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     "getattr": _getattr,
     "eval": _eval,
     "setattr": _setattr,
+    "object.__setattr__": _setattr,
     "iter": _iter,
     "next": _next,
     "type": _type,

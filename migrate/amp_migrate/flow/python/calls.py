@@ -40,7 +40,7 @@ from amp_migrate.flow.domain.machine import Facts, assuming_all
 from amp_migrate.flow.domain.state import Cell, meet
 from amp_migrate.flow.domain.tensor import FLOWS, Tensor, is_same, settled
 from amp_migrate.flow.events import Act
-from amp_migrate.flow.python import attributes, builtins, containers
+from amp_migrate.flow.python import attributes, builtins, containers, enums
 from amp_migrate.flow.python.arguments import Arguments, bind
 from amp_migrate.flow.python.classes import class_of, has_unread_base, is_module_class, lineage
 from amp_migrate.flow.python.frame import Frame
@@ -124,6 +124,8 @@ def call_atom(frame: Frame, atom: Atom | Tensor, args: Arguments, node: ast.AST)
     if isinstance(atom, Method):
         return call_atom(frame, atom.function, args.behind(one(atom.owner)), node)
     if isinstance(atom, Native):
+        if atom.name == "__setattr__":
+            return builtins.call(frame, "setattr", args.behind(one(atom.owner)), node)
         if isinstance(atom.owner, Obj) and atom.owner.external and atom.owner.made_of not in containers.KINDS:
             return pytorch.method(frame, atom, args, node)
         if isinstance(atom.owner, (Tensor, Opaque, Class, External)) or (
@@ -435,6 +437,9 @@ def apply_summary(frame: Frame, task: Task) -> None:
 def instantiate(frame: Frame, kind: Class, args: Arguments, node: ast.AST) -> Value:
     """A new object of a class of the project."""
     analysis = frame.analysis
+    member = enums.called(frame, kind, args.get(0, "value") or NEVER)
+    if member:
+        return member
     made = Obj(frame.site(node), frame.context_of_objects, kind)
     if frame.runs_often:
         analysis.many.add(made)
@@ -448,6 +453,10 @@ def instantiate(frame: Frame, kind: Class, args: Arguments, node: ast.AST) -> Va
     container = next((containers.BASES[each][1] for each in bases if each in containers.BASES), None)
     if container is not None:
         frame.write(made, containers.ELEMENTS, containers.new(frame, node, container, length=0))
+    maker = attributes.load_of_class(frame, kind, kind, None, "__new__")
+    if projects := frozenset(each for each in maker if isinstance(each, Func)):
+        call(frame, projects, args.behind(one(kind)), node)
+        frame.is_dead = False  # what it gives is not told from the object that is made here
     init = attributes.load_of_class(frame, kind, made, made, "__init__")
     own = frozenset(each for each in init if not isinstance(each, (Native, Opaque)))
     if own:

@@ -16,6 +16,7 @@ from amp_migrate.flow.domain.atoms import (
     Const,
     External,
     FileModule,
+    Member,
     Native,
     Obj,
     Opaque,
@@ -35,6 +36,7 @@ from amp_migrate.flow.domain.atoms import (
 )
 from amp_migrate.flow.domain.contexts import NO_CONTEXT
 from amp_migrate.flow.domain.tensor import Tensor
+from amp_migrate.flow.python import enums
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.source import Site
 
@@ -50,6 +52,11 @@ BASES: dict[str, tuple[type, External]] = {
     "builtins.set": (set, SET),
     "typing.Dict": (dict, DICT),
     "typing.List": (list, LIST),
+}
+_TYPES: dict[object, type] = {
+    **{External(f"builtins.{kind.__name__}"): kind for kind in (dict, list, set)},
+    **{kind.__name__: kind for kind in (str, bytes, int, float, bool, type(None))},
+    "number": float,
 }
 _PROTOCOL = frozenset("__getitem__ __setitem__ __iter__ __len__ __contains__".split())
 _TEXT = frozenset(
@@ -67,9 +74,21 @@ def key(value: Value) -> str | None:
     if len(value) != 1:
         return None
     (atom,) = value
-    if isinstance(atom, Const) and atom.kind in ("int", "str", "bool", "NoneType", "float"):
+    if isinstance(atom, Const) and atom.kind in ("int", "str", "bool", "NoneType", "float", "member"):
         return f"[{atom.value!r}]"
     return None
+
+
+def note_key(frame: Frame, owner: Atom, index: Value) -> None:
+    """Keep what a key is of whose cell the name does not tell: one that nobody knows, or a member."""
+    if key(index) is None or any(isinstance(each, Member) for each in index):
+        frame.write(owner, "<key>", index, strong=False)
+
+
+def _key_of(frame: Frame, owner: Atom, cell: str) -> Value:
+    """The key that a cell of a dictionary is for."""
+    kept = (each for each in frame.read(owner, "<key>") if isinstance(each, Member) and key(one(each)) == cell)
+    return frozenset(kept) or const(ast.literal_eval(cell[1:-1]))
 
 
 def new(
@@ -129,10 +148,28 @@ def put(frame: Frame, owner: Atom, value: Value) -> None:
     frame.analysis.shared(frame, value)
 
 
+def having(value: Value, name: str) -> Value:
+    """A value without what raises when it is asked for a name, where it may be a container that has it.
+
+    What a file of data gives is a dictionary, a list, a text or a number: which, is seen where it is used.
+    """
+    if len(value) == 1 or not any(isinstance(each, Obj) and each.made_of in KINDS for each in value):
+        return value
+    lacking = frozenset(each for each in value if (kind := _type_of(each)) and not hasattr(kind, name))
+    is_had = any(isinstance(each, Obj) and each.made_of in KINDS for each in value - lacking)
+    return value - lacking if is_had else value
+
+
+def _type_of(atom: Atom | Tensor) -> type | None:
+    if isinstance(atom, (Const, Some)):
+        return _TYPES.get(atom.kind)
+    return _TYPES.get(atom.made_of) if isinstance(atom, Obj) else None
+
+
 def elements(frame: Frame, value: Value, node: ast.AST) -> Value:
     """What iterating over a value may give."""
     found = NEVER
-    for atom in value:
+    for atom in having(value, "__iter__"):
         found = join(found, _elements(frame, atom, node))
     return found
 
@@ -142,9 +179,11 @@ def _elements(frame: Frame, atom: Atom | Tensor, node: ast.AST) -> Value:
         return join_all((*atom.items, atom.rest or NEVER))
     if isinstance(atom, Tensor):
         return frame.analysis.pytorch.element(frame, atom, node)
+    if isinstance(atom, Class):
+        return join_all(enums.members(frame, atom).values()) or UNKNOWN
     if isinstance(atom, Obj):
         if atom.made_of is DICT:
-            keys = [const(ast.literal_eval(name[1:-1])) for name in _keys(frame, atom)]
+            keys = [_key_of(frame, atom, name) for name in _keys(frame, atom)]
             return join_all([*keys, frame.read(atom, "<key>")]) or NEVER
         if atom.made_of in (LIST, SET):
             return contents(frame, atom)
@@ -183,7 +222,7 @@ def sequence(frame: Frame, value: Value, node: ast.AST) -> tuple[list[Value], Va
         if isinstance(atom, Tup):
             return list(atom.items), atom.rest or NEVER
         if is_dict(atom) and _is_whole(frame, atom):
-            return [const(ast.literal_eval(name[1:-1])) for name in _keys(frame, atom)], NEVER
+            return [_key_of(frame, atom, name) for name in _keys(frame, atom)], NEVER
         if isinstance(atom, Obj) and atom.made_of is LIST:
             length = constant(frame.read(atom, "<length>"))
             if isinstance(length, int) and not frame.read(atom, REST):
@@ -226,7 +265,7 @@ def unpack(frame: Frame, value: Value, count: int, star: int | None, node: ast.A
 def item(frame: Frame, value: Value, index: Value, node: ast.AST) -> Value:
     """What a subscript of a value may be."""
     found = NEVER
-    for atom in value:
+    for atom in having(value, "__getitem__"):
         found = join(found, _item(frame, atom, index, node))
     return found
 
@@ -261,6 +300,8 @@ def _item(frame: Frame, atom: Atom | Tensor, index: Value, node: ast.AST) -> Val
     if isinstance(atom, External) and atom.name == "sys.modules":
         is_own = isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "__name__"
         return one(FileModule(frame.module.file)) if is_own else UNKNOWN
+    if isinstance(atom, Class):
+        return enums.item(frame, atom, index) or UNKNOWN
     if isinstance(atom, External):
         return one(atom)  # `list[int]`, `Optional[Tensor]`
     return UNKNOWN
@@ -342,9 +383,9 @@ def store_item(frame: Frame, owners: Value, index: Value, value: Value, node: as
                 continue
             name = None if is_slice(index) else key(index)
             at = constant(index)
+            if atom.made_of is DICT:
+                note_key(frame, atom, index)
             if name is None or (atom.made_of is LIST and isinstance(at, int) and at < 0):
-                if atom.made_of is DICT:
-                    frame.write(atom, "<key>", index, strong=False)
                 put(frame, atom, elements(frame, value, node) if is_slice(index) else value)
                 for cell in [each for each in frame.now.cells if each[0] is atom]:
                     del frame.now.cells[cell]
@@ -461,7 +502,7 @@ def _dict_method(
                 frame.write(owner, cell, join(found, default))
         return join(found, default) if name != "pop" or len(args) > 1 else found
     if name == "items":
-        pairs = [tup([const(ast.literal_eval(each[1:-1])), frame.read(owner, each)]) for each in _keys(frame, owner)]
+        pairs = [tup([_key_of(frame, owner, each), frame.read(owner, each)]) for each in _keys(frame, owner)]
         rest = frame.read(owner, REST)
         if _is_whole(frame, owner):
             return tup(pairs)
@@ -502,10 +543,10 @@ def merge_pairs(frame: Frame, owner: Obj, value: Value, node: ast.AST) -> int:
     for pair in (*given, *([rest] if rest else ())):
         at, held = unpack(frame, pair, 2, None, node)
         cell = key(at)
+        note_key(frame, owner, at)
         if cell is not None:
             frame.write(owner, cell, held, strong=pair is not rest)
         else:
-            frame.write(owner, "<key>", at, strong=False)
             put(frame, owner, held)
     merge_dict(frame, owner, value - pairs, node)
     return len(given) if pairs == value else 0
@@ -515,6 +556,8 @@ def merge_dict(frame: Frame, owner: Atom, value: Value, node: ast.AST) -> None:
     """Put everything of a mapping into a dictionary."""
     for each in as_containers(frame, value):
         if is_dict(each):
+            if kept := frame.read(each, "<key>"):
+                frame.write(owner, "<key>", kept, strong=False)
             for name in _keys(frame, each):
                 frame.write(owner, name, join(frame.read(owner, name), frame.read(each, name)))
             rest = frame.read(each, REST)

@@ -15,6 +15,7 @@ from amp_migrate.flow.domain.atoms import (
     Const,
     External,
     Func,
+    Member,
     Obj,
     Opaque,
     Some,
@@ -38,7 +39,7 @@ from amp_migrate.flow.domain.atoms import (
 from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.domain.dtypes import DTYPE_OF
 from amp_migrate.flow.domain.state import meet
-from amp_migrate.flow.domain.tensor import OTHER, Tensor, Units, multiplied, powered
+from amp_migrate.flow.domain.tensor import BOOL, INT, OTHER, Tensor, Units, multiplied, powered
 from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
@@ -143,8 +144,8 @@ def _dict(frame: Frame, node: ast.Dict) -> Value:
             continue
         index = evaluate(frame, key)
         name = containers.key(index)
+        containers.note_key(frame, owner, index)
         if name is None:
-            frame.write(owner, "<key>", index, strong=False)
             containers.put(frame, owner, given)
         else:
             frame.write(owner, name, given)
@@ -354,9 +355,14 @@ def binary(frame: Frame, operator: type[ast.operator], left: Value, right: Value
     for a in plain[0]:
         for b in plain[1]:
             found = join(found, _plain(frame, name, operator, a, b, node))
-        if not plain[1] and isinstance(a, Obj):
+        if not plain[1] and isinstance(a, Obj) and not (a.made_of in containers.KINDS and _are_floating(right)):
             found = join(found, _special(frame, a, name, right, node))
     return found
+
+
+def _are_floating(value: Value) -> bool:
+    """Whether these are tensors of no whole numbers: a list times one, or with any of these added, raises."""
+    return all(isinstance(each, Tensor) and not each.precision & (INT | BOOL | OTHER) for each in value)
 
 
 def _plain(frame: Frame, name: str, operator: type[ast.operator], a: Any, b: Any, node: ast.AST) -> Value:
@@ -466,6 +472,9 @@ def _compare(frame: Frame, node: ast.Compare) -> Value:
 
 
 def _identity(operator: ast.cmpop, left: Value, right: Value) -> Value:
+    members = [each for side in (left, right) for each in side if isinstance(each, Member)]
+    if isinstance(operator, (ast.Is, ast.IsNot)) and len(members) == len(left) + len(right) == 2:
+        return const((members[0] is members[1]) is isinstance(operator, ast.Is))
     if (
         isinstance(operator, (ast.Is, ast.IsNot))
         and right == NONE_VALUE

@@ -14,6 +14,7 @@ from amp_migrate.flow.domain.atoms import (
     Const,
     External,
     Func,
+    Member,
     Method,
     Native,
     Obj,
@@ -187,6 +188,8 @@ def _is_of(frame: Frame, atom: object, kind: object) -> bool | None:
             if name in ("torch.nn.Parameter", "torch.cuda.FloatTensor")
             else name in ("torch.Tensor", "torch.autograd.Variable")
         )
+    if isinstance(atom, Member):
+        return True if kind is atom.of else None
     if isinstance(atom, (Const, Some)):
         if atom.kind not in ("int", "float", "str", "bool", "NoneType"):
             return None

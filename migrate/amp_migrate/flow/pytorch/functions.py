@@ -639,6 +639,35 @@ def _defaultdict(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     return made_here
 
 
+def _read_data(frame: Frame, args: Arguments, node: ast.AST, name: str) -> Value:
+    """What a file of JSON, YAML or TOML says: dictionaries, lists, texts, numbers and truths, which are no tensors.
+
+    Of what the caller makes of it, nobody knows.
+    """
+    said = args.get(1, "Loader") if name.startswith("yaml.") else None
+    is_plain_yaml = said is None or all(isinstance(each, External) and each.name in _YAML_LOADERS for each in said)
+    if not is_plain_yaml or args.others or any(word in _MAKING_ANYTHING for word in args.keywords):
+        return _foreign(frame, name, args, node)
+    kinds = containers.DICT, containers.LIST
+    made_here = [each for kind in kinds for each in containers.new(frame, node, kind) if isinstance(each, Obj)]
+    found = join_all((frozenset(made_here), some("str"), some("number"), TRUTHS, NONE_VALUE))
+    for each in made_here:
+        frame.write(each, "<length>", some("int"))
+        containers.put(frame, each, found)
+    containers.note_key(frame, made_here[0], some("str"))
+    return found
+
+
+_YAML_LOADERS = frozenset(
+    f"yaml.{prefix}{name}" for prefix in ("", "C") for name in ("Loader", "FullLoader", "SafeLoader", "BaseLoader")
+)
+_MAKING_ANYTHING = frozenset("cls object_hook object_pairs_hook parse_float parse_int parse_constant".split())
+_DATA = (
+    *("json.load", "json.loads", "yaml.load", "yaml.safe_load", "yaml.full_load"),
+    *(f"{package}.{name}" for package in ("toml", "tomli", "tomllib") for name in ("load", "loads")),
+)
+
+
 def _getter(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     return UNKNOWN
 
@@ -824,6 +853,7 @@ _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     **{f"{package}.initialize": _apex_initialize for package in ("apex.amp", "amp_shim.amp")},
     **{f"{package}.scale_loss": _apex_scale_loss for package in ("apex.amp", "amp_shim.amp")},
     "operator.itemgetter": _getter,
+    **{name: partial(_read_data, name=name) for name in _DATA},
     **dict.fromkeys(("einops.rearrange", "einops.repeat"), _einops),
     "einops.reduce": _einops_reduce,
     **{name: partial(_prepared, preparation) for name, preparation in PREPARATIONS.items()},

@@ -1,0 +1,127 @@
+"""A script that names no device but the CPU is for the CPU, whatever else it reads and prints."""
+
+from __future__ import annotations
+
+import pytest
+from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.settings import Settings
+
+SWEEP = """\
+from enum import Enum
+
+import torch
+from torch import nn
+
+
+class Method(Enum):
+    PLAIN = "plain"
+    DEEP = "deep"
+
+
+class Trainer:
+    def __init__(self, method):
+        self.method = method
+        self.model = nn.Linear(8, 1)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def train(self, x, y):
+        self.optimizer.zero_grad()
+        loss = nn.functional.mse_loss(self.model(x), y)
+        loss.backward()
+        self.optimizer.step()
+
+    def run(self):
+        try:
+            print(f"method {METHOD}")
+            self.train(torch.randn(4, 8), torch.randn(4, 1))
+        except RuntimeError:
+            pass
+
+
+for each in Method:
+    Trainer(each).run()
+"""
+DATA = """\
+import json
+
+import torch
+import yaml
+from torch import nn
+
+with open("config") as file:
+    config = READ
+
+model = nn.Sequential(*(nn.Linear(each, each) for each in config["layers"]))
+optimizer = getattr(torch.optim, config["name"])(model.parameters(), **config["optimizer"])
+for _ in range(config["steps"]):
+    x, y = torch.randn(16, 8), torch.randn(16, 8)
+    out = model(x)
+    loss = nn.functional.mse_loss(out, y) + config["alpha"] * out.abs().mean()
+    for name, weight in config.get("more", {}).items():
+        loss = loss + weight * out.mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+MOVED_THERE = """\
+import torch
+from torch import nn
+
+
+class Trainer:
+    def __init__(self, model, lr, where):
+        self.device = torch.device("cpu")
+        self.model = model.to(self.device)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=lr)
+
+    def epoch(self, loader):
+        for x, y in loader:
+            self.optimizer.zero_grad()
+            loss = nn.functional.mse_loss(self.model(x.to(self.device)), y.to(self.device))
+            loss.backward()
+            self.optimizer.step()
+"""
+
+
+def is_left(text: str) -> bool:
+    """Whether a step is left because it is on the CPU; else it is moved."""
+    plan = migrate_text(text, Settings())
+    is_told = ["everything is on the CPU" in each.message for each in plan.findings] == [True]
+    assert is_told is (plan.after == text)
+    return is_told
+
+
+@pytest.mark.parametrize("method", ["self.method.value.upper()", "self.method.name.lower()", "type(self).__name__"])
+def test_what_is_asked_of_a_member_ends_nothing(method: str) -> None:
+    text = SWEEP.replace("METHOD", method)
+    assert is_left(text)
+    assert not is_left(text.replace("nn.Linear(8, 1)", "nn.Linear(8, 1).cuda()").replace("4, 8)", "4, 8).cuda()"))
+
+
+@pytest.mark.parametrize(
+    "read", ["json.load(file)", "json.loads(file.read())", "yaml.safe_load(file)", "yaml.load(file, yaml.FullLoader)"]
+)
+def test_what_a_file_of_data_says_is_on_no_device(read: str) -> None:
+    assert is_left(DATA.replace("READ", read))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("READ", "json.load(file, object_hook=lib.read)"),
+        ("READ", "yaml.load(file, lib.Loader)"),
+        ("READ", "lib.read(file)"),
+        ("x, y = torch.randn(16, 8), ", "x, y = torch.randn(16, 8).to(config['device']), "),
+        ("for each in config['layers']))", "for each in config['layers'])).to(config['device'])"),
+    ],
+)
+def test_what_it_names_may_be_a_device(old: str, new: str) -> None:
+    text = "import lib\n" + DATA.replace('"', "'").replace(old, new).replace("READ", "json.load(file)")
+    assert not is_left(text)
+
+
+@pytest.mark.parametrize(
+    ("where", "told"), [('torch.device("cpu")', True), ('"cpu"', True), ("where", False), ('"cuda"', False)]
+)
+def test_a_model_that_is_handed_in_is_where_it_is_moved_to(where: str, told: bool) -> None:
+    assert is_left(MOVED_THERE.replace('torch.device("cpu")', where)) is told
