@@ -15,6 +15,7 @@ from typing import TypeGuard
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.answers.chosen import Chosen, chosen
 from amp_migrate.flow.answers.elements import Elements
+from amp_migrate.flow.answers.kept_gradients import keeps_gradients
 from amp_migrate.flow.answers.kept_states import KeptStates
 from amp_migrate.flow.answers.saturated import Saturated
 from amp_migrate.flow.domain.atoms import (
@@ -529,14 +530,26 @@ class Questions:
         """The regions for training, if low precision does nothing in any of them; none where that is not certain.
 
         What is not followed into works where it is called, for all that anybody knows; elsewhere it does not matter.
+        Nor does an evaluation that records gradients which nobody gets.
         """
         pytorch = self.analysis.pytorch
         training = {site for site, mode in pytorch.opened.items() if mode & ON}
         if any(code.has(each) for each in training for code in self.analysis.given_up):
             return []
-        is_idle = not pytorch.working & training or self._trains_nothing_low
+        serving = {each for each in training & pytorch.working if not self._serves_no_loss(each)}
+        is_idle = not serving or self._trains_nothing_low
         what = IN_FLOAT64 if pytorch.in_float64 & training else IDLE
         return [Fault(site, what) for site in sorted(training)] if is_idle else []
+
+    def _serves_no_loss(self, region: Site) -> bool:
+        """Whether no loss goes backward in the function that opens a region, and nothing with a gradient leaves it."""
+        modules = filter(None, self.analysis.modules.values())
+        within = [code for module in modules for code in module.codes.values() if code.has(region) and code.is_function]
+        if not within:
+            return False
+        code = max(within, key=lambda each: each.site.line)
+        is_step = any(code.has(each.site) for each in self.events(Act.BACKWARD))
+        return not is_step and keeps_gradients(self.analysis, code)
 
     def idle_steps(self) -> list[Fault]:
         """The regions of steps that low precision does nothing for, while it does something for others.

@@ -1,4 +1,4 @@
-"""What classes and objects have that no statement stores: a call of it returns, and what stands behind it is reached."""
+"""What classes and objects have that no statement stores: a call of it returns, and what is behind it is reached."""
 
 from __future__ import annotations
 
@@ -89,16 +89,19 @@ OUT_OF_SIGHT = [
     "class C:\n    pass\nc = C()\nc.__setattr__('a', 'b')\nc.a.upper()",
     "class C:\n    def __setattr__(self, name, value):\n        super().__setattr__(name, value)\nc = C()\nc.a = 'b'",
     "class C:\n    def __getattribute__(self, name):\n        return 'x'\nC().a.upper()",
-    "import functools\n@functools.total_ordering\nclass C:\n    def __lt__(self, other):\n        return True\nC().__ge__(1)",
+    "import functools\n@functools.total_ordering\nclass C:\n"
+    "    def __lt__(self, other):\n        return True\nC().__ge__(1)",
     "from elsewhere import register\n@register\nclass C:\n    pass\nC().label.upper()",
     "class D:\n    def __get__(self, owner, kind):\n        return 'x'\nclass C:\n    b = D()\nC().b.upper()",
     "import dataclasses\n@dataclasses.dataclass\nclass C:\n    a: str = 'x'\nC().__dataclass_fields__.items()",
     "from abc import ABC\nclass C(ABC):\n    pass\nC.register(int)",
-    "class C:\n    def __new__(cls):\n        made = object.__new__(cls)\n        made.a = 'x'\n        return made\nC().a.upper()",
+    "class C:\n    def __new__(cls):\n        made = object.__new__(cls)\n        made.a = 'x'\n"
+    "        return made\nC().a.upper()",
     "class C:\n    one = None\n    def __new__(cls):\n        cls.one = cls.one or super().__new__(cls)\n"
     "        return cls.one\n    def hi(self):\n        return 'x'\nC().hi()\nC.one.hi().upper()",
     "class C:\n    a = 'x'\nfor name, value in C.__dict__.items():\n    name.upper()",
-    "from enum import Enum\nclass M(Enum):\n    A = 'a'\nfor name, value in M.__members__.items():\n    value.value.upper()",
+    "from enum import Enum\nclass M(Enum):\n    A = 'a'\n"
+    "for name, value in M.__members__.items():\n    value.value.upper()",
 ]
 
 

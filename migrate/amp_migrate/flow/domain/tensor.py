@@ -62,7 +62,8 @@ SCORE = 536870912  # what a layer with weights gives, or a sum, mean, part or mu
 OPPOSITE = 1073741824  # such a score times a number below zero
 CONTEST = 2147483648  # a difference of two scores: whoever learns its weights makes that as large as they get
 WHOLE = 4294967296  # whole numbers, of which eight bits or so are used: rounded, or kept within such limits
-WAY_OF_GRADIENT = HALVED | PERHAPS_HALVED | NORMALIZED
+LOWERED = 8589934592  # its gradient comes through what a region has computed in half precision
+WAY_OF_GRADIENT = HALVED | PERHAPS_HALVED | NORMALIZED | LOWERED
 
 # A power of a scaler's scale: None is none at all; ("?", 0) is one that nobody knows.
 Unit: TypeAlias = "tuple[Any, float] | None"

@@ -59,6 +59,7 @@ from amp_migrate.flow.domain.tensor import (
     INVERSE,
     LEARNED,
     LOW,
+    LOWERED,
     NORMALIZED,
     NOTHING,
     OF_INVERSE,
@@ -420,7 +421,7 @@ def halved(frame: Frame, tensors: Sequence[Tensor], reach: Leaves, autocast: Aut
         frame.analysis.pytorch.halved |= reach
     if made & LOW:
         frame.analysis.pytorch.lowered |= reach
-    tags = HALVED if made == F16 else PERHAPS_HALVED if made & F16 else 0
+    tags = (HALVED if made == F16 else PERHAPS_HALVED if made & F16 else 0) | (LOWERED if made & LOW else 0)
     for each in tensors:
         tags |= each.tags & WAY_OF_GRADIENT if each.flows & FLOWS else 0
     return tags
