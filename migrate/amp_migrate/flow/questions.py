@@ -83,7 +83,7 @@ from amp_migrate.flow.pytorch.gradients import (
     standalone_leaves,
 )
 from amp_migrate.flow.pytorch.modules import DTYPE, PLACE, bare
-from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
+from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of, word_called
 from amp_migrate.implications import Facts, implied
 from amp_migrate.tables.signatures import argument
 from amp_migrate.tables.torch_names import CLIPPING
@@ -126,6 +126,7 @@ OF_A_REPLACEMENT = (
 )
 AS_SEEN = "as far as can be seen"
 BY_HAND = "what `.grad` is given by hand is of no scaled loss of its own"
+UNSCALED_AGAIN = "gradients are unscaled twice"
 SHARED = "a parameter that two optimizers have is unscaled twice"
 CLIPPED = "gradients are clipped while they are scaled"
 LEFT_SCALED = "gradients of parameters that no optimizer has are clipped with others, and nothing unscales them"
@@ -148,6 +149,7 @@ SEVERAL_SCALES = "gradients of several scales are clipped"
 TRAINS_INSIDE = "a loss goes backward inside a region"
 LOSS_ON_CPU = "a loss is scaled on the CPU: a scaler's scale lies where its first loss does, and gradients on a GPU"
 STUCK = "the scale is updated only where a test of gradients lets it be: where they overflow, it never comes down"
+ENDED = "a test of gradients ends the training where they overflow, as they do until the scale has come down"
 OF_SKIPPED = "a histogram raises at infinite gradients, which are left where the scaler has skipped a step"
 WATCHED = "wandb.watch() logs gradients as they are made, multiplied by the loss scale"
 MENDED = (
@@ -388,6 +390,8 @@ class Questions:
                 yield Fault(event.site, PERHAPS_LEFT_SCALED, False, event=event)
             elif event.act is Act.UPDATE and self._waits_for_gradients(event):
                 yield Fault(event.site, STUCK)
+            elif event.act is Act.UPDATE and self._ends_where_they_overflow(event):
+                yield Fault(event.site, ENDED)
             elif self.is_scaled_in_vain(event):
                 yield Fault(event.site, "a loss is scaled, and nothing is computed in half precision")
             elif event.act is Act.OWN_GRADIENT and event.units == PURE and self.is_halved(event) is not False:
@@ -411,12 +415,28 @@ class Questions:
         """Whether a scale is updated only on one side of a test that depends on gradients."""
         asking = self.analysis.pytorch.asking_gradients
         inner = update.node
+        way = [*self._around(update.site.file, update.node)] if asking else []
+        for node, holder in zip(way, [*way[1:], None], strict=False):
+            if isinstance(node, FUNCTIONS):
+                return False
+            for tested, other in _sides(node, inner, holder):
+                is_asked = any(each in asking for each in ast.walk(tested))
+                if is_asked and not any(each in self._updates for part in other for each in ast.walk(part)):
+                    return True
+            inner = node
+        return False
+
+    def _ends_where_they_overflow(self, update: Event) -> bool:
+        """Whether a test that holds for gradients which are not finite leaves the loop, or raises, before an update."""
+        asking = self.analysis.pytorch.asking_gradients
+        inner = update.node
         for node in self._around(update.site.file, update.node) if asking else ():
             if isinstance(node, FUNCTIONS):
                 return False
-            for tested, other in _sides(node, inner):
-                is_asked = any(each in asking for each in ast.walk(tested))
-                if is_asked and not any(each in self._updates for part in other for each in ast.walk(part)):
+            for each in _above(node, inner):
+                if not isinstance(each, ast.If) or not isinstance(each.body[-1], (ast.Break, ast.Raise)):
+                    continue
+                if any(part in asking for part in ast.walk(each.test)) and _holds_beyond(each.test):
                     return True
             inner = node
         return False
@@ -536,8 +556,8 @@ class Questions:
         training = {site for site, mode in pytorch.opened.items() if mode & ON}
         if any(code.has(each) for each in training for code in self.analysis.given_up):
             return []
-        serving = {each for each in training & pytorch.working if not self._serves_no_loss(each)}
-        is_idle = not serving or self._trains_nothing_low
+        serving = {each for each in training if not self._serves_no_loss(each)}
+        is_idle = not pytorch.working & (serving or training) or self._trains_nothing_low
         what = IN_FLOAT64 if pytorch.in_float64 & training else IDLE
         return [Fault(site, what) for site in sorted(training)] if is_idle else []
 
@@ -547,9 +567,7 @@ class Questions:
         within = [code for module in modules for code in module.codes.values() if code.has(region) and code.is_function]
         if not within:
             return False
-        code = max(within, key=lambda each: each.site.line)
-        is_step = any(code.has(each.site) for each in self.events(Act.BACKWARD))
-        return not is_step and keeps_gradients(self.analysis, code)
+        return keeps_gradients(self.analysis, max(within, key=lambda each: each.site.line))
 
     def idle_steps(self) -> list[Fault]:
         """The regions of steps that low precision does nothing for, while it does something for others.
@@ -1066,16 +1084,50 @@ def _saves_by_itself(call: ast.AST) -> bool:
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "save"
 
 
-def _sides(node: ast.AST, inner: ast.AST) -> Iterator[tuple[ast.expr, list[ast.stmt]]]:
-    """The tests that decide whether something directly in a statement runs, each with what runs instead of it."""
+def _sides(node: ast.AST, inner: ast.AST, holder: ast.AST | None) -> Iterator[tuple[ast.expr, list[ast.stmt]]]:
+    """The tests that decide whether something directly in a statement runs, each with what runs instead of it.
+
+    Args:
+        holder: what the statement stands in.
+    """
     if isinstance(node, ast.If) and inner is not node.test:
-        yield node.test, node.orelse if inner in node.body else node.body
+        other = node.orelse if inner in node.body else node.body
+        if inner in node.body and isinstance(node.body[-1], (ast.Continue, ast.Return)):
+            blocks = [getattr(holder, name, []) for name in ("body", "orelse", "finalbody")]
+            block = next((each for each in blocks if isinstance(each, list) and node in each), [node])
+            other = [*other, *block[block.index(node) + 1 :]]
+        yield node.test, other
+    for each in _above(node, inner):
+        if isinstance(each, ast.If) and isinstance(each.body[-1], (ast.Continue, ast.Return)):
+            yield each.test, each.body
+
+
+def _above(node: ast.AST, inner: ast.AST) -> Iterator[ast.stmt]:
+    """The statements before one, in the block of a statement that it stands in."""
     for block in (getattr(node, name, ()) for name in ("body", "orelse", "finalbody")):
         if isinstance(block, list) and inner in block:
-            above = block[: block.index(inner)]
-            for each in above:
-                if isinstance(each, ast.If) and isinstance(each.body[-1], (ast.Continue, ast.Return)):
-                    yield each.test, each.body
+            yield from block[: block.index(inner)]
+
+
+def _holds_beyond(test: ast.expr) -> bool | None:
+    """Whether a test of a number holds for one that is not finite; None where that does not show."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = _holds_beyond(test.operand)
+        return None if inner is None else not inner
+    if isinstance(test, ast.BoolOp):
+        found = {_holds_beyond(each) for each in test.values}
+        decisive = isinstance(test.op, ast.Or)
+        return decisive if decisive in found else None if None in found else not decisive
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        is_limit_first = isinstance(test.left, ast.Constant)
+        smaller, larger = isinstance(test.ops[0], (ast.Lt, ast.LtE)), isinstance(test.ops[0], (ast.Gt, ast.GtE))
+        return None if not (smaller or larger) else smaller if is_limit_first else larger
+    if isinstance(test, ast.Call):
+        word = word_called(test)
+        if word in ("all", "any", "item", "bool") and isinstance(test.func, ast.Attribute):
+            return _holds_beyond(test.func.value)
+        return {"isfinite": False, "isinf": True, "isnan": True}.get(word)
+    return None
 
 
 def _atoms(value: Value) -> list[Atom | None]:
@@ -1186,7 +1238,7 @@ def _is_limited_unscaled(machine: Machine, scaler: Atom | None, optimizer: Atom 
 _Test = Callable[[Machine, "Atom | None", "Atom | None"], bool]
 _STATES: dict[Act, tuple[tuple[str, _Test], ...]] = {
     Act.UNSCALE: (
-        ("gradients are unscaled twice", _in_stage(UNSCALED_BY)),
+        (UNSCALED_AGAIN, _in_stage(UNSCALED_BY)),
         ("gradients are unscaled after the step", _in_stage(STEPPED)),
         ("gradients that are not scaled are divided by the scale", _is(TRUE, MIXED)),
         ("gradients of another scaler are unscaled", _is_another_scalers),

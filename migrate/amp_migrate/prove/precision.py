@@ -53,6 +53,7 @@ from amp_migrate.flow.questions import (
     ADDED,
     CACHE_MENDED,
     CLIPPED,
+    ENDED,
     EVALUATED_APART,
     GIVEN_SMALL,
     IDLE,
@@ -76,6 +77,7 @@ from amp_migrate.flow.questions import (
     UNLOADED,
     UNREAD_MODELS,
     UNSAVED,
+    UNSCALED_AGAIN,
     UNSCALED_LOSS,
     WATCHED,
     WRONG_BY_ITSELF,
@@ -179,6 +181,7 @@ class Trouble(Enum):
     READ_SCALED = "gradients of which more than the direction is used while they are scaled"
     LEFT_SCALED = "gradients that are clipped together, and of which no optimizer has some: these stay scaled"
     SCALED_AGAIN = "a loss that is not to be scaled, as the gradient that it goes backward from is"
+    UNSCALED_TWICE = "gradients that are unscaled twice: behind a batch that is skipped, the scale is not updated"
     SCALER = "what a scaler raises at, or divides wrongly: without a scaler it does not happen"
     BEHIND = "what is low behind its region"
     MENDED = "gradients that are mended where they are not finite, and a scaler skips the step"
@@ -268,6 +271,8 @@ _TROUBLES = {
     WRONG_BY_ITSELF[Act.NO_OPTIMIZER]: Trouble.SCALER,
     UNSCALED_LOSS: Trouble.UNSCALED,
     STUCK: Trouble.SCALER,
+    UNSCALED_AGAIN: Trouble.UNSCALED_TWICE,
+    ENDED: Trouble.SCALER,
     UNLOADED: Trouble.UNLOADED,
     UNSAVED: Trouble.UNSAVED,
     UNREAD_MODELS: Trouble.UNREAD,

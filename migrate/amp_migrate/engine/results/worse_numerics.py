@@ -52,6 +52,9 @@ _READ_LAST = (
     "read gradients behind the last backward(), directly before optimizer.step(), divide what a hook keeps by "
     "scaler.get_scale(), or use --dtype bf16"
 )
+_UPDATED = (
+    "write scaler.update() before what skips a batch behind unscale_(), or use --dtype bf16, which needs no scaler"
+)
 _OF_THE_OPTIMIZER = "clip the parameters that the optimizer has, or use --dtype bf16, which needs no scaler"
 _BY_ITS_GRADIENT = "scale this loss only if the gradient that it is given comes from no scaled loss"
 _APART = "let what goes backward by itself run before the forward pass or behind the loss, and run again"
@@ -68,6 +71,7 @@ _IN_ANY_CASE = {
     Trouble.SCALER: _UNSCALABLE,
     Trouble.THREADS: "use DistributedDataParallel, or run with --dtype fp16",
     Trouble.UNCLEARED: _CLEARED,
+    Trouble.UNSCALED_TWICE: _UPDATED,
 }
 # What is no trouble where it is not so for all callers: a region may do nothing for the model of one of them, as for
 # that of a unit test on the CPU, and something for another.
@@ -441,8 +445,9 @@ def _line_of(site: Site, changed: Mapping[str, FilePlan]) -> tuple[str, int]:
 
 
 def _at(harm: Harm, changed: Mapping[str, FilePlan]) -> Finding:
-    """What is said of a place, as it stood before."""
-    line = _line_before(changed.get(harm.site.file), harm.site.line)
+    """What is said of a place, as it stood before; of an `unscale_()`, which is new, that of what it is written for."""
+    behind = harm.trouble is Trouble.UNSCALED_TWICE
+    line = _line_before(changed.get(harm.site.file), harm.site.line + behind)
     hint = _FOR_TOLD.get(harm.trouble, _IN_FLOAT32)
     return Finding(harm.site.file, line, 0, _code(harm), Kind.NOTE, harm.message, hint)
 

@@ -8,43 +8,67 @@ from collections.abc import Iterator
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import NEVER, Const, External, Native, Obj, Opaque, Some, Tup, Value
 from amp_migrate.flow.domain.tensor import FLOWS, LOWERED, Tensor
+from amp_migrate.flow.events import Act
 from amp_migrate.flow.source import FUNCTIONS, Code
 
 # What these get they keep nowhere but in what they give.
 _KEEPING_NOTHING = ("torch.", "numpy.", "math.", "builtins.")
+_GIVING = (ast.Return, ast.Yield, ast.YieldFrom)
 _INSIDE = (*FUNCTIONS, ast.ClassDef)
 
 
 def keeps_gradients(analysis: Analysis, code: Code) -> bool:
-    """Whether no tensor whose gradient comes through a region leaves a function, nor anything that is made of one."""
-    return not any(_Inside(analysis, code).leaving())
+    """Whether no tensor whose gradient comes through a region leaves a function, nor anything that is made of one.
+
+    What it calls is looked into: that may give such a tensor back, and goes backward from none.
+    """
+    losses = [each.site for each in analysis.events.values() if each.act is Act.BACKWARD]
+    seen, stack = {code: None}, [code]
+    while stack:
+        inside = _Inside(analysis, stack.pop())
+        if any(map(inside.code.has, losses)) or any(inside.leaving(is_whole=inside.code is code)):
+            return False
+        more = [each for each in inside.called if each not in seen]
+        seen.update(dict.fromkeys(more))
+        stack += more
+    return True
 
 
 class _Inside:
     """What holds such tensors in a function.
 
     Attributes:
+        code: the function.
         names: the variables that do.
     """
 
     def __init__(self, analysis: Analysis, code: Code) -> None:
-        self._analysis, self._code = analysis, code
+        self._analysis, self.code = analysis, code
         self.names: set[str] = set()
         self._nodes = [*_own_nodes(code.node)]
         self._inner = frozenset[str]().union(*(each.used for each in code.inner))
 
-    def leaving(self) -> Iterator[ast.AST]:
-        """Where something of it leaves."""
+    @property
+    def called(self) -> Iterator[Code]:
+        """The functions that it calls."""
+        return (each for node in self._nodes for each in self._analysis.callees.get(node, ()))
+
+    def leaving(self, *, is_whole: bool) -> Iterator[ast.AST]:
+        """Where something of it leaves.
+
+        Args:
+            is_whole: whether what it gives counts.
+        """
         known = -1
         while known < len(self.names):
             known = len(self.names)
             leaving = [node for node in self._nodes if self._leaves(node)]
-        yield from leaving
+        yield from (each for each in leaving if is_whole or not isinstance(each, _GIVING))
         if not self.names.isdisjoint(self._inner):
-            yield self._code.node
+            yield self.code.node
 
     def _leaves(self, node: ast.AST) -> bool:
-        if isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom)):
+        if isinstance(node, _GIVING):
             return node.value is not None and self._holds(node.value)
         if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -56,7 +80,8 @@ class _Inside:
             return named is not None and self._holds(node.context_expr) and not self._names(named)
         if isinstance(node, ast.Call):
             given = (*node.args, *(each.value for each in node.keywords))
-            return any(map(self._holds, given)) and not self._hands_back(node.func)
+            is_followed = bool(self._analysis.callees.get(node))
+            return any(map(self._holds, given)) and not self._hands_back(node.func, is_followed=is_followed)
         return False
 
     def _names(self, target: ast.expr) -> bool:
@@ -66,17 +91,19 @@ class _Inside:
             return all(given)
         if isinstance(target, ast.Starred):
             return self._names(target.value)
-        if isinstance(target, ast.Name) and target.id in self._code.bound:
+        if isinstance(target, ast.Name) and target.id in self.code.bound:
             self.names.add(target.id)
             return True
         return False
 
-    def _hands_back(self, called: ast.expr) -> bool:
-        """Whether what is called keeps nothing of what it gets: an operator, or a method of a tensor."""
+    def _hands_back(self, called: ast.expr, *, is_followed: bool) -> bool:
+        """Whether what is called keeps nothing of what it gets, or is looked into: an operator, a layer, a function."""
         value = self._value(called)
         return bool(value) and all(
             (isinstance(each, External) and each.name.startswith(_KEEPING_NOTHING))
             or (isinstance(each, Native) and not isinstance(each.owner, (Obj, Opaque)))
+            or (isinstance(each, Obj) and each.external.startswith("torch.nn."))
+            or (is_followed and not isinstance(each, (External, Native, Opaque)))
             for each in value
         )
 

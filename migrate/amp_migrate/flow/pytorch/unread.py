@@ -33,7 +33,7 @@ from amp_migrate.flow.python.classes import external_bases, is_module_class
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch.ranges import has_no_inverse
 from amp_migrate.flow.source import Site
-from amp_migrate.tables.torch_names import BRINGING_CODE, TRAINED_WITH_AMP
+from amp_migrate.tables.torch_names import BRINGING_CODE, TRAINED_WITH_AMP, WITHOUT_MODULES
 
 _READ = frozenset("torch torchvision numpy builtins apex".split()) | sys.stdlib_module_names
 _REGISTRIES = "<registries>"
@@ -85,6 +85,11 @@ def is_known(callee: str) -> bool:
     if callee.lstrip(".").startswith(BRINGING_CODE):
         return False
     return _package(callee) in TRAINED_WITH_AMP or _package(callee) in sys.stdlib_module_names
+
+
+def gives_no_tensors(callee: str) -> bool:
+    """Whether something is of a package that does not know PyTorch, by its full name: what scores is a number."""
+    return _package(callee) in WITHOUT_MODULES
 
 
 def is_meant(frame: Frame, callee: str) -> bool:

@@ -17,7 +17,15 @@ from amp_migrate.steps.gradients.penalties import Penalties, read_penalties
 from amp_migrate.steps.gradients.steppers import optimizer_steps
 from amp_migrate.steps.gradients.tested_steps import with_tests
 from amp_migrate.steps.gradients.updates import place_updates
-from amp_migrate.steps.model.training_step import Backward, Extraction, Island, OptimizerStep, Region, TrainingStep
+from amp_migrate.steps.model.training_step import (
+    Backward,
+    Extraction,
+    GradientUse,
+    Island,
+    OptimizerStep,
+    Region,
+    TrainingStep,
+)
 from amp_migrate.steps.read.obstacles import Obstacles
 from amp_migrate.steps.read.slices import Slices
 from amp_migrate.steps.regions.find_regions import RegionFinder
@@ -140,6 +148,8 @@ class Gatherer:
         tested = with_tests(self.file, self.roles, steps, backwards)
         uses = gradient_uses(self.file, self.roles, body, backwards, tested, self.dead)
         updates = place_updates(self.file, backwards, tested)
+        unscaled = [] if isinstance(uses, Refusal) else [each for each in uses if isinstance(each, GradientUse)]
+        ends = () if isinstance(updates, Refusal) else tuple(early_ends(self.tree, body, tested, unscaled, updates))
         problems = [each for each in (penalties, uses, updates) if isinstance(each, Refusal)]
         step = TrainingStep(
             file=self.file,
@@ -151,7 +161,7 @@ class Gatherer:
             gradient_uses=() if isinstance(uses, Refusal) else uses,
             optimizer_steps=tuple(steps),
             updates=() if isinstance(updates, Refusal) else updates,
-            early_ends=() if isinstance(updates, Refusal) else tuple(early_ends(self.tree, body, tested, updates)),
+            early_ends=ends,
             penalties=own.taken,
             penalty_calls=own.calls,
         )

@@ -67,9 +67,51 @@ def test_a_step_in_something_else_that_they_decide_about_is_left(test: str) -> N
     assert "autocast" in migrate_text(text, Settings(Dtype.BF16)).after
 
 
-def test_one_that_skips_the_rest_of_a_round_is_left() -> None:
-    text = TEXT.format(test="if norm > 5:\n        continue\n    optimizer.step()")
-    assert migrate_text(text, Settings()).after == text
+@pytest.mark.parametrize("test", ["norm > 5", "not torch.isfinite(norm)", "math.isnan(norm) or math.isinf(norm)"])
+def test_the_scale_is_updated_where_the_rest_of_a_round_is_skipped(test: str) -> None:
+    text = TEXT.format(test=f"if {test}:\n        optimizer.zero_grad()\n        continue\n    optimizer.step()")
+    after = migrate_text(text, Settings()).after
+    assert (
+        "        optimizer.zero_grad()\n        scaler.update()\n        continue\n    scaler.step(optimizer)\n"
+        in after
+    )
+    assert after.endswith("    scaler.update()\n")
+
+
+def test_so_it_is_where_a_function_returns_for_it() -> None:
+    test = "if not torch.isfinite(norm):\n        return None\n    optimizer.step()"
+    text = TEXT.replace("for index, (x, y) in enumerate(loader):", "def step(x, y):").format(test=test)
+    after = migrate_text(f"{text}\n\nfor x, y in loader:\n    step(x, y)\n", Settings()).after
+    assert "        scaler.update()\n        return None\n    scaler.step(optimizer)\n" in after
+
+
+@pytest.mark.parametrize(
+    ("test", "is_left"),
+    [
+        ("if not torch.isfinite(norm):\n        break", True),
+        ("if torch.isnan(norm).any():\n        raise RuntimeError(norm)", True),
+        ("if norm > 1e4 or index > 9:\n        raise RuntimeError(norm)", True),
+        ("if 1e4 < norm:\n        break", True),
+        ("if norm < 1e-3:\n        break", False),
+        ("if torch.isfinite(norm) and norm < 1e-3:\n        break", False),
+        ("if not torch.isfinite(loss):\n        break", False),
+    ],
+)
+def test_a_training_that_overflowing_gradients_end_is_left(test: str, is_left: bool) -> None:
+    text = TEXT.format(test=f"{test}\n    optimizer.step()")
+    plan = migrate_text(text, Settings())
+    assert (plan.after == text) is is_left
+    told = "a test of gradients ends the training where they overflow, as they do until the scale has come down (line "
+    assert any(told in each.message for each in plan.findings) is is_left
+    assert "autocast" in migrate_text(text, Settings(Dtype.BF16)).after
+
+
+def test_what_to_do_about_a_batch_that_is_skipped_otherwise_is_said_where_it_is_unscaled() -> None:
+    text = TEXT.replace("for index", "while again():\n  for index").replace("\n    ", "\n      ")
+    text = text.format(test="if norm < 1e-3:\n        break\n      optimizer.step()")
+    (told,) = migrate_text(text, Settings()).findings
+    assert told.message == "left as it was: gradients are unscaled twice: norm < 0.001 is true (line 12)"
+    assert told.hint.startswith("write scaler.update() before what skips a batch behind unscale_()")
 
 
 @pytest.mark.parametrize(
