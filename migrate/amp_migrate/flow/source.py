@@ -95,6 +95,13 @@ class Code:
         """Where it is defined."""
         return site_of(self.file, self.node)
 
+    @cached_property
+    def stored_anew(self) -> frozenset[str]:
+        """The attributes of its variables that it stores in more than one place, as they are written."""
+        nodes = (each for each in ast.walk(self.node) if isinstance(each, ast.Attribute))
+        stored = Counter(ast.unparse(each) for each in nodes if isinstance(each.ctx, ast.Store))
+        return frozenset(each for each, times in stored.items() if times > 1)
+
     @property
     def is_function(self) -> bool:
         """Whether it is a function, and not the body of a module or class."""

@@ -113,6 +113,7 @@ class _Code:
             set()
         )  # what is one if it steps: `zero_grad()` is called on it, or it is made as one
         self._changing: dict[str, set[ast.AST]] = {}  # who gives an attribute, or a name of others, another value
+        self._flags: dict[ast.AST, set[str]] = {}
         for file in program.files.values():
             for node, scope in file.scopes.functions:
                 owner = f"{scope.node.name}." if isinstance(scope.node, ast.ClassDef) else ""
@@ -138,6 +139,22 @@ class _Code:
         """What follows from a test, as far as no other function changes what it asks."""
         found = implied_in(self._program.files[scope.file].tree, scope.node, test, outcome)
         return frozenset(fact for fact in found if all(self._changing.get(e, set()) <= {scope.node} for e in fact[2]))
+
+    def flagged(self, node: ast.stmt, scope: Scope) -> Facts:
+        """What a test of a flag comes to behind a statement that sets it, if others of the function set it, too.
+
+        One that is set in one place alone is a switch, which may be set otherwise in another run.
+        """
+        target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+        value = node.value.value if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) else None
+        if not isinstance(target, (ast.Name, ast.Attribute)) or not isinstance(value, bool):
+            return frozenset()
+        if scope.node not in self._flags:
+            set_here = (each for each in ast.walk(scope.node) if isinstance(each, ast.Assign))
+            times = Counter(ast.unparse(each) for statement in set_here for each in statement.targets)
+            self._flags[scope.node] = {each for each in times if times[each] > 1}
+        is_flag = ast.unparse(target) in self._flags[scope.node]
+        return self.facts(target, value, scope) if is_flag else frozenset()
 
     def behind_all(self, loop: ast.For | ast.AsyncFor, facts: Facts, scope: Scope) -> Facts:
         """What facts of the last round of a loop come to behind it."""
@@ -324,7 +341,7 @@ class _Order(Walk[Between]):
         for expression in expressions:
             for call, scope in self._code.calls_of(expression, self._scope):
                 states = self._call(call, scope, states)
-        return _forgetting(expressions, states)
+        return self._assuming(self._code.flagged(node, self._scope), _forgetting(expressions, states))
 
     def _note(self, what: str, node: ast.AST) -> None:
         self.found.append(Disorder(what, self._scope.file, self._label, getattr(node, "lineno", 0)))

@@ -745,6 +745,12 @@ def _truth(atom: Atom | Tensor) -> tuple[bool, ...]:
     return _BOTH
 
 
+def truth_of_flag(value: Value) -> bool | None:
+    """What a flag is, if it is known; None of anything else."""
+    known = constant(value)
+    return known if isinstance(known, bool) else None
+
+
 def of_truth(value: Value, truth: bool) -> Value:
     """What a value may be where a test of it has come out as `truth`."""
     if all(truth in _truth(each) for each in value):

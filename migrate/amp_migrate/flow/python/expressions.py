@@ -33,6 +33,7 @@ from amp_migrate.flow.domain.atoms import (
     one,
     reads_of,
     some,
+    truth_of_flag,
     tup,
     units_of,
 )
@@ -617,6 +618,9 @@ def assign(frame: Frame, target: ast.expr, value: Value, source: ast.AST, *, sco
     elif isinstance(target, ast.Attribute):
         owner = evaluate(frame, target.value)
         attributes.store(frame, owner, target.attr, value, target)
+        truth = truth_of_flag(value)
+        if truth is not None and isinstance(target.value, ast.Name) and ast.unparse(target) in frame.code.stored_anew:
+            frame.learn(ast.unparse(target), truth, target.value.id, target.attr)
         if frame.keeps_values:
             values = frame.analysis.values
             values[target] = join(values.get(target, NEVER), value)

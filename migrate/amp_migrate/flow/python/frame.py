@@ -7,7 +7,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from amp_migrate.flow.domain.atoms import NEVER, UNBOUND, Atom, Call, FileModule, FrameRef, Value, join, untold
+from amp_migrate.flow.domain.atoms import (
+    NEVER,
+    UNBOUND,
+    Atom,
+    Call,
+    FileModule,
+    FrameRef,
+    Value,
+    join,
+    truth_of_flag,
+    untold,
+)
 from amp_migrate.flow.domain.kept_casts import Turn
 from amp_migrate.flow.domain.machine import GIVEN, GUESSED, Worlds, assuming, guessed
 from amp_migrate.flow.domain.state import Cell, Gathered, State, meet
@@ -116,8 +127,15 @@ class Frame:
             for other, known in state.names.items():
                 state.names[other] = untold(known, code, name)
         truth = self.analysis.pytorch.truth_of_part(value)
+        if truth is None and name in code.bound_anew:
+            truth = truth_of_flag(value)
         if truth is not None:
-            state.worlds = assuming(state.worlds, frozenset({(name, truth, frozenset({name, GIVEN}))}))
+            self.learn(name, truth, name)
+
+    def learn(self, text: str, truth: bool, *names: str) -> None:
+        """Know from here on what a test of something comes to: by whether it holds, ways are told apart."""
+        fact = (text, truth, frozenset((*names, GIVEN)))
+        self.now.worlds = assuming(self.now.worlds, frozenset({fact}))
 
     def frame_of(self, code: Code) -> FrameRef | None:
         """The variables of a function around this one."""

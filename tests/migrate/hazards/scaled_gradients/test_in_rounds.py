@@ -460,3 +460,60 @@ FINISHING = """
 def test_an_update_behind_a_function_that_has_updated_is_told(marked: Check, clean: Check) -> None:
     marked(FINISHING.format(inside="scaler.update()", mark="  # AMP604"))
     clean(FINISHING.format(inside="pass", mark=""))
+
+
+FLAGGED = """
+    def train(model, loader):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+        for epoch in range(10):
+            {first}
+            for x in loader:
+                optimizer.zero_grad()
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = model(x).mean()
+                scaler.scale(loss).backward()
+                scaler.unscale_(optimizer){mark}
+                norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                if norm > 100:
+                    {flag}
+                    break
+                scaler.step(optimizer)
+                scaler.update()
+            {behind}
+"""
+LEAVES = "if stop:\n                break"
+
+
+@pytest.mark.parametrize(
+    ("first", "flag", "behind"),
+    [
+        ("stop = False", "stop = True", LEAVES),
+        ("model.stop = False", "model.stop = True", "if model.stop:\n                break"),
+        ("going = True", "going = False", "if not going:\n                return"),
+        (
+            "stop = False",
+            "stop = True",
+            "if stop and epoch:\n                return\n            elif stop:\n                raise",
+        ),
+    ],
+)
+def test_a_loop_that_is_left_by_a_flag_behind_an_inner_one_unscales_no_more(
+    clean: Check, first: str, flag: str, behind: str
+) -> None:
+    clean(FLAGGED.format(first=first, flag=flag, behind=behind, mark=""))
+
+
+@pytest.mark.parametrize(
+    ("first", "flag", "behind"),
+    [
+        ("stop = False", "stop = True", "print(stop)"),
+        ("stop = False", "stop = False", LEAVES),
+        ("stop = False", "stop = epoch > 5", LEAVES),
+        ("stop = False", "stop = True", "stop = epoch > 5\n            if stop:\n                break"),
+        ("stop = False", "stop = True", "if stop and epoch:\n                break"),
+        ("pass", "loader.stop = True", "if loader.stop:\n                break"),
+    ],
+)
+def test_one_that_is_not_left_for_certain_unscales_again(marked: Check, first: str, flag: str, behind: str) -> None:
+    marked(FLAGGED.format(first=first, flag=flag, behind=behind, mark="  # AMP608"))
