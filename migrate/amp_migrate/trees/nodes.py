@@ -187,11 +187,12 @@ def start_of(constructor: cst.FunctionDef) -> tuple[Statement, bool]:
 
 
 def _comes_first(statement: Statement) -> bool:
-    """Whether a statement of a constructor is its docstring, or the call of that of the base class."""
+    """Whether a statement of a constructor is its docstring, a check of what it is given, or the base class's own."""
     value = statement.value if isinstance(statement, cst.Expr) else None
     func = value.func if isinstance(value, cst.Call) else None
     is_text = isinstance(value, (cst.SimpleString, cst.ConcatenatedString))
-    return is_text or (isinstance(func, cst.Attribute) and func.attr.value == "__init__")
+    is_check = isinstance(statement, cst.Assert) and not any(each.value == "self" for each in find(statement, cst.Name))
+    return is_text or is_check or (isinstance(func, cst.Attribute) and func.attr.value == "__init__")
 
 
 def method_of(owner: cst.ClassDef, name: str) -> cst.FunctionDef | None:

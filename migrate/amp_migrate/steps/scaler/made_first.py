@@ -8,6 +8,7 @@ before the branching.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, takewhile
@@ -15,8 +16,10 @@ from itertools import chain, takewhile
 import libcst as cst
 
 from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
+from amp_migrate.analysis.files import File
 from amp_migrate.plan.edit import Edit
 from amp_migrate.steps.model.route import Creation, Ways
+from amp_migrate.tables.torch_names import OPTIMIZER_FACTORIES, SCHEDULER_FACTORIES
 from amp_migrate.trees.nodes import (
     IS_SCRIPT,
     Block,
@@ -49,7 +52,7 @@ def make_first(ways: Ways, edits: Iterable[Edit], said: Collection[Statement] = 
         name = re.compile(rf"(?<![\w.]){re.escape(creation.target)}\b")
         scope = key if creation.declared is None else creation.file.tree.module
         uses = [edit for edit, text in written if name.search(text) and _is_of(ways, edit, scope)]
-        ways.creations[key] = _before_all(_Making(creation, scope), uses).creation
+        ways.creations[key] = _behind_optimizers(_before_all(_Making(creation, scope), uses), uses).creation
 
 
 def is_late(ways: Ways, edits: Iterable[Edit], home: Statement) -> bool:
@@ -87,6 +90,31 @@ def _before_all(making: _Making, uses: list[Edit]) -> _Making:
     if beside:
         return making.at(min(beside, key=lambda each: making.tree.order[each]))
     return making.in_constructor() if late else making
+
+
+def _behind_optimizers(making: _Making, uses: list[Edit]) -> _Making:
+    """The making behind the last of the optimizers that are made one after the other, and of what is asserted there.
+
+    Nothing that uses the scaler comes in between.
+    """
+    creation = making.creation
+    if creation.before or creation.given is not None:
+        return making
+    siblings = making.tree.siblings(creation.home)
+    at = siblings.index(creation.home)
+    behind = takewhile(lambda each: _goes_with(creation.file, each), siblings[at + 1 :])
+    last = next(iter(deque(behind, 1)), creation.home)
+    later = replace(making, creation=replace(creation, home=last))
+    return later if all(later.has_run_at(each) for each in uses if making.has_run_at(each)) else making
+
+
+def _goes_with(file: File, statement: Statement) -> bool:
+    """Whether a statement makes an optimizer, or asserts something."""
+    if isinstance(statement, cst.Assert):
+        return True
+    value = statement.value if isinstance(statement, cst.Assign) else None
+    made = file.names.callee(value) if isinstance(value, cst.Call) else ""
+    return made.startswith(OPTIMIZER_FACTORIES) and not made.startswith(SCHEDULER_FACTORIES)
 
 
 @dataclass(frozen=True)

@@ -97,8 +97,8 @@ GAN = """
           self.netD = nn.Linear(2, 2)
           self.criterion = nn.MSELoss()
           self.optimizer_G = torch.optim.SGD(self.netG.parameters(), lr=0.1)
-+         self.scaler = torch.amp.GradScaler("cuda")
           self.optimizer_D = torch.optim.SGD(self.netD.parameters(), lr=0.1)
++         self.scaler = torch.amp.GradScaler("cuda")
 
       def forward(self):
           self.fake = self.netG(self.input)

@@ -16,8 +16,8 @@ GAN = """
         +     global G, D, opt_g, opt_d, scaler  # what all share
               G, D = nn.Linear(8, 64).cuda(), nn.Linear(64, 1).cuda()
               opt_g = torch.optim.Adam(G.parameters())
-        +     scaler = torch.amp.GradScaler("cuda")
               opt_d = torch.optim.Adam(D.parameters())
+        +     scaler = torch.amp.GradScaler("cuda")
 
 
           def d_step(x):

@@ -449,3 +449,48 @@ def test_network_that_need_not_have_been_read(migrate: Check) -> None:
     plan = migrate(text)
     assert "from amp_shim import amp" in plan.after
     assert any("cannot be said where the scaler would be made" in each.message for each in plan.findings)
+
+
+OPTIMIZERS = """\
+import torch
+from torch import nn, optim
+
+
+class Trainer:
+    def __init__(self, a, b, clip):
+{made}
+        self.clip = clip
+
+    def step(self, x):
+        self.first.zero_grad()
+        loss = self.a(x).mean()
+        loss.backward()
+        self.first.step()
+"""
+MAKING = """\
+self.a, self.b = a, b
+self.first = optim.Adam(a.parameters())
+{between}
+self.last = optim.Adam(b.parameters())
+"""
+SCALER = 'self.scaler = torch.amp.GradScaler("cuda")'
+
+
+@pytest.mark.parametrize("between", ["", "# The other one.", "assert clip > 0", "assert a is not b, clip"])
+def test_a_scaler_is_made_behind_optimizers_that_are_made_one_after_the_other(between: str) -> None:
+    making = MAKING.format(between=between)
+    after = migrate_text(OPTIMIZERS.format(made=indent(making, " " * 8)), Settings()).after
+    assert f"        self.last = optim.Adam(b.parameters())\n        {SCALER}\n" in after
+
+
+@pytest.mark.parametrize("between", ["self.clip = clip", "a.reset()", "print(self.first)"])
+def test_other_statements_between_them_stay_behind_the_scaler(between: str) -> None:
+    making = MAKING.format(between=between)
+    after = migrate_text(OPTIMIZERS.format(made=indent(making, " " * 8)), Settings()).after
+    assert f"        self.first = optim.Adam(a.parameters())\n        {SCALER}\n        {between}\n" in after
+
+
+def test_what_a_constructor_asserts_comes_before_the_scaler_of_the_optimizer_that_it_is_given() -> None:
+    made = "self.a = nn.Linear(8, 1)\nself.first = b\nassert clip > 0\nassert a\n"
+    after = migrate_text(OPTIMIZERS.format(made=indent(made, " " * 8)), Settings()).after
+    assert f"        assert a\n        {SCALER}\n" in after.replace("\n\n", "\n")
