@@ -27,7 +27,7 @@ from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.analysis.values.sparse import SparseModules
 from amp_migrate.tables import torch_names as table
 from amp_migrate.tables.apex_names import AMP
-from amp_migrate.tables.operators import LAYERS, SATURATING
+from amp_migrate.tables.operators import LAYERS, OF_ONE_TENSOR, SATURATING
 from amp_migrate.trees.nodes import (
     arms,
     block_of,
@@ -58,6 +58,7 @@ class Roles:
         self.losses = Losses(project)
         self.sparse_modules = SparseModules(project)
         self._forwards: dict[cst.FunctionDef, bool] = {}
+        self._asked_for_weights: set[cst.FunctionDef] = set()
         self._backwards: dict[cst.FunctionDef, bool] = {}
         self._gradients: dict[cst.FunctionDef, bool] = {}
         self._modules: dict[cst.CSTNode, bool] = {}
@@ -321,6 +322,22 @@ class Roles:
         function = self.project.called(file, call)
         return function is not None and function.name != "__init__" and self.has_forward(function)
 
+    def runs_weights(self, file: File, call: cst.Call) -> bool:
+        """Whether a call runs a module that may have weights; not one that runs layers alone which have none."""
+        if not self.runs_forward(file, call):
+            return False
+        function = self.project.called(file, call)
+        if self.is_module(file, call.func):
+            layers = self._layers(file, call.func)
+            is_bare = function is not None and function.name == "forward" and not self._uses_weights(function)
+            return not (is_bare or (layers and OF_ONE_TENSOR.issuperset(layers)))
+        if function is None or function.owner is not None or function.node in self._asked_for_weights:
+            return True
+        self._asked_for_weights.add(function.node)
+        found = any(self.runs_weights(function.file, each) for each in find(function.node.body, cst.Call))
+        self._asked_for_weights.discard(function.node)
+        return found
+
     def calls_module(self, file: File, call: cst.Call) -> bool:
         """Whether a call is that of a module, or of a method of one that computes."""
         if self.is_module(file, call.func):
@@ -339,11 +356,15 @@ class Roles:
 
     def _saturates(self, file: File, node: cst.BaseExpression) -> bool:
         """Whether something is a layer that only saturates, as the function does: low precision gives it nothing."""
+        layers = self._layers(file, node)
+        return bool(layers) and all(LAYERS.get(each) in SATURATING for each in layers)
+
+    def _layers(self, file: File, node: cst.BaseExpression) -> list[str]:
+        """The layers of PyTorch that something may be, by name; an empty name for what is none."""
         bound = [] if isinstance(node, cst.Call) else self.bindings(file, node)
         made = [node] if isinstance(node, cst.Call) else [each.value for each in bound]
         names = [file.names.callee(each) if isinstance(each, cst.Call) else "" for each in made]
-        layers = [each.removeprefix("torch.nn.") if each.startswith("torch.nn.") else "" for each in names]
-        return bool(layers) and all(LAYERS.get(each) in SATURATING for each in layers)
+        return [each.removeprefix("torch.nn.") if each.startswith("torch.nn.") else "" for each in names]
 
     def _is_idle(self, file: File, call: cst.Call) -> bool:
         """Whether what a call on a module may mean is in sight, and does nothing with what the module learns.

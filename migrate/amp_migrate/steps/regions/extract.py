@@ -31,7 +31,7 @@ def extractions(file: File, roles: Roles, statement: Statement, banned: list[cst
         if any(isinstance(each, _ELSEWHEN) for each in around):
             return None
         for arg in loss.args:
-            forwards = [call for call in find(arg.value, cst.Call) if roles.runs_forward(file, call)]
+            forwards = [call for call in find(arg.value, cst.Call) if roles.runs_weights(file, call)]
             if not forwards:
                 continue
             if arg.star:
@@ -40,5 +40,5 @@ def extractions(file: File, roles: Roles, statement: Statement, banned: list[cst
             value = logits(roles, file, arg.value) or arg.value
             found.append(Extraction(statement, value, result_name(file, statement, forwards[0], len(found))))
             taken.update(walk(arg.value))
-    left = [c for c in find(statement, cst.Call) if c not in taken and c not in banned and roles.runs_forward(file, c)]
+    left = [c for c in find(statement, cst.Call) if c not in taken and c not in banned and roles.runs_weights(file, c)]
     return None if left else found

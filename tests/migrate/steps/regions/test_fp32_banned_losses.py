@@ -462,3 +462,40 @@ def test_labels_of_a_criterion_that_a_branch_makes_another_one_stay_integers(rew
         +     scaler.update()
         """
     )
+
+
+TARGETS = """\
+import torch
+from torch import nn
+
+
+def target(size):
+    {target}
+
+
+model = nn.Sequential(nn.Linear(8, 1), nn.Sigmoid()).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+criterion = nn.BCELoss()
+for x in loader:
+    optimizer.zero_grad()
+    output = model(x.cuda())
+    loss = criterion(output, target(len(x)).cuda())
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "is_whole"),
+    [
+        ("return torch.ones(size, 1)", True),
+        ("smooth = nn.Threshold(0.5, 1.0); return smooth(torch.ones(size, 1))", True),
+        ("return nn.Dropout(0.1)(torch.ones(size, 1))", True),
+        ("layer = nn.Linear(1, 1); return layer(torch.ones(size, 1))", False),
+        ("return model(torch.ones(size, 8).cuda())", False),
+    ],
+)
+def test_what_runs_no_weights_stays_with_its_loss(target: str, is_whole: bool) -> None:
+    after = migrate_text(TARGETS.format(target=target), Settings()).after
+    assert ("criterion(output.float(), target(len(x)).cuda())" in after) is is_whole
+    assert ("target_output = target(len(x)).cuda()" in after) is not is_whole
