@@ -649,7 +649,7 @@ def _shape_of_result(
             return tup([one(result), one(indices)])
         return one(result)
     if kind == table.PIECES:
-        return many(one(result.but(rank=SCALAR | SHAPED)))
+        return many(one(result.but(rank=ranks.of_piece(name, result.rank))))
     if name in table.SEVERAL:
         return tup([one(result)] * table.SEVERAL[name])
     if name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
@@ -772,7 +772,8 @@ def _watch(
     if name == "local_response_norm" and low and autocast.may_be_on and low[0].precision & autocast.dtype & F16:
         analysis.event(frame, Act.RISK, node, tensor=low[0], why=OF_NEIGHBOURS)
     is_product = name in ("mul", "multiply") and len(tensors) == 2
-    if is_product and low and autocast.may_be_on and autocast.dtype & F16 and all(t.tags & EXTENT for t in tensors):
+    is_narrow = is_product and low and all(each.may_be_low or each.rank & SCALAR for each in tensors)  # no promotion
+    if is_narrow and autocast.may_be_on and autocast.dtype & F16 and all(t.tags & EXTENT for t in tensors):
         analysis.event(frame, Act.RISK, node, tensor=low[0], why=OF_EXTENTS)
     if name in table.INVERSES and tensors[0].tags & ROUGH:
         analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=A_ROUGH_INVERSE)

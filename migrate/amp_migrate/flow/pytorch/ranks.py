@@ -12,6 +12,7 @@ from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.tables import operators as table
 
 _ANY = SCALAR | SHAPED
+_SPLITTING = frozenset("split chunk tensor_split split_with_sizes".split())
 # What is given after the tensor are sizes.
 _SIZED = frozenset("view reshape expand broadcast_to".split())
 # A dimension behind the first is named: the tensor has at least two, and so has the result.
@@ -75,15 +76,34 @@ def without_one(rank: int) -> int:
     return (SCALAR if rank & VECTOR else 0) | (SHAPED if rank & MATRIX else 0) or _ANY
 
 
+def of_piece(name: str, rank: int) -> int:
+    """The ranks of one of several pieces that an operator takes a tensor to."""
+    if name == "unbind":
+        return without_one(rank)
+    return rank & SHAPED or SHAPED if name in _SPLITTING else _ANY
+
+
 def of_part(rank: int, index: ast.expr) -> int:
     """The ranks of a part of a tensor, by the index that it is taken at."""
-    if isinstance(index, ast.Slice):
-        return rank & SHAPED or SHAPED
-    if isinstance(index, ast.Constant) and isinstance(index.value, int):
-        return without_one(rank)
-    if isinstance(index, ast.Tuple) and any(isinstance(each, ast.Slice) for each in index.elts):
-        return SHAPED
-    return _ANY
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    if any(isinstance(each, ast.Slice) for each in parts):
+        keeps = all(isinstance(each, ast.Slice) or _is_ellipsis(each) for each in parts)
+        return rank & SHAPED or SHAPED if keeps else SHAPED
+    taken = [each for each in parts if not _is_ellipsis(each)]
+    if not all(map(_is_number, taken)):
+        return _ANY
+    return functools.reduce(lambda left, _: without_one(left), taken, rank)  # `x[..., 2]` is of one dimension less
+
+
+def _is_ellipsis(index: ast.expr) -> bool:
+    return isinstance(index, ast.Constant) and index.value is ...
+
+
+def _is_number(index: ast.expr) -> bool:
+    """Whether an index is a whole number that is written out."""
+    if isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.USub):
+        index = index.operand
+    return isinstance(index, ast.Constant) and isinstance(index.value, int) and not isinstance(index.value, bool)
 
 
 def is_whole(index: ast.expr) -> bool:

@@ -91,3 +91,18 @@ def test_other_products_and_what_is_not_low_stay(computed: str) -> None:
 def test_what_a_part_of_a_detector_gives_is_low(boxes: str) -> None:
     computed = "area = (boxes[:, 3] - boxes[:, 1]) * (boxes[:, 2] - boxes[:, 0])\nreturn area.sum()"
     assert told(script(computed, boxes)) == ["may overflow, or round, in half precision"]
+
+
+@pytest.mark.parametrize(
+    "computed",
+    [
+        "w, h = boxes[..., 2].exp(), boxes[..., 3].exp()\nx, y = boxes[..., 0], boxes[..., 1]\n"
+        "return ((x + w - (x - w)) * (y + h - (y - h))).sum()",
+        "xy, wh = boxes.split(2, -1)\nwh = wh.exp()\nd = xy + wh - (xy - wh)\nreturn (d[..., 0] * d[..., 1]).sum()",
+        "a, b = boxes[..., 0].exp() - boxes[..., 1].exp(), boxes[..., 2] - boxes[..., 3]\nreturn (a * b).sum()",
+    ],
+)
+def test_what_autocast_makes_float32_makes_its_area_float32(computed: str) -> None:
+    text = script(computed, "self.head(x).view(-1, 4)")
+    assert told(text) == []
+    assert told(text.replace(".exp()", "")) == ["kept in float32"]
