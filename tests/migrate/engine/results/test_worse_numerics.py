@@ -375,14 +375,8 @@ STARTS = "import torch\nfrom rounds import fit\n\nfit(torch.zeros(100, 8), torch
         ({"main.py": STARTS, "other.py": STARTS}, True),
         ({"main.py": STARTS.replace("torch.zeros(100, 8)", "torch.zeros(100, 8).cuda()")}, False),
         ({"main.py": STARTS, "other.py": STARTS.replace("8)", "8, device='cuda')")}, False),
-        (
-            {
-                "main.py": STARTS.replace("torch.zeros(100, 8)", "lib.load()").replace(
-                    "import torch", "import lib, torch"
-                )
-            },
-            False,
-        ),
+        ({"main.py": STARTS.replace("torch.zeros(100, 8)", "__import__('lib').load()")}, True),
+        ({"main.py": STARTS.replace("torch.zeros(100, ", "__import__('lib').load(")}, False),
         ({"tests/test_rounds.py": STARTS}, False),
         ({}, False),
     ],

@@ -79,8 +79,8 @@ def test_function_that_trains_a_critic_between_forward_and_loss(rewrites: Check,
           net = nn.Linear(2, 2)
           critic = nn.Linear(2, 1)
           optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
           critic_optimizer = torch.optim.SGD(critic.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
           logs = []
 
 
@@ -152,8 +152,8 @@ def test_function_that_trains_a_critic_and_gives_the_loss(rewrites: Check) -> No
           net = nn.Linear(2, 2)
           critic = nn.Linear(2, 1)
           optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-        + scaler = torch.amp.GradScaler("cuda")
           critic_optimizer = torch.optim.SGD(critic.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
           for x in loader:
               optimizer.zero_grad()
         -     loss = compute(net, critic, critic_optimizer, x)
