@@ -26,6 +26,7 @@ from amp_migrate.flow.domain.atoms import (
     Tup,
     Value,
     Wrapped,
+    by_path,
     const,
     join,
     one,
@@ -762,7 +763,7 @@ class PyTorch:
             places = [{"cuda": DEVICE, "cpu": CPU}.get(name), *map(self.place_of, args.all())]
             for place in places if owner.path else ():
                 if place is not None:
-                    frame.write(modules.by_path(owner), modules.PLACE, const(place), strong=False)
+                    frame.write(by_path(owner), modules.PLACE, const(place), strong=False)
             return one(owner) if tensor is None else tensors.method(frame, tensor, name, args, node)
         if found := self._as_of_tensor(frame, owner, name, args, node):
             # A module that is cast can be called as before.
