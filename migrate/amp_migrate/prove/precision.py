@@ -95,8 +95,9 @@ NOT_UNDERSTOOD = (
 )
 Key: TypeAlias = "tuple[str, str, bool, str]"
 Measured: TypeAlias = "Mapping[str, Mapping[int, str]]"
-# A wrong result costs more than the seconds to look further than other questions do.
-_PATIENCE = 18
+# A wrong result costs more than the seconds to look further than other questions do. A run that uses up almost all of
+# this takes longer than one that comes to rest: behind half of it, what is only consulted is run for many calls.
+_PATIENCE = 42
 _BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), IN_THREADS, SAVED_LOW, NO_BFLOAT16))
 _OF_REGIONS = frozenset((IDLE, IDLE_STEP, IN_FLOAT64))
 _MAY_HARM = frozenset(
