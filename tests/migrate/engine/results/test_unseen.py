@@ -37,7 +37,7 @@ TOLD = "the program is too large to look at all of what low precision does in it
 def test_functions_that_nobody_has_looked_at_are_told_where_a_step_moves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, out: str, functions: int, is_told: bool
 ) -> None:
-    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 20)
+    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 8)
     library = "".join(f"def step_{n}(x):\n    return step_{n + 1}(x)\n\n\n" for n in range(functions))
     library += f"def step_{functions}(x):\n    return x\n\n\nfirst = step_0\n"
     (tmp_path / "library.py").write_text(library)
@@ -66,7 +66,7 @@ class Act(Function):
 def test_a_step_stays_whose_kernels_nobody_has_seen_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str
 ) -> None:
-    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 20)
+    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 8)
     library = "import kernels\n\nkernels.Act\n\n\n"
     library += "".join(f"def step_{n}(x):\n    return step_{n + 1}(x)\n\n\n" for n in range(300))
     (tmp_path / "library.py").write_text(library + "def step_300(x):\n    return kernels.act(x)\n\n\nfirst = step_0\n")
@@ -95,7 +95,7 @@ def kept(boxes):
 def test_what_a_compiled_module_gets_before_a_program_is_too_large_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cast: str, is_told: bool
 ) -> None:
-    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 8)
+    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 3)
     library = BOXES.format(cast=cast)
     library += "".join(f"def step_{n}(x):\n    return step_{n + 1}(x)\n\n\n" for n in range(100))
     library += "def step_100(x):\n    return x\n\n\ndef first(x):\n    return step_0(kept(x))\n"
@@ -283,7 +283,7 @@ class Head(nn.Module):
 def test_a_refused_loss_behind_the_end_of_an_analysis_stays_in_float32(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, functions: int
 ) -> None:
-    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 20)
+    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 8)
     library = "import heads\n\n\n"
     library += "".join(f"def step_{n}(x):\n    return step_{n + 1}(x)\n\n\n" for n in range(functions))
     library += f"def step_{functions}(x):\n    return heads.Head()(x, x, None)\n\n\nfirst = step_0\n"
@@ -306,7 +306,7 @@ def test_a_refused_loss_behind_the_end_of_an_analysis_stays_in_float32(
 def test_a_refused_loss_is_left_where_no_step_moves_or_nothing_imports_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 20)
+    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 8)
     library = "".join(f"def step_{n}(x):\n    return step_{n + 1}(x)\n\n\n" for n in range(300))
     (tmp_path / "library.py").write_text(f"{library}def step_300(x):\n    return x\n\n\nfirst = step_0\n")
     (tmp_path / "heads.py").write_text(HEADS)

@@ -202,7 +202,7 @@ train(model, loader, torch.optim.SGD(model.parameters(), lr=0.1))
 def test_what_is_certain_in_a_script_leaves_it_however_much_is_around_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, functions: int
 ) -> None:
-    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 20)
+    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 8)
     seen: list[bool] = []
     read = precision._read
 
