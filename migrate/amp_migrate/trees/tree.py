@@ -127,6 +127,11 @@ class Tree:
                 return candidate
         raise AssertionError("every statement stands in the module")
 
+    def is_attribute(self, node: cst.CSTNode) -> bool:
+        """Whether a node is the last word of an attribute, and no variable."""
+        parent = self.parents[node]
+        return isinstance(parent, cst.Attribute) and parent.attr is node
+
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """The function whose body `node` stands in; None at module or class level."""
         for ancestor in self.ancestors(node):

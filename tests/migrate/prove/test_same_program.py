@@ -214,7 +214,9 @@ def test_a_scaler_goes_through_calls_and_files(wrong: Check) -> None:
     [
         ("", True),
         ("scaler is not None and ", True),
-        ("model is not None and ", False),
+        ("model is not None and ", True),
+        ("model and os.path.isdir(path) and ", True),
+        ("seen(model) and ", False),
         ("made().scaler is not None and ", False),
         ("scaler is not None or ", False),
     ],

@@ -51,16 +51,12 @@ class Spelling:
         imports = [each for each in self._tree.every(cst.ImportFrom) if isinstance(each.names, cst.ImportStar)]
         is_at_top = all(self._tree.common_block([each]) is self._tree.module for each in imports)
         used = [each for each in self._tree.every(cst.Name) if each.value == name and self._names.full(each) == full]
-        first = next((each for each in used if not self._is_attribute(each)), None)
+        first = next((each for each in used if not self._tree.is_attribute(each)), None)
         if first is None or not is_at_top or self._names.exported(name, has_torch=True) != {full}:
             return None
         reached = at if self._scopes.of(at) is module and not isinstance(at, cst.Module) else first
         is_above = all(self._tree.order[each] < self._tree.order[reached] for each in imports)
         return name if is_above else None
-
-    def _is_attribute(self, node: cst.Name) -> bool:
-        parent = self._tree.parents[node]
-        return isinstance(parent, cst.Attribute) and parent.attr is node
 
     def _is_bound(self, bindings: list[Binding], scope: Scope, at: cst.CSTNode) -> bool:
         """Whether an import has run whenever `at` is reached: it is not below it, nor in a branch that may not run."""

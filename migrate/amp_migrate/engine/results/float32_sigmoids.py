@@ -48,7 +48,7 @@ def in_float32(call: cst.BaseExpression, editor: Editor) -> tuple[Edit, ...]:
     if (
         not end
         or base.needs
-        or any(each.value == _NAME and not _is_part(each, file) for each in file.tree.every(cst.Name))
+        or any(each.value == _NAME and not file.tree.is_attribute(each) for each in file.tree.every(cst.Name))
     ):
         return ()
     return editor.after(above[end - 1], NewLine(plain(text), blank=2)), named
@@ -69,9 +69,3 @@ def _makes_sigmoid(node: cst.BaseExpression, file: File) -> TypeGuard[cst.Call]:
         and isinstance(node.func, cst.Attribute)
         and file.names.callee(node) == SIGMOID_CLASS
     )
-
-
-def _is_part(name: cst.Name, file: File) -> bool:
-    """Whether a name is that of an attribute: `nn.Sigmoid`."""
-    around = file.tree.parents[name]
-    return isinstance(around, cst.Attribute) and around.attr is name

@@ -12,7 +12,7 @@ _QUIET = frozenset(
         "bool float int str len getattr hasattr isinstance issubclass dict list tuple set range zip enumerate "
         "torch.cuda.is_available torch.cuda.is_bf16_supported torch.cuda.get_device_capability "
         "torch.cuda.device_count torch.finfo torch.device "
-        "copy.deepcopy copy.copy functools.partial os.path.exists os.path.isfile os.path.join vars"
+        "copy.deepcopy copy.copy functools.partial os.path.exists os.path.isdir os.path.isfile os.path.join vars"
     ).split()
 )
 _QUIET_METHODS = frozenset("get keys values items startswith endswith lower upper parameters is_enabled copy".split())

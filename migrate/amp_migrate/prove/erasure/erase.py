@@ -29,6 +29,7 @@ from amp_migrate.prove.code.scopes import FUNCTIONS, Function, Scope, heads, imp
 from amp_migrate.prove.code.trees import Same, dump, is_quiet, is_same
 from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.erasure.calls_of_torch import native_call
+from amp_migrate.prove.erasure.choices import parts_of
 from amp_migrate.prove.erasure.clips_in_step import CLIP, KEYWORD, Limits, clips, named_alike
 from amp_migrate.prove.erasure.entered import entered_loss, given_loss, scaled_loss
 from amp_migrate.prove.erasure.float32_sigmoids import sigmoids_in_float32
@@ -273,10 +274,9 @@ class Eraser:
     def _restores_own_file(self, node: ast.If) -> bool:
         """Whether a scaler's state is restored from a file of its own, where there is one, and nothing else is done."""
         restored = node.body[0].value if len(node.body) == 1 and isinstance(node.body[0], ast.Expr) else None
-        test = node.test
-        match test:
-            case ast.BoolOp(ast.And(), [first, other]) if self._asks_for_scaler(first):
-                test = other
+        *first, test = parts_of(node.test)
+        if not all(self._asks_for_scaler(each) or is_quiet(self.expression(each)) for each in first):
+            return False
         if node.orelse or not (isinstance(test, ast.Call) and isinstance(restored, ast.Call) and restored.args):
             return False
         loaded = restored.args[0]

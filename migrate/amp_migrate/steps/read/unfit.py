@@ -151,9 +151,13 @@ def _unbound(file: File) -> cst.Name | None:
         return None
     for node in file.tree.every(cst.Name):
         around = file.tree.parents[node]
-        is_member = isinstance(around, cst.Attribute) and around.attr is node
         is_word = isinstance(around, cst.Arg) and around.keyword is node
-        if node.value != "torch" or is_member or is_word or file.scopes.of(node).find("torch") is not None:
+        if (
+            node.value != "torch"
+            or file.tree.is_attribute(node)
+            or is_word
+            or file.scopes.of(node).find("torch") is not None
+        ):
             continue
         if not any(isinstance(each, (cst.Import, cst.ImportFrom)) for each in file.tree.ancestors(node)):
             return node

@@ -14,6 +14,7 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.plan.code import code, plain
 from amp_migrate.plan.edit import AddArgument, AddEntry, Edit
+from amp_migrate.steps.scaler.made_late import MadeLate, tests_of
 from amp_migrate.trees.nodes import Statement, find, subscript_key, written_string
 from amp_migrate.write.editor import Editor, guarded
 
@@ -238,7 +239,15 @@ def write_saved(editor: Editor, entry: SavedEntry, scaler: str, name: str, *, is
     return editor.edit(entry.holder, AddEntry(key, state, neighbour))
 
 
-def write_restored(editor: Editor, entry: RestoredEntry, scaler: str, name: str, *, is_spared: bool = False) -> Edit:
+def write_restored(
+    editor: Editor,
+    entry: RestoredEntry,
+    scaler: str,
+    name: str,
+    *,
+    is_spared: bool = False,
+    late: MadeLate | None = None,
+) -> Edit:
     """The edit that restores the scaler after the optimizer, where the checkpoint has its state.
 
     A checkpoint from before the migration has no entry. One saved without a GPU has an empty entry, because the scaler
@@ -249,9 +258,9 @@ def write_restored(editor: Editor, entry: RestoredEntry, scaler: str, name: str,
     """
     checkpoint, key = editor.text(entry.checkpoint), _quoted(name, entry.string)
     restore = f"{scaler}.load_state_dict({checkpoint}[{key}])"
-    return editor.after(
-        entry.statement, guarded(f"if {asked(scaler, is_spared=is_spared)}{checkpoint}.get({key}):", restore)
-    )
+    first = tests_of(late) + asked(scaler, is_spared=is_spared)
+    where = entry.statement if late is None else late.home
+    return editor.after(where, guarded(f"if {first}{checkpoint}.get({key}):", restore))
 
 
 def asked(scaler: str, *, is_spared: bool) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import libcst as cst
 
@@ -18,8 +19,10 @@ from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.steps.model.route import Route, Ways
 from amp_migrate.steps.scaler import checkpoint_entries, own_files
 from amp_migrate.steps.scaler.find_route import Traveller
+from amp_migrate.steps.scaler.made_late import MadeLate, made_late
 from amp_migrate.steps.scaler.one_process import is_in_one_process
 from amp_migrate.steps.write.write_route import unwanted_way
+from amp_migrate.trees.nodes import Statement
 from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
 
@@ -76,6 +79,14 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wish
         else:
             is_spared = traveller.is_spared(at.file, each.statement, way.scaler)
             yield _move(checkpoint_entries.write_restored(at, each, way.scaler, key, is_spared=is_spared), way)
+    behind = {
+        (late.home, scaler): (file, entry, late)
+        for file in (loading if is_saved else ())
+        for entry in checkpoint_entries.restored_entries(file)
+        for late, scaler in beside.late(file, entry, entry.checkpoint)
+    }
+    for (_, scaler), (file, each, late) in behind.items():
+        yield Move((checkpoint_entries.write_restored(editor.of(file), each, scaler, key, late=late),))
     yield from (_move(checkpoint_entries.write_given(at, each, way.scaler), way) for at, each, way in given)
     yield from _in_own_files(library, beside, editor)
 
@@ -99,6 +110,11 @@ def _in_own_files(library: Library, beside: _Beside, editor: Editor) -> Iterator
                 is_spared = beside.traveller.is_spared(file, entry.statement, route.scaler)
                 edit = own_files.write_restored_alone(editor.of(file), entry, route.scaler, is_spared=is_spared)
                 yield _move(edit, route)
+        for entry in own_files.restored_alone(file):
+            asks = partial(own_files.asks_for, file, entry)
+            for late, scaler in beside.late(file, entry, entry.path, asks):
+                if (entry.name, scaler) in saved:
+                    yield Move((own_files.write_restored_alone(editor.of(file), entry, scaler, late=late),))
 
 
 def _move(edit: Edit, way: Route) -> Move:
@@ -158,8 +174,28 @@ class _Beside:
         }
         yield from found.values()
 
+    def late(
+        self,
+        file: File,
+        entry: checkpoint_entries.RestoredEntry | own_files.OwnFile,
+        source: cst.BaseExpression,
+        says_all: Callable[[cst.BaseExpression], bool] = lambda test: False,
+    ) -> Iterator[tuple[MadeLate, str]]:
+        """Where, and by which name, a scaler is restored that is made behind its optimizer, in the same function."""
+        home = self._home_behind(file, entry.optimizer)
+        if home is None or is_in_one_process(file, entry.statement):
+            return
+        route = self.traveller.reach(file, [entry.optimizer], create=False)
+        late = made_late(file, entry.statement, source, home, says_all)
+        if late is not None and isinstance(route, Route) and not (route.parameters or route.arguments):
+            yield late, route.scaler
+
     def _is_too_early(self, file: File, node: cst.CSTNode) -> bool:
         """Whether a place comes before the one that a scaler has to be made at."""
+        return self._home_behind(file, node) is not None
+
+    def _home_behind(self, file: File, node: cst.CSTNode) -> Statement | None:
+        """The place behind this one in its function that a scaler has to be made at."""
         tree = file.tree
-        homes = [home for scope, home in self.traveller.homes.items() if scope is (tree.function(node) or tree.module)]
-        return any(tree.order[node] < tree.order[home] for home in homes)
+        home = self.traveller.homes.get(tree.function(node) or tree.module)
+        return home if home is not None and tree.order[node] < tree.order[home] else None

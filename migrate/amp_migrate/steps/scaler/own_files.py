@@ -16,13 +16,11 @@ from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.plan.code import code, plain
 from amp_migrate.plan.edit import Edit
 from amp_migrate.steps.scaler.checkpoint_entries import asked
+from amp_migrate.steps.scaler.made_late import MadeLate, may_be_repeated, tests_of
 from amp_migrate.trees.nodes import find
 from amp_migrate.write.editor import Editor, guarded
 
 _OPTIMIZER = re.compile(r"(?<![a-z])opt(?:im(?:izer)?)?(?![a-z])")
-
-# Calls in a path that come to the same, and do nothing else, when they are made again.
-_PLAIN = ("os.path.join", "str")
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ def _own_file(
     texts += [each.value for each in find(path, cst.FormattedStringText)]
     names = [each for each in texts if _OPTIMIZER.search(each)]
     is_plain = names and all(not each.star for each in call.args) and call.args[0].keyword is None
-    is_plain = is_plain and all(file.names.callee(each) in _PLAIN for each in find(path, cst.Call))
+    is_plain = is_plain and may_be_repeated(file, path)
     # Somebody else's scaler, as that of a data set, may have the name.
     if is_plain and is_optimizer(file, func.value) and _of_scaler(names[-1]) not in _strings(file):
         yield OwnFile(func.value, statement, call, path, names[-1])
@@ -96,10 +94,25 @@ def write_saved_alone(editor: Editor, entry: OwnFile, scaler: str, *, is_spared:
     return editor.after(entry.statement, guarded(test, f"{save}({scaler}.state_dict(), {path})"))
 
 
-def write_restored_alone(editor: Editor, entry: OwnFile, scaler: str, *, is_spared: bool = False) -> Edit:
+def write_restored_alone(
+    editor: Editor,
+    entry: OwnFile,
+    scaler: str,
+    *,
+    is_spared: bool = False,
+    late: MadeLate | None = None,
+) -> Edit:
     """The edit that restores the scaler behind the optimizer, if its state was saved, and there is one."""
     path = entry.of_scaler(editor.file)
     load = editor.text(entry.call).replace(editor.text(entry.path), path, 1)
-    test = f"if {asked(scaler, is_spared=is_spared)}{{}}.path.exists({{}}):"
-    exists = code(test, editor.module("os", entry.statement), plain(path))
-    return editor.after(entry.statement, guarded(exists, f"{scaler}.load_state_dict({load})"))
+    first = tests_of(late) + asked(scaler, is_spared=is_spared)
+    where = entry.statement if late is None else late.home
+    exists = code("if {}{}.path.exists({}):", plain(first), editor.module("os", where), plain(path))
+    return editor.after(where, guarded(exists, f"{scaler}.load_state_dict({load})"))
+
+
+def asks_for(file: File, entry: OwnFile, test: cst.BaseExpression) -> bool:
+    """Whether a test asks for the file of an optimizer."""
+    if not (isinstance(test, cst.Call) and file.names.callee(test) in ("os.path.isfile", "os.path.exists")):
+        return False
+    return [file.tree.code(each.value) for each in test.args] == [file.tree.code(entry.path)]

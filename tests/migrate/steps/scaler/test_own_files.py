@@ -65,6 +65,7 @@ def test_what_two_optimizers_share_is_saved_and_restored_once_behind_the_last() 
         ('f"{name}/optim_1.pt"', 'f"{name}/scaler_1.pt"'),
         ('"%s.opt" % name', '"%s.scaler" % name'),
         ('name / "optimizer.pth"', 'name / "scaler.pth"'),
+        ('str(name) + "_optimizer"', 'str(name) + "_scaler"'),
         ("os.path.join(name, 'best', 'optimizer')", "os.path.join(name, 'best', 'scaler')"),
     ],
 )
@@ -111,11 +112,93 @@ _LOADS = 'optimizer.load_state_dict(torch.load(os.path.join(start, "optimizer.pt
 _INITIALIZES = 'model, optimizer = amp.initialize(model, optimizer, opt_level="O1")'
 
 
-def test_where_the_optimizer_is_restored_before_the_scaler_is_made_it_is_told() -> None:
+def test_where_the_optimizer_is_restored_before_the_scaler_is_made_that_is_restored_behind() -> None:
     plan = migrate_text(_RESUMED.format(first=_LOADS, then=_INITIALIZES), Settings())
-    assert "torch.save(scaler.state_dict()" in plan.after
-    assert "scaler.load_state_dict(" not in plan.after
-    assert [each.line for each in plan.findings if each.code == "AMP611"] == [7]
+    assert (
+        'scaler = torch.amp.GradScaler("cuda")\nif os.path.exists(os.path.join(start, "scaler.pt")):\n'
+        '    scaler.load_state_dict(torch.load(os.path.join(start, "scaler.pt")))\nfor x, y in loader:\n'
+    ) in plan.after
+    assert "AMP611" not in {each.code for each in plan.findings}
+    assert migrate_text(plan.after, Settings()).after == plan.after
     plan = migrate_text(_RESUMED.format(first=_INITIALIZES, then=_LOADS), Settings())
     assert "scaler.load_state_dict(" in plan.after
+
+
+_FILE = 'os.path.isfile(os.path.join(start, "optimizer.pt"))'
+
+
+@pytest.mark.parametrize(
+    ("test", "asked"),
+    [
+        (_FILE, ""),
+        (f"{_FILE} and ready()", ""),
+        (f"start and {_FILE}", "start and "),
+        ("start is not None", "start is not None and "),
+        ("(start or other)", "(start or other) and "),
+        ("len(start) > 1 and os.path.isdir(start)", "len(start) > 1 and os.path.isdir(start) and "),
+    ],
+)
+def test_it_asks_first_what_says_that_there_is_a_path(test: str, asked: str) -> None:
+    loads = f"if {test}:\n    {_LOADS}"
+    after = migrate_text(_RESUMED.format(first=loads, then=_INITIALIZES), Settings()).after
+    assert f'\nif {asked}os.path.exists(os.path.join(start, "scaler.pt")):\n' in after
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (f"{_LOADS}\nstart = out", _INITIALIZES),
+        (f"if go_on():\n    {_LOADS}", _INITIALIZES),
+        (f"if start or other:\n    {_LOADS}", _INITIALIZES),
+        (f"if new:\n    pass\nelif start:\n    {_LOADS}", _INITIALIZES),
+        (f"if new:\n    pass\nelse:\n    {_LOADS}", _INITIALIZES),
+        (f"for start in starts:\n    {_LOADS}", _INITIALIZES),
+        (f"if torch.distributed.get_rank() == 0:\n    {_LOADS}", _INITIALIZES),
+    ],
+)
+def test_where_the_path_may_be_another_by_then_it_is_told(first: str, then: str) -> None:
+    plan = migrate_text(_RESUMED.format(first=first, then=then), Settings())
+    assert "torch.save(scaler.state_dict()" in plan.after
+    assert "scaler.load_state_dict(" not in plan.after
+    assert "AMP611" in {each.code for each in plan.findings}
+
+
+_CHECKPOINT = """\
+import os
+import torch
+from apex import amp
+
+model = torch.nn.Linear(3, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if start:
+    if os.path.isfile(start):
+        state = torch.load(start)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+{between}
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+for x, y in loader:
+    optimizer.zero_grad()
+    with amp.scale_loss((model(x) - y).square().mean(), optimizer) as scaled_loss:
+        scaled_loss.backward()
+    optimizer.step()
+torch.save({{"model": model.state_dict(), "optimizer": optimizer.state_dict()}}, out)
+"""
+
+
+def test_an_entry_of_a_checkpoint_is_restored_behind_the_making_of_its_scaler() -> None:
+    plan = migrate_text(_CHECKPOINT.format(between=""), Settings())
+    restored = (
+        'if start and os.path.isfile(start) and state.get("scaler"):\n    scaler.load_state_dict(state["scaler"])\n'
+    )
+    assert f'scaler = torch.amp.GradScaler("cuda")\n{restored}for x, y in loader:\n' in plan.after
+    assert '"scaler": scaler.state_dict()' in plan.after
     assert "AMP611" not in {each.code for each in plan.findings}
+    assert migrate_text(plan.after, Settings()).after == plan.after
+
+
+@pytest.mark.parametrize("between", ["state = None", "if start:\n    del state", "start = out"])
+def test_a_checkpoint_that_is_gone_by_then_is_not_read(between: str) -> None:
+    plan = migrate_text(_CHECKPOINT.format(between=between), Settings())
+    assert "scaler.load_state_dict(" not in plan.after
+    assert "AMP611" in {each.code for each in plan.findings}

@@ -1,0 +1,89 @@
+"""Scalers that are made behind the place where their optimizer is restored: Apex's `initialize` often stands there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import takewhile
+
+import libcst as cst
+
+from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.files import File
+from amp_migrate.trees.nodes import Statement, block_of, find, parts_of, walk
+
+_ANSWERING = ("os.path.exists", "os.path.isdir", "os.path.isfile", "os.path.join")
+_BUILTINS = ("len", "str")
+
+
+@dataclass(frozen=True)
+class MadeLate:
+    """Where a scaler is restored that is made behind its optimizer's restoring.
+
+    Attributes:
+        home: the statement that makes it.
+        tests: what was true where the optimizer was restored.
+    """
+
+    home: Statement
+    tests: tuple[str, ...]
+
+
+def tests_of(late: MadeLate | None) -> str:
+    """What is asked before anything else."""
+    return "" if late is None else "".join(f"{each} and " for each in late.tests)
+
+
+def made_late(
+    file: File,
+    restored: Statement,
+    source: cst.BaseExpression,
+    home: Statement,
+    says_all: Callable[[cst.BaseExpression], bool] = lambda test: False,
+) -> MadeLate | None:
+    """How to restore behind `home` what was restored in front of it; None where that may be something else by then.
+
+    Args:
+        restored: the statement that restores the optimizer, under no more than tests.
+        source: what it is restored from.
+        says_all: whether a test makes it needless to ask what stands behind it: `os.path.isfile(path)`.
+    """
+    tree = file.tree
+    block, around = tree.block(restored), list[cst.If]()
+    while block is not tree.block(home):
+        branch = tree.parents.get(block)
+        if not isinstance(branch, cst.If) or block_of(branch) is not block or tree.statement(branch) is not branch:
+            return None
+        around.insert(0, branch)
+        block = tree.block(branch)
+    tests = [*takewhile(lambda each: not says_all(each), (part for each in around for part in parts_of(each.test)))]
+    is_plain = all(may_be_repeated(file, each) and not _is_open(each) for each in tests)
+    if not is_plain or _may_change((source, *tests), file, restored, home):
+        return None
+    return MadeLate(home, tuple(map(tree.code, tests)))
+
+
+def may_be_repeated(file: File, expression: cst.BaseExpression) -> bool:
+    """Whether the calls in an expression come to the same, and do nothing else, when they are made again."""
+    for call in find(expression, cst.Call):
+        name = call.func.value if isinstance(call.func, cst.Name) else ""
+        is_builtin = name in _BUILTINS and file.scopes.of(call).find(name) is None
+        if not is_builtin and file.names.callee(call) not in _ANSWERING:
+            return False
+    return True
+
+
+def _is_open(test: cst.BaseExpression) -> bool:
+    """Whether a test needs brackets in front of an `and`."""
+    return isinstance(test, (cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.NamedExpr)) and not test.lpar
+
+
+def _may_change(parts: Iterable[cst.BaseExpression], file: File, first: Statement, last: Statement) -> bool:
+    """Whether a name or attribute in some expressions is given a value, or gone, behind one statement or in a later."""
+    order, scope = file.tree.order, file.scopes.of(last)
+    end = max(order[each] for each in walk(last))
+    read = (each for part in parts for each in walk(part) if isinstance(each, (cst.Name, cst.Attribute)))
+    paths = {dotted(each) for each in read if not file.tree.is_attribute(each)}
+    changed = [binding.node for path in paths if path for binding in scope.lookup(path)]
+    changed += (each for each in file.tree.every(cst.Del) if not paths.isdisjoint(map(dotted, walk(each))))
+    return any(order[first] < order[each] <= end for each in changed)
