@@ -70,13 +70,40 @@ def _under_a_test(text: str, first: str, last: str) -> str:
     return f"{text[:start]}        if args.do_train:\n{inside}{text[end:]}"
 
 
+def _under_two_tests(text: str) -> str:
+    """The optimizer made under `if args.do_train:`, and the loop under a second one."""
+    first = "        scaler = " if "scaler" in text else "        if args.fp16:"
+    return _under_a_test(f"{_under_a_test(text, first, '        for x, y')}END", "        for x, y", "END")[:-3]
+
+
 def test_a_test_that_optimizer_and_step_both_stand_under_is_none_of_the_clip(wrong: Check) -> None:
     starts = "        if args.fp16:", "        scaler = "
     whole = [_under_a_test(f"{t}END", first, "END")[:-3] for t, first in zip((BEFORE, AFTER), starts, strict=True)]
-    made = [_under_a_test(t, first, "        for x, y") for t, first in zip((BEFORE, AFTER), starts, strict=True)]
     assert "    if args.do_train:\n            if args.fp16:" in whole[0]
     assert wrong(*whole) == ""
-    assert wrong(*made) != ""
+
+
+@pytest.mark.parametrize(
+    ("before_it", "is_right"),
+    [
+        pytest.param("", True, id="nothing"),
+        pytest.param("optimizer = None", True, id="None, which does not step"),
+        pytest.param("optimizer = BertAdam(model.parameters(), lr=1e-3)", False, id="another"),
+        pytest.param("from mine import optimizer", False, id="imported"),
+        pytest.param("for optimizer in args.optimizers: pass", False, id="of a loop"),
+    ],
+)
+def test_a_test_that_all_optimizers_of_a_step_are_made_under_is_none_of_the_clip(
+    wrong: Check, before_it: str, is_right: bool
+) -> None:
+    made = [_under_two_tests(each) for each in (BEFORE, AFTER)]
+    first = f"        {before_it}\n        if args.do_train:"
+    assert (wrong(*(each.replace("        if args.do_train:", first, 1) for each in made)) == "") is is_right
+
+
+def test_a_step_on_a_parameter_is_not_held_to_where_optimizers_are_made(wrong: Check) -> None:
+    made = [_under_two_tests(each) for each in (BEFORE, AFTER)]
+    assert wrong(*(each.replace("model, loader", "model, loader, optimizer") for each in made)) != ""
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,9 @@ class Limits:
                 for call in (each for each in calls if isinstance(each, ast.Call)):
                     if call in made and self._values.name(call.func, at) in CLIPS_IN_STEP:
                         norms = [each.value for each in call.keywords if each.arg == KEYWORD and not _is_nothing(each)]
-                        tests = list(_tests(getattr(at.node, "body", []), call, optimizer))
+                        is_here = isinstance(optimizer, ast.Name) and scope.find(optimizer.id) is at
+                        given = list(_bindings(at.node, optimizer.id)) if isinstance(optimizer, ast.Name) else []
+                        tests = list(_tests(getattr(at.node, "body", []), call, optimizer, given if is_here else []))
                         test = None if not tests else tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
                         found += [Limit(norm, test, at) for norm in norms]
         return tuple(found)
@@ -99,21 +101,43 @@ def named_alike(loop: ast.For) -> ast.For:
     return loop
 
 
-def _tests(body: list[ast.stmt], call: ast.AST, step: ast.AST) -> Iterator[ast.expr]:
-    """What the branches around a call ask for: all but those that a step stands in, too."""
+def _tests(body: list[ast.stmt], call: ast.AST, step: ast.AST, given: list[ast.AST]) -> Iterator[ast.expr]:
+    """What the branches around a call ask for: all but those that a step is only come to with.
+
+    It stands in them, too, or whatever gives its optimizer a value does: elsewhere it raises for want of one.
+
+    Args:
+        given: where its name is bound, for a step in the function of the call.
+    """
     for statement in body:
         if isinstance(statement, ast.If):
-            if _holds(statement.body, call) and not _holds(statement.body, step):
-                yield statement.test
-            elif _holds(statement.orelse, call) and not _holds(statement.orelse, step):
-                yield ast.UnaryOp(ast.Not(), statement.test)
-        if _holds([statement], call):
+            for branch, is_own in ((statement.body, True), (statement.orelse, False)):
+                inside = {id(each) for inner in branch for each in ast.walk(inner)} if branch else set()
+                is_asked = id(step) not in inside and not (given and all(id(each) in inside for each in given))
+                if id(call) in inside and is_asked:
+                    yield statement.test if is_own else ast.UnaryOp(ast.Not(), statement.test)
+        if any(each is call for each in ast.walk(statement)):
             for name in ("body", "orelse", "finalbody"):
-                yield from _tests(getattr(statement, name, []), call, step)
+                yield from _tests(getattr(statement, name, []), call, step, given)
 
 
-def _holds(body: list[ast.stmt], node: ast.AST) -> bool:
-    return any(each is node for statement in body for each in ast.walk(statement))
+def _bindings(node: ast.AST, name: str) -> Iterator[ast.AST]:
+    """Where something may give a name a value that can step, in a scope or in what is inside of it."""
+    nothing = {
+        id(target)
+        for each in ast.walk(node)
+        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant) and each.value.value is None
+        for target in each.targets
+    }
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name):
+            is_bound = each.id == name and isinstance(each.ctx, ast.Store) and id(each) not in nothing
+        elif isinstance(each, ast.alias):
+            is_bound = (each.asname or each.name.partition(".")[0]) in (name, "*")
+        else:  # a parameter, a definition, an exception or a pattern
+            is_bound = name in (getattr(each, "arg", None), getattr(each, "name", None))
+        if is_bound and not isinstance(each, ast.keyword):
+            yield each
 
 
 def _is_nothing(limit: ast.keyword) -> bool:

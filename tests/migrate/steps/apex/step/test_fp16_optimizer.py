@@ -299,6 +299,39 @@ def test_wrapper_of_apex_optimizers_with_an_optimizer_that_clips(rewrites: Check
     ]
 
 
+def test_optimizer_that_clips_is_made_under_one_test_and_stepped_under_a_second(rewrites: Check) -> None:
+    rewrites("""
+      def main(args, model, loader):
+          if args.do_train:
+    +         scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+              if args.fp16:
+    -             from apex.optimizers import FP16_Optimizer, FusedAdam
+    -             optimizer = FusedAdam(model.parameters(), lr=0.1, bias_correction=False, max_grad_norm=1.0)
+    -             optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=True)
+    +             from apex.optimizers import FusedAdam
+    +             optimizer = FusedAdam(model.parameters(), lr=0.1, bias_correction=False)
+              else:
+                  optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+          if args.do_train:
+              for x, y in loader:
+    -             loss = nn.functional.cross_entropy(model(x), y)
+    -             if args.fp16:
+    -                 optimizer.backward(loss)
+    -             else:
+    -                 loss.backward()
+    -             optimizer.step()
+    +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+    +                 loss = nn.functional.cross_entropy(model(x), y)
+    +             scaler.scale(loss).backward()
+    +             scaler.unscale_(optimizer)
+    +             for group in optimizer.param_groups if bool(args.fp16) else ():
+    +                 torch.nn.utils.clip_grad_norm_(group["params"], 1.0)
+    +             scaler.step(optimizer)
+    +             scaler.update()
+                  optimizer.zero_grad()
+    """)
+
+
 def test_wrapper_of_contrib_with_an_optimizer_that_clips_where_another_function_steps(rewrites: Check) -> None:
     plan = rewrites("""
       def train(loader):
