@@ -297,7 +297,8 @@ def read_initializes(
         else:
             yield each
     for chain, forms in chains.items():
-        if len({file.tree.block(each.statement) for each in forms}) == 1:
+        is_one = len({file.tree.block(each.statement) for each in forms}) == 1
+        if is_one or sum(each.optimizers is not None for each in forms) <= 1:  # there is one scaler at the most
             yield from forms
         else:
             yield from _joined(file, chain, forms)

@@ -53,7 +53,7 @@ class Way:
 
     Attributes:
         before: what has been initialized on it, under the conditions that are still to be asked there.
-        asked: the same, with all conditions of their scalers.
+        asked: the same, with all conditions of their scalers; what prepares models alone has none.
         doubtful: what may have been.
         is_apart: whether all that initializes stands in other branches than this way.
         may_be_plain: the same, or in branches before it that need not be taken.
@@ -179,7 +179,7 @@ def _way(scripts: _Scripts, frames: Frames, known: Sequence[tuple[Initialize, li
         # That it is not before by one of its ways says nothing, where it is by another.
         if len({each.switch for each in seen}) == 1:
             before.append(seen[0])
-            asked.append(initialize)
+            asked.append(seen[0] if initialize.optimizers is None else initialize)
         elif seen or _Order.UNKNOWN in found:
             doubtful.append(initialize)
         elif branches:

@@ -280,6 +280,48 @@ def test_another_model_before_the_step_under_another_condition_keeps_it(level: s
     stays(migrate, text, OTHER_CONDITIONS)
 
 
+def branches(level: str) -> str:
+    """Evaluate a checkpoint and train; train; evaluate one: each initializes what it needs, the first at a level."""
+    train = HEAD + TRAIN.format("train", '"O1"' if "args" not in level else level)
+    return (
+        train
+        + f"""\
+def main(args):
+    model = torch.nn.Linear(8, 3).cuda()
+    if args.pretrained:
+        model = amp.initialize(model, opt_level={level})
+        evaluate(args, model)
+        train(args, model)
+    elif not args.checkpoint:
+        train(args, model)
+    else:
+        model = amp.initialize(model, opt_level={level})
+        evaluate(args, model)
+"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("level", "found"),
+    [
+        ('"O1"', {"autocast: on", "GradScaler: on"}),
+        ("args.level", {'autocast: args.level != "O0"', "GradScaler: amp_enabled"}),
+    ],
+)
+def test_models_that_some_branches_prepare_at_the_level_of_the_training(
+    level: str, found: set[str], migrate: Check
+) -> None:
+    plan = migrate(branches(level), head="")
+    assert "apex" not in plan.after
+    assert {"AMP211", "AMP290"}.isdisjoint(each.code for each in plan.findings)
+    assert set(asked(plan.after)) == found
+    assert plan.after.count('amp_enabled = args.level != "O0"') == plan.after.count("enabled=amp_enabled")
+
+
+def test_a_model_that_a_branch_prepares_in_float32_before_the_training_keeps_it(migrate: Check) -> None:
+    stays(migrate, branches('"O0"'), OTHER_CONDITIONS)
+
+
 def test_another_model_after_the_step_says_nothing_of_it(migrate: Check) -> None:
     text = main("""
         MODEL
