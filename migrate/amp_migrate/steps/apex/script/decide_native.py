@@ -47,7 +47,7 @@ from amp_migrate.steps.apex.step.fp16_optimizer import copies_of_gradients, trai
 from amp_migrate.steps.apex.step.master_parameters import all_parameters, parameters_of
 from amp_migrate.steps.apex.step.scaler_beside import scaler_at
 from amp_migrate.steps.apex.uses import apex_state
-from amp_migrate.steps.apex.uses.amp_tests import AmpTest, amp_tests
+from amp_migrate.steps.apex.uses.amp_tests import AmpTest, amp_tests, flag_tests
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.apex.uses.loss_scale import scale_reads
 from amp_migrate.steps.apex.uses.norm_limits import NormLimit, limit_of, not_clipped
@@ -285,6 +285,8 @@ class NativeDecider:
                     yield test, self._switch_at(file, test.node)
                 elif around.isdisjoint(homes):
                     yield test, self._decided(file, test, deciding[test.node])
+        kept = {*amp_calls(file, "state_dict"), *amp_calls(file, "load_state_dict")}
+        yield from ((test, None) for test in flag_tests(file, kept))
 
     def _decided(self, file: File, test: AmpTest, initialize: Initialize) -> str | Refusal | None:
         """How a test of `apex.amp` that decides about what initializes asks what decides about that itself."""

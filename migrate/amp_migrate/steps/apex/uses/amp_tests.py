@@ -6,7 +6,7 @@ test asks for the script's switch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
@@ -18,7 +18,7 @@ from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.steps.apex.uses.apex_guards import insists
 from amp_migrate.steps.apex.uses.import_flags import says_apex_is_there
 from amp_migrate.tables.apex_names import AMP, API, AS_REGISTERED
-from amp_migrate.trees.nodes import compared_with_none, find, is_constant, written_string
+from amp_migrate.trees.nodes import block_of, compared_with_none, find, is_constant, nested_statements, written_string
 
 _NAMES = API.union({"init"}, AS_REGISTERED, (each.removeprefix("register_") for each in AS_REGISTERED))
 
@@ -52,6 +52,39 @@ def amp_tests(file: File) -> Iterator[AmpTest]:
         test = _test(file, name, is_switch=is_switch)
         if test is not None:
             yield test if is_switch else _whole(file, test)
+
+
+def flag_tests(file: File, kept: Collection[cst.Call]) -> Iterator[AmpTest]:
+    """The tests of whether Apex could be imported round what only saves or restores its state.
+
+    Native AMP is there without it, and so is its scale: elsewhere such a flag stays for what it says of Apex.
+
+    Args:
+        kept: the calls that save and restore.
+    """
+    found: dict[cst.CSTNode, AmpTest] = {}
+    for call in kept:
+        inner: cst.CSTNode = call
+        for around in file.tree.ancestors(call):
+            if isinstance(around, cst.FunctionDef):
+                break
+            is_own = isinstance(around, cst.If) and around.orelse is None and _only_keeps(around, kept)
+            is_own = is_own and file.tree.statement(around) is around
+            if (is_own or isinstance(around, cst.IfExp)) and isinstance(around, (cst.If, cst.IfExp)):
+                names = find(around.test, cst.Name) if around.body is inner else ()
+                for name in (each for each in names if says_apex_is_there(file, each) and _is_only_asked(file, each)):
+                    test = _whole(file, AmpTest(name, name, answer=True, is_switch=False))
+                    found.setdefault(test.node, test)
+            inner = around
+    yield from found.values()
+
+
+def _only_keeps(holder: cst.If, kept: Collection[cst.Call]) -> bool:
+    """Whether an `if` does nothing else than some calls."""
+    return all(
+        isinstance(each, cst.If) or any(call in kept for call in find(each, cst.Call))
+        for each in nested_statements(block_of(holder))
+    )
 
 
 def settled(file: File, test: cst.BaseExpression) -> cst.BaseExpression | bool:

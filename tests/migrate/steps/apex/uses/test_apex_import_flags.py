@@ -177,6 +177,73 @@ def test_flag_in_the_file_of_the_step(rewrites: Check) -> None:
     )
 
 
+KEEPS = """
+try:
+    from apex import amp
+    import apex.optimizers as fused
+    AVAILABLE = True
+except ImportError:
+    AVAILABLE = False
+
+def main(args, loader, state):
+    MODEL
+    if AVAILABLE and args.lamb:
+        optimizer = fused.FusedLAMB(model.parameters(), lr=0.1)
+    if AVAILABLE:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    {restored}
+    for x in loader:
+        loss = model(x).mean()
+        if AVAILABLE:
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    {saved}
+"""
+SAVED = 'state["scaler"] = scaler.state_dict()'
+RESTORED = 'if state.get("scaler"):\n{0}    scaler.load_state_dict(state["scaler"])\n'
+
+
+@pytest.mark.parametrize(
+    ("saved", "after"),
+    [
+        ('if AVAILABLE:\n        state["amp"] = amp.state_dict()', f"    {SAVED}\n"),
+        ('if AVAILABLE and args.all:\n        state["amp"] = amp.state_dict()', f"    if args.all:\n        {SAVED}\n"),
+        ('state["amp"] = amp.state_dict() if AVAILABLE else None', f"    {SAVED}\n"),
+        (
+            'if args.all:\n        if AVAILABLE:\n            state["amp"] = amp.state_dict()',
+            f"    if args.all:\n        {SAVED}\n",
+        ),
+    ],
+)
+def test_a_scaler_is_saved_without_asking_for_what_else_is_taken_from_apex(
+    saved: str, after: str, migrate: Check
+) -> None:
+    restored = saved.replace('state["amp"] = amp.state_dict()', 'amp.load_state_dict(state["amp"])')
+    text = migrate(KEEPS.format(saved=saved, restored=restored if "else" not in saved else "pass")).after
+    assert after in text
+    assert text.count("AVAILABLE") == 3
+    if "else" not in saved:
+        space = 8 if "args.all" in saved else 4
+        assert "\n" + " " * space + RESTORED.format(" " * space) in text
+
+
+@pytest.mark.parametrize(
+    "saved",
+    [
+        'if AVAILABLE:\n        state["amp"] = amp.state_dict()\n        state["lamb"] = fused.FusedLAMB',
+        'if AVAILABLE:\n        state["amp"] = amp.state_dict()\n    else:\n        print("float32")',
+        'if not AVAILABLE:\n        print("float32")\n    state["amp"] = amp.state_dict()',
+    ],
+)
+def test_a_flag_that_decides_about_more_than_the_scale_is_asked(saved: str, migrate: Check) -> None:
+    text = migrate(KEEPS.format(saved=saved, restored="pass")).after
+    assert saved.replace('state["amp"] = amp.state_dict()', SAVED) in text
+
+
 @pytest.mark.parametrize("is_joined", [True, False])
 def test_halves_of_a_library_that_its_users_put_together(tmp_path: Path, is_joined: bool) -> None:
     main = MAIN.replace("from prepare", "from lib.models.prepare").replace("from trainer", "from lib.trainer")
