@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 
@@ -21,6 +21,7 @@ from amp_migrate.steps.apex.beside.conditions import (
     meant,
     reached,
     switched,
+    with_apex,
 )
 from amp_migrate.steps.apex.beside.never_set import native_flags
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
@@ -33,10 +34,15 @@ _TESTS = (cst.If, cst.IfExp, cst.Assert)
 
 
 class Asked:
-    """Reads what a script asks of its choice, as if Apex were never chosen, and native AMP in its stead."""
+    """Reads what a script asks of its choice, as if Apex were never chosen, and native AMP in its stead.
 
-    def __init__(self, project: Project, choice: Choice) -> None:
+    Args:
+        files: those of the script.
+    """
+
+    def __init__(self, project: Project, choice: Choice, files: Collection[File]) -> None:
         self._project = project
+        self._files = files
         self._choice = choice
         self._is_flag = choice.apex is None
         self._names = (choice.asked, choice.native) if self._is_flag and choice.native else (choice.asked,)
@@ -81,7 +87,7 @@ class Asked:
         found = None
         while isinstance(inner, cst.BaseExpression) and (answer := self._answer(file, inner)) is not None:
             found, inner = (inner, answer), parents[inner]
-        return found
+        return None if self._is_handed_on(file, node) else found
 
     def _answer(self, file: File, node: cst.BaseExpression) -> bool | None:
         """What an expression is where Apex is not chosen; None where that depends on more."""
@@ -124,10 +130,19 @@ class Asked:
             is_elif = isinstance(around, cst.If) and file.tree.statement(around) is not around
             return (found[0] is not node or isinstance(around, (*_TESTS, cst.BooleanOperation))) and not is_elif
         if self._is_flag or isinstance(parent, cst.ComparisonTarget):
-            return False
+            return self._is_handed_on(file, node)
         if not isinstance(parent, cst.Comparison):
             return True
         return self._values(file, parent) is not None and choice.native is not None
+
+    def _is_handed_on(self, file: File, node: cst.BaseExpression) -> bool:
+        """Whether a flag is passed to a function of the script that asks for it by the same name."""
+        arg = file.tree.parents[node]
+        call = file.tree.parents[arg] if isinstance(arg, cst.Arg) else None
+        function = self._project.called(file, call) if isinstance(call, cst.Call) else None
+        if function is None or function.file not in self._files or not isinstance(call, cst.Call):
+            return False
+        return isinstance(node, cst.Name) and function.given(call, node.value) is node
 
     def _is_native_flag(self, file: File, node: cst.Name | cst.Attribute) -> bool:
         return self._is_flag and self._choice.native is not None and self._is(file, node, self._choice.native)
@@ -217,7 +232,7 @@ class Asked:
         """What is true where a file initializes Apex, or scales a loss by it, beside the choice."""
         for name in ("initialize", "scale_loss"):
             for call in amp_calls(file, name):
-                yield self._open(file, conditions(file, call))
+                yield self._open(file, with_apex(file, call))
 
     def _open(self, file: File, found: frozenset[Condition]) -> frozenset[Condition]:
         """Conditions without the choice, and without what is installed."""

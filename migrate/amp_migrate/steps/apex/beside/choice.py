@@ -10,7 +10,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
-from amp_migrate.steps.apex.beside.conditions import Condition, conditions, is_fixed, meant, scaled, switched
+from amp_migrate.steps.apex.beside.conditions import Condition, conditions, is_fixed, meant, scaled, switched, with_apex
 from amp_migrate.steps.statements.amp_signs import is_scaled, names_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.trees.nodes import Block, Statement, block_of, is_constant, statements
@@ -42,7 +42,7 @@ def find_choice(project: Project, file: File, statement: Statement) -> Choice | 
 
     What is installed is asked for last: beside another question, it says only whether that may be asked.
     """
-    apex = conditions(file, statement)
+    apex = with_apex(file, statement)
     natives = list(natively(file))
     for is_open in (True, False):
         found = {each for native in natives for each in _choices(project, file, apex, native, is_open=is_open)}

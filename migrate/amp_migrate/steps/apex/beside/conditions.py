@@ -12,6 +12,8 @@ from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.plan.code import source
 from amp_migrate.steps.apex.uses.amp_tests import is_amp_or_none, is_none_without_apex
+from amp_migrate.steps.apex.uses.apex_calls import amp_calls
+from amp_migrate.tables.apex_names import INITIALIZE
 from amp_migrate.tables.torch_names import GRAD_SCALER
 from amp_migrate.trees.nodes import (
     Block,
@@ -22,7 +24,9 @@ from amp_migrate.trees.nodes import (
     is_constant,
     parts_of,
     statements,
+    written_string,
 )
+from amp_migrate.trees.own_calls import named_arguments
 
 _COMPARED = {cst.Equal: "==", cst.In: "in", cst.Is: "is"}
 _NEGATED = {cst.NotEqual: "==", cst.NotIn: "in", cst.IsNot: "is"}
@@ -54,6 +58,13 @@ class Condition:
 def conditions(file: File, node: cst.CSTNode) -> frozenset[Condition]:
     """What is true where some code is executed, but for what is installed."""
     return _settled(file, _around(file, node))
+
+
+def with_apex(file: File, node: cst.CSTNode) -> frozenset[Condition]:
+    """What is true where Apex does something at a place: what its file initializes it under, too, and not at O0."""
+    levels = [frozenset(_prepared(file, call)) for call in amp_calls(file, "initialize")]
+    shared = frozenset.intersection(*levels) if levels else frozenset()
+    return _settled(file, [*_around(file, node), *shared])
 
 
 def are_apart(one: tuple[File, cst.CSTNode], other: tuple[File, cst.CSTNode]) -> bool:
@@ -139,6 +150,20 @@ def _enabled(file: File, call: cst.CSTNode, func: cst.CSTNode) -> list[Condition
     """What `enabled=` of a call asks for."""
     given = file.names.argument(call, "enabled") if isinstance(call, cst.Call) and call.func is func else None
     return [] if given is None else _all(file, _written(file, given))
+
+
+def _prepared(file: File, call: cst.Call) -> list[Condition]:
+    """What `enabled=` and `opt_level=` of `amp.initialize` ask for: `"O2" if mixed else "O0"`."""
+    given = named_arguments(call, INITIALIZE) or {}
+    found = _all(file, _written(file, given["enabled"])) if "enabled" in given else []
+    level = given.get("opt_level")
+    bindings = object_bindings(file, level) if level is not None and dotted(level) is not None else []
+    level = bindings[0].value if len(bindings) == 1 else level
+    if isinstance(level, cst.IfExp):
+        levels = [written_string(each) for each in (level.body, level.orelse)]
+        if None not in levels and (levels[0] == "O0") is not (levels[1] == "O0"):
+            found += _none(file, level.test) if levels[0] == "O0" else _all(file, level.test)
+    return found
 
 
 def _written(file: File, value: cst.BaseExpression) -> cst.BaseExpression:

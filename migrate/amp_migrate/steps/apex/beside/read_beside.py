@@ -69,7 +69,7 @@ def read_beside(roles: Roles, files: Sequence[File]) -> Beside | Refusal | None:
     if choice is None:
         tried = read_tried(project, files) if files else None
         return None if tried is None else _instead_of(tried, scaling)
-    reader = Asked(project, choice)
+    reader = Asked(project, choice, files)
     asked = [(file, node) for file in files for node in reader.asked(file)]
     known = dict.fromkeys((file, *found) for file, node in asked if (found := reader.decided(file, node)) is not None)
     failing = [(file, file.tree.parents[node], node) for file, node, answer in known if not answer]

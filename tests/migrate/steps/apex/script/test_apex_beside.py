@@ -714,6 +714,86 @@ def test_flag_of_native_amp_in_enabled_counts_what_chose_apex(rewrites: Check) -
     )
 
 
+_AT_A_LEVEL = """
+from apex import amp
+MORE
+def train(model, loader, with_apex=False, mixed=True, other=False):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if with_apex:
+        model, optimizer = amp.initialize(model, optimizer, LEVEL)
+    scaler = torch.amp.GradScaler("cuda", enabled=mixed)
+    for x in loader:
+        optimizer.zero_grad()
+        if with_apex:
+            loss = model(x).mean()
+        else:
+            with torch.amp.autocast("cuda", dtype=torch.float16, enabled=mixed):
+                loss = model(x).mean()
+        if with_apex:
+            APEX_STEP
+        else:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        LAST
+"""
+
+
+@pytest.mark.parametrize(
+    ("level", "enabled"),
+    [
+        ('opt_level="O2" if mixed else "O0"', "mixed"),
+        ('opt_level="O0" if not mixed else "O1"', "mixed"),
+        ("enabled=mixed", "mixed"),
+        ('opt_level="O1"', "mixed or with_apex"),
+        ('opt_level="O1" if mixed else "O2"', "mixed or with_apex"),
+        ('opt_level="O2" if other else "O0"', ""),
+    ],
+)
+def test_native_amp_is_on_where_the_level_of_apex_was(level: str, enabled: str, migrate: Check) -> None:
+    after = migrate(_AT_A_LEVEL.replace("LEVEL", level).replace("MORE", "").replace("LAST", "pass")).after
+    assert after.count(f"enabled={enabled})") == (2 if enabled else 0)
+    assert ("amp_shim" in after) is (not enabled)
+
+
+_INFERS = """
+import torch
+from apex import amp
+def infer(model, {word}=False):
+    if {word}:
+        model = amp.initialize(model, opt_level="O2")
+    with torch.no_grad():
+        return model(torch.randn(2, 4).cuda())
+"""
+
+
+@pytest.mark.parametrize(
+    ("infers", "called", "moves"),
+    [
+        (_INFERS.format(word="with_apex"), "infer(model, with_apex=with_apex)", True),
+        (_INFERS.format(word="with_apex"), "infer(model, with_apex)", True),
+        # Where it is asked for by another name, or in a file that has nothing of Apex, nothing would be answered.
+        (_INFERS.format(word="fast"), "infer(model, fast=with_apex)", False),
+        ("def infer(model, with_apex):\n    print(with_apex)\n", "infer(model, with_apex)", False),
+        (_INFERS.format(word="with_apex"), "print(with_apex)", False),
+    ],
+)
+def test_a_choice_that_is_passed_on_is_answered_where_it_is_asked(
+    infers: str, called: str, moves: bool, tmp_path: Path
+) -> None:
+    text = _AT_A_LEVEL.replace("LEVEL", 'opt_level="O2" if mixed else "O0"')
+    text = text.replace("MORE", "from infer import infer").replace("LAST", called)
+    step = "with amp.scale_loss(loss, optimizer) as scaled: scaled.backward()\n            optimizer.step()"
+    (tmp_path / "train.py").write_text("import torch\n" + text.replace("APEX_STEP", step))
+    (tmp_path / "infer.py").write_text(infers)
+    after = {each.source.path.stem: each.after for each in migrate_paths([tmp_path], Settings()).changed}
+    assert ("amp_shim" not in after["train"]) is moves
+    assert ("enabled=mixed" in after["train"] and "scale_loss" not in after["train"]) is moves
+    if moves:
+        assert "apex" not in after["infer"].replace("with_apex", "")
+        assert called in after["train"]
+
+
 _IN_FLOAT32 = """
 try:
     from torch.amp import GradScaler, autocast
