@@ -297,8 +297,7 @@ def read_initializes(
         else:
             yield each
     for chain, forms in chains.items():
-        is_one = len({file.tree.block(each.statement) for each in forms}) == 1
-        if is_one or sum(each.optimizers is not None for each in forms) <= 1:  # there is one scaler at the most
+        if len({file.tree.block(each.statement) for each in forms}) == 1:
             yield from forms
         else:
             yield from _joined(file, chain, forms)
@@ -343,9 +342,12 @@ def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Iterator[Init
 
     Where more does, each goes from its own branch, and what they share is said before the `if`.
     """
+    choice = choice_of(file, chain, [each.statement for each in forms])
+    if choice is None and sum(each.optimizers is not None for each in forms) <= 1:
+        yield from forms  # there is one scaler at the most, and nothing that they share
+        return
     forms = _told_apart(forms)
     first = forms[0]
-    choice = choice_of(file, chain, [each.statement for each in forms])
     own = [each.switch[len(place_of(file, each.statement, each.optimizers)[1]) :] for each in forms]
     are_alike = all((each.limits, each.setting) == (first.limits, None) for each in forms)
     are_alike = are_alike and len({_of_growth(each) for each in forms if each.growth and each.growth != STATIC}) <= 1

@@ -318,6 +318,20 @@ def test_models_that_some_branches_prepare_at_the_level_of_the_training(
     assert plan.after.count('amp_enabled = args.level != "O0"') == plan.after.count("enabled=amp_enabled")
 
 
+def test_a_model_alone_in_the_other_branch_lets_what_is_behind_both_ask_nothing(migrate: Check) -> None:
+    text = main("""
+        MODEL
+        if args.train:
+            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        else:
+            model = amp.initialize(model, opt_level="O1")
+        evaluate(args, model)
+        if args.train:
+            epoch(args, model, optimizer)
+    """)
+    assert set(asked(migrate(text, head="").after)) == {"autocast: on", "GradScaler: on"}
+
+
 def test_a_model_that_a_branch_prepares_in_float32_before_the_training_keeps_it(migrate: Check) -> None:
     stays(migrate, branches('"O0"'), OTHER_CONDITIONS)
 
