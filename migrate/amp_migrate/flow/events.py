@@ -81,6 +81,7 @@ class Act(Enum):
     SMALL_GIVEN = "code that is not read gets a number whose inverse float16 does not have"
     NO_KERNEL = "no kernel takes half precision"
     MISMATCH = "operands differ in precision"
+    CAST_INPUT = "what the code itself has cast to half precision meets what is float32, where autocast is off"
     OVERFLOW = "a constant does not fit into a low value"
     DTYPE_REFUSED = "code refuses the dtype of a low value"
     INDEX_STORE = "a low value is stored by index into another precision, or another into it"

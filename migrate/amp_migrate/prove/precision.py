@@ -189,6 +189,7 @@ class Trouble(Enum):
     MASK = "a fill with a number that float16 does not have: the least that it has will do"
     CLIPPED = "scaled gradients that are compared with a limit"
     HOLDS_TENSORS = "something that holds tensors, and is cast as if it were one"
+    CAST_INPUT = "a cast of what goes into float32 weights: the original may have had them in half precision"
     HALVED = "weights that are low without any region: a scaler raises at their gradients"
     UNCLEARED = "gradients that add up from step to step"
     ON_CPU = "a script that is for the CPU: autocast for a GPU does nothing in it"
@@ -245,6 +246,7 @@ _TROUBLES = {
     _OF_THE_CACHE: Trouble.CACHE,
     WRONG_BY_ITSELF[Act.OVERFLOW]: Trouble.MASK,
     CLIPPED: Trouble.CLIPPED,
+    WRONG_BY_ITSELF[Act.CAST_INPUT]: Trouble.CAST_INPUT,
     IDLE: Trouble.IDLE,
     IDLE_STEP: Trouble.IDLE,
     IN_FLOAT64: Trouble.DOUBLE,
@@ -342,7 +344,9 @@ class Original:
     @cached_property
     def _answers(self) -> tuple[Counter[Key], bool, bool]:
         questions = _read(self._files, self._scripts)
-        return Counter(_key(each) for each in _faults(questions)), questions.is_on_cpu, questions.is_on_mps
+        # Of weights that Apex has made low nothing is known here.
+        faults = (each for each in _faults(questions) if each.what != WRONG_BY_ITSELF[Act.CAST_INPUT])
+        return Counter(map(_key, faults)), questions.is_on_cpu, questions.is_on_mps
 
 
 def harms(

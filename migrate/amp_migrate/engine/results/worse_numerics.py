@@ -80,6 +80,7 @@ _OF_SOME = (Trouble.IDLE, Trouble.DOUBLE, Trouble.ON_CPU, Trouble.ON_MPS)
 _IDLE = {Trouble.ON_CPU: "cpu", Trouble.ON_MPS: "mps"}
 # What is not for autocast's doing, with what to do.
 _FOR_LEFT = _IN_ANY_CASE | {
+    Trouble.CAST_INPUT: _UNCAST,
     Trouble.DOUBLE: BY_PRECISION,
     Trouble.HALVED: _UNCAST,
     Trouble.HOLDS_TENSORS: _EACH,
@@ -249,8 +250,8 @@ def worse_numerics(
         except Exception as error:  # an analysis that fails has shown nothing
             left[changed[name].source.path] = failure(name, error)
             continue
-        if step.code not in _OF_APEX:
-            found = [each for each in found if each.trouble is not Trouble.WIDENED]
+        if step.code not in _OF_APEX:  # without Apex weights are what they were
+            found = [each for each in found if each.trouble not in (Trouble.CAST_INPUT, Trouble.WIDENED)]
         for harm in found:
             for wanted in (in_float32,) if harm.may_follow else (in_float32, at_first):
                 for cast in harm.casts:

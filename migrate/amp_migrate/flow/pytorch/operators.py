@@ -730,6 +730,10 @@ def _watch(
                 differs = any(not each.tags & other.tags & SWITCHED for each in made_low for other in known)
             is_sure = differs and (autocast.on == OFF or is_in_place)
             analysis.event(frame, Act.MISMATCH, node, tensor=first, why=name, is_sure=is_sure)
+        # Be it by a cast that stands under a test: the way through it comes here as well as the other.
+        is_cast = autocast.on == OFF and not (first.regions or first.precision & ~(LOW | F32))
+        if name in table.MUST_AGREE and is_cast and any(each.precision == F32 and each.leaf for each in others):
+            analysis.event(frame, Act.CAST_INPUT, node, tensor=first, why=name, is_sure=True)
         is_on_cpu = any(each.place == CPU for each in low) and bool(first.regions)
         if is_on_cpu and name not in table.EXACT and not (is_left and is_float):
             analysis.event(frame, Act.ON_CPU, node, tensor=first, why=name, is_sure=is_sure_left)

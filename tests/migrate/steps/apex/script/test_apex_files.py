@@ -1171,10 +1171,7 @@ def test_evaluation_by_a_method_that_a_derived_class_has_is_told(tmp_path: Path)
     derived = SWITCHED["evaluator.py"].replace(
         "    def run", "    def run_all(self, x):\n        self.run(x)\n        self.evaluate_all(x)\n\n    def run"
     )
-    derived += (
-        "\nclass Both(Evaluator):\n    def evaluate_all(self, x):\n"
-        "        h = self.model(x)\n        return self.model(h.half() if self.params.fp16 else h)\n"
-    )
+    derived += "\nclass Both(Evaluator):\n    def evaluate_all(self, x):\n        return self.model(self.model(x))\n"
     for name, text in (SWITCHED | {"evaluator.py": derived}).items():
         (tmp_path / name).write_text(text)
     script = STARTING.format(before="", after="Both(trainer, params).run_all(x)")
