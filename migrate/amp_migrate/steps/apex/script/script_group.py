@@ -130,16 +130,29 @@ def _takes_step(project: Project, file: File, other: File) -> bool:
 
 def _of_steps(file: File) -> set[str]:
     """The names of a file whose definitions say anything of Apex or of training, or use one that does."""
-    tree, bound = file.tree, file.scopes.module.bindings
-    top = {name: {tree.lift(each.node, tree.module) for each in bindings} for name, bindings in bound.items()}
-    texts = {name: " ".join(map(tree.code, nodes)) for name, nodes in top.items() if "." not in name}
-    found = {name for name, text in texts.items() if _OF_STEPS.search(text)}
-    while True:
-        says = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(found)))})\b")
-        new = {name for name, text in texts.items() if name not in found and found and says.search(text)}
-        if not new:
-            return found
+    tree, module = file.tree, file.scopes.module
+    defined = {
+        name: {tree.lift(each.node, tree.module) for each in bindings}
+        for name, bindings in module.bindings.items()
+        if "." not in name
+    }
+    users = {
+        name: {tree.lift(each, tree.module) for each in file.uses.get(name, ()) if _is_of_module(file, each)}
+        for name in defined
+    }
+    found = {name for name, nodes in defined.items() if any(_OF_STEPS.search(tree.code(each)) for each in nodes)}
+    todo = [*found]
+    while todo:
+        using = users[todo.pop()]
+        new = {name for name, nodes in defined.items() if name not in found and not using.isdisjoint(nodes)}
         found |= new
+        todo += new
+    return found
+
+
+def _is_of_module(file: File, use: cst.Name | cst.Attribute) -> bool:
+    """Whether a use is of a name of the module: none of an attribute, nor of a local variable, which is called so."""
+    return isinstance(use, cst.Name) and file.scopes.of(use).find(use.value) is file.scopes.module
 
 
 def _helped(project: Project, starting: Sequence[File], other: File, loaded: dict[File, frozenset[File]]) -> list[File]:

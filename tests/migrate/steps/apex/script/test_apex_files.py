@@ -893,7 +893,10 @@ def test_a_script_that_takes_a_learning_rate_of_another_moves_without_it(rewrite
     rewrites_files(
         {
             "schedule.py": """
-                  def warmup(step):
+                  def warmup(step, options=None):
+                      if options and options.start.go_back:
+                          step = start = 0
+                          return start
                       return min(step / 10, 1.0)
 
                   def go_back(loss, optimizer):
