@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.project import Project
 from amp_migrate.catalog.apex_rules import APEX_GONE, APEX_IMPORT, APEX_LEFT, APEX_STEP
@@ -60,6 +61,7 @@ class ApexRest:
         self._dropped = dropped_by(edits)  # the branches that go, with all that is in them
         self._replaced = replaced_by(edits) | self._dropped
         self._edits = edits
+        self._divided: dict[str, bool] = {}
         self.wishes = wishes
         self.settings = wishes.settings
 
@@ -155,9 +157,32 @@ class ApexRest:
                 told += (self._no_form(file, each) for each in kept)
                 continue
             natives = [(use, each) for use, each in zip(uses, found, strict=True) if isinstance(each, TorchForm)]
-            if all(self._is_wanted(file, use, native) for use, native in natives):
+            if not self._is_divided(old) and all(self._is_wanted(file, use, native) for use, native in natives):
                 converted.update((use.node, native) for use, native in natives)
         return converted
+
+    def _is_divided(self, old: str) -> bool:
+        """Whether a file asks what is of a class, which torch has a name for, and a file makes it that keeps Apex's.
+
+        One keeps it that hands it on, or whose arguments torch does not have.
+        """
+        if old not in self._divided:
+            files = [*self.project.library.mentioning("apex", old.rpartition(".")[2])]
+            uses = {file: [use for use in uses_of_apex(file) if use.old == old] for file in files}
+            asks = any(_asks_class(file, use.node) for file in files for use in uses[file])
+            self._divided[old] = asks and any(self._keeps(file, uses[file]) for file in files if uses[file])
+        return self._divided[old]
+
+    def _keeps(self, file: File, uses: Sequence[ApexUse]) -> bool:
+        """Whether a name that is used in a file stays Apex's there."""
+        if any(isinstance(native_of(file, use, self.settings.target_torch), NoForm) for use in uses):
+            return True
+        nodes = {use.node for use in uses}
+        read = ApexImports(
+            file, self.project, nodes, self._dropped, amp_is_gone=False, living_too=False, probes=Fate.PROVIDED_FOR
+        )
+        items = (item for _, items in read.statements() for item in items)
+        return any(item.fate is Fate.STAYS and item.full == uses[0].old for item in items)
 
     def _probed(self, file: File, told: list[Finding], probes: Fate, *, asks_more: bool) -> Iterator[Edit]:
         """The edits of what asks the import system for Apex; what asks for more than mixed precision is told."""
@@ -249,6 +274,17 @@ class ApexRest:
                 yield Finding.at(
                     file.tree, statement, APEX_LEFT.code, Kind.LEFT, message, hint and f"without Apex: {hint}"
                 )
+
+
+def _asks_class(file: File, node: cst.CSTNode) -> bool:
+    """Whether a class is asked for: by `isinstance` or `issubclass`, or by a comparison of types."""
+    statement = file.tree.statement(node)
+    for around in file.tree.ancestors(node):
+        if isinstance(around, cst.Call) and dotted(around.func) in ("isinstance", "issubclass"):
+            return True
+        if isinstance(around, cst.Comparison) or around is statement:
+            return isinstance(around, cst.Comparison)
+    return False
 
 
 def _of_unused(native: TorchForm, hidden: str) -> str:

@@ -172,6 +172,31 @@ def test_object_and_the_question_for_its_class_move_together(migrate: Check) -> 
     assert plan.after == plan.source.text.replace("from apex.", "from amp_shim.")
 
 
+@pytest.mark.parametrize(
+    ("asked", "handed_on", "is_torchs"),
+    [
+        ("isinstance(module, FusedLayerNorm)", "from layers import Norm", False),
+        ("isinstance(module, (nn.Linear, FusedLayerNorm))", "from layers import Norm", False),
+        ("type(module) == FusedLayerNorm", "from layers import Norm", False),
+        ("module.norm is not None", "from layers import Norm", True),
+        ("isinstance(module, FusedLayerNorm)", "import argparse", True),
+    ],
+)
+def test_class_that_is_asked_for_in_one_file_is_the_same_where_others_make_it(
+    tmp_path: Path, asked: str, handed_on: str, *, is_torchs: bool
+) -> None:
+    (tmp_path / "layers.py").write_text(
+        "from apex.normalization.fused_layer_norm import FusedLayerNorm as Norm\n\ndef block():\n    return Norm(8)\n"
+    )
+    (tmp_path / "head.py").write_text(f"{handed_on}\n")
+    (tmp_path / "model.py").write_text(
+        "from apex.normalization import FusedLayerNorm\nfrom torch import nn\n\nnorm = FusedLayerNorm(8)\n\n"
+        f"def reset(module):\n    if {asked}:\n        module.weight.data.fill_(1.0)\n"
+    )
+    changed = {each.source.path.name: each.after for each in migrate_paths([tmp_path], Settings()).changed}
+    assert ("norm = nn.LayerNorm(8)" in changed.get("model.py", "")) is is_torchs
+
+
 def test_own_names_of_torch_are_used(rewrites: Check) -> None:
     rewrites(
         """
