@@ -85,7 +85,7 @@ from amp_migrate.flow.questions import (
     Questions,
     wrong_states,
 )
-from amp_migrate.flow.source import Code, Site
+from amp_migrate.flow.source import Code, Site, site_of
 from amp_migrate.tables.signatures import Version
 
 NOT_LOOKED_AT = "the program is too large to look at all of what low precision does in it"
@@ -209,6 +209,7 @@ class Trouble(Enum):
     SKIPPED = "gradients that are not finite where a scaler has skipped a step: without a scaler they are as before"
     WATCHED = "gradients that are logged while they are scaled: without a scaler they are as before"
     UNLIMITED = "a loss without a least value: bfloat16 has the range for it"
+    UNREACHED = "the state of a scaler behind what never returns: the values there are none that the program has"
     UNSEEN = "functions and classes that nobody has looked at"
     ON_MPS = "a step that is on no device of CUDA's"
     UNPLACED = "no device is named: where what is trained is shows in what hands it in"
@@ -389,6 +390,7 @@ def _harms(
     running = {each.event.code.parent for each in faults if each.event and each.why == A_RUNNING_BUFFER}
     losses = [] if questions.names_device and not questions.is_on_mps else questions.events(Act.BACKWARD)
     at = losses[0].site if losses else None
+    behind = [site_of(code.file, node) for code, node in analysis.gone_on[:1]]
     for fault in faults:
         harm = None
         happens = fault.always or fault.is_seen
@@ -417,6 +419,8 @@ def _harms(
             )
             quiet = questions.without_gradients(regions) if is_sure or fault.what in _MAY_EVALUATE else ()
             harm = Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told, island, regions, quiet)
+            if behind and is_sure and (fault.what in _OF_SCALERS or fault.what == _NEVER_CLEARED):
+                harm = replace(harm, site=behind[0], message=NOT_UNDERSTOOD, trouble=Trouble.UNREACHED)
             # Not what else there is in a program decides on a refused loss, nor on code of which nobody has the text.
             is_foreign = fault.what == WRONG_BY_ITSELF[Act.FOREIGN] and happens
             is_seen = is_foreign or fault.what == WRONG_BY_ITSELF[Act.REFUSED] or _is_own(analysis, fault)
@@ -432,8 +436,7 @@ def _harms(
     for file in analysis.unparsed:
         what = NOT_PARSED.format(file)
         found.append(((script, what, True, ""), Harm(_at(questions), what, False, Trouble.UNSEEN)))
-    for code, node in analysis.gone_on[:1]:
-        where = Site(code.file, node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or 0)
+    for where in behind:
         found.append(((script, NOT_UNDERSTOOD, True, ""), Harm(where, NOT_UNDERSTOOD, False, Trouble.UNSEEN)))
     found += _measured(casts, measured)
     unshown = (each for each in questions.events(Act.CLIP) if questions.may_be_left_scaled(each) is None)

@@ -89,6 +89,7 @@ _FOR_LEFT = _IN_ANY_CASE | {
     Trouble.ON_CPU: _TO_A_GPU,
     Trouble.ON_MPS: _FOR_MPS,
     Trouble.TRAINS_INSIDE: _APART,
+    Trouble.UNREACHED: "look whether this call has the arguments that what it calls takes, and run again",
     Trouble.UNSCALED: SCALE_IT,
 }
 _UNCACHED = (

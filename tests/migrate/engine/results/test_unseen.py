@@ -312,3 +312,41 @@ def test_a_refused_loss_is_left_where_no_step_moves_or_nothing_imports_it(
     (tmp_path / "heads.py").write_text(HEADS)
     (tmp_path / "train.py").write_text(SCRIPT.format(before="", out="first(model(x.cuda()))"))
     assert [each.source.path.name for each in migrate([tmp_path], Settings()).changed] == ["train.py"]
+
+
+UNFIT = """\
+import torch
+from apex import amp
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, args, size, labels=-1):
+        super().__init__()
+        self.fc = nn.Linear(size, labels)
+
+    def forward(self, x, y):
+        return (nn.functional.cross_entropy(self.fc(x), y),)
+
+
+def main(args):
+    model = Net({given}labels=2)
+    model.to(0)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    for step, (x, y) in enumerate(args.data):
+        loss = model(x=x.cuda(), y=y.cuda())[0] / args.accumulation
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        if step % args.accumulation == 0:
+            torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), args.max_grad_norm)
+            optimizer.step()
+            model.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(("given", "reasons"), [("args, 4, ", []), ("4, ", ["what this calls never returns"])])
+def test_behind_a_call_that_does_not_fit_no_state_of_a_scaler_is_told(given: str, reasons: list[str]) -> None:
+    plan = migrate_text(UNFIT.format(given=given), Settings())
+    told = [each.message for each in plan.findings if each.code == "AMP290"]
+    assert [each for each, why in zip(told, reasons, strict=True) if not (why in each and "(line 16)" in each)] == []
