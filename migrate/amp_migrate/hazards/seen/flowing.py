@@ -15,9 +15,9 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.library import Library
 from amp_migrate.flow.casts import Casts
 from amp_migrate.flow.chains import CallChains, in_all
-from amp_migrate.flow.domain.atoms import NEVER, Atom, Class, Func, Method, Obj, Value, Wrapped, one
+from amp_migrate.flow.domain.atoms import NEVER, Atom, Class, Func, Method, Obj, Opaque, Value, Wrapped, one
 from amp_migrate.flow.domain.machine import Facts, Machine
-from amp_migrate.flow.events import Act, Event
+from amp_migrate.flow.events import OUT_OF_SIGHT, Act, Event
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.programs import InRegion, Programs
 from amp_migrate.flow.questions import Questions
@@ -247,7 +247,16 @@ class Flowing:
     @cached_property
     def _gauged(self) -> set[Site]:
         """Where gradients are read of which something is made that depends on their size."""
-        return {site for event in self.questions.events(Act.GAUGE) for site in event.sources}
+        return {site for each in self.questions.events(Act.GAUGE) if not self._is_unseen(each) for site in each.sources}
+
+    def _is_unseen(self, event: Event) -> bool:
+        """Whether gradients go to code of the project that a run did not come to: it may reduce them over processes.
+
+        That is to be done while they are scaled, for all processes to find the same infinities.
+        """
+        if event.why != OUT_OF_SIGHT or not isinstance(event.node, ast.Call):
+            return False
+        return _is_own(self.questions.analysis.values.get(event.node.func, one(Opaque())))
 
     @cached_property
     def _changing(self) -> set[Code]:

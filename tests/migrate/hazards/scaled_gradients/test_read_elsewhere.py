@@ -517,3 +517,48 @@ def test_gradients_of_a_loss_of_which_nobody_has_seen_what_it_is_made_of_are_sca
                 scaler.update()
         """
     )
+
+
+REDUCED = """
+import torch
+from torch import nn
+from library import named_0, named_1
+from processes import reduce
+
+def train(loader):
+    model = nn.Linear(8, 4).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    named_0(model)
+    named_1(model)
+    for x in loader:
+        optimizer.zero_grad()
+        with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+            loss = model(x.cuda()).mean()
+        scaler.scale(loss).backward()
+        grads = [p.grad.data for p in model.parameters() if p.grad is not None]{mark}
+        {call}
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+PROCESSES = """
+import torch.distributed
+
+def reduce(tensors):
+    for each in tensors:
+        torch.distributed.all_reduce(each)
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "call", "mark"), [(3, "reduce(grads)", ""), (900, "reduce(grads)", ""), (900, "print(grads)", "AMP601")]
+)
+def test_gradients_are_reduced_while_they_are_scaled_be_it_where_a_run_does_not_come_to(
+    monkeypatch: pytest.MonkeyPatch, marked_files: Check, lines: int, call: str, mark: str
+) -> None:
+    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 20)
+    library = "".join(f"def named_{n}(model):\n" + "    named = [model]\n" * lines for n in range(2))
+    text = REDUCED.format(call=call, mark=mark and f"  # {mark}")
+    marked_files(train=text, library=library, processes=PROCESSES)
