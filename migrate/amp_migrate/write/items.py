@@ -99,6 +99,7 @@ class _Items:
         if not self.news:
             self.news, self.olds = [new], [None]
             return
+        self.news = [_beside_others(each) for each in self.news]
         if first:
             comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
             self.news, self.olds = [new.with_changes(comma=comma), *self.news], [None, *self.olds]
@@ -137,6 +138,14 @@ class _Items:
                 equal = change.after.equal
             added = added.with_changes(default=self._expression(change.default), equal=equal)
         return added
+
+
+def _beside_others(item: AnyItem) -> AnyItem:
+    """An item that is not alone: a generator stands without brackets of its own only as the single argument."""
+    value = item.value if isinstance(item, cst.Arg) else None
+    if not isinstance(value, cst.GeneratorExp) or value.lpar:
+        return item
+    return item.with_changes(value=build.grouped(value))
 
 
 def _with_keyword(arg: cst.Arg, name: str) -> cst.Arg:

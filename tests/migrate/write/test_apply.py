@@ -362,6 +362,13 @@ def test_new_arguments_are_laid_out_as_the_old_were(old: str, given: tuple[str, 
     assert sheet.result == new
 
 
+def test_a_generator_gets_brackets_of_its_own_beside_a_new_argument() -> None:
+    sheet = Sheet("f(x for x in y)\n")
+    call = sheet.tree.every(cst.Call)[0]
+    sheet.edit(call, AddArgument(plain("True"), "enabled", call.args[0]))
+    assert sheet.result == "f((x for x in y), enabled=True)\n"
+
+
 def test_items_go_and_come() -> None:
     sheet = Sheet("f(a, b=1, c=2)\nd = {'x': 1, 'y': 2}\n\n@deco\ndef g(p, q: int = 1, *, r=2): pass\n")
     sheet.edit(sheet.item("b=1"), Remove())
