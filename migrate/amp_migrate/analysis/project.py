@@ -294,6 +294,10 @@ class Project:
         own = ([node for _, node in self._methods_of(*each) or ()] for each in named)
         return len(named) == len(sites) and all(each == [function.node] for each in own)
 
+    def may_be_of_unseen(self, function: FunctionRef) -> bool:
+        """Whether a method may be called, or handed on, of an object whose class cannot be seen."""
+        return function.owner is not None and any(True for _ in self._doubtful_uses(function))
+
     def _doubtful_uses(self, function: FunctionRef) -> Iterator[tuple[File, cst.Attribute]]:
         """Where a method may be called, or handed on, of an object whose class cannot be seen."""
         for file in self.library.using_own(function.name, is_method=True):

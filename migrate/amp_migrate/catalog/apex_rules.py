@@ -157,8 +157,8 @@ APEX_EVALUATION = Rule(
                 else:
                     loss.backward()
                 optimizer.step()
-            if validate(model, loader) > 1:
-                print("not trained")
+            for name, measure in {"loss": validate}.items():
+                print(name, measure(model, loader))
 
 
         main()
@@ -167,8 +167,9 @@ APEX_EVALUATION = Rule(
     after="",
     why=(
         "Apex patched the whole process. Where the script's switch cannot be asked at the forward, the region "
-        "is round the calls of what evaluates; where it cannot be asked there either, or a call is no "
-        "statement of its own, none is written."
+        "is round the calls of what evaluates; where a call is no statement of its own, the switch is handed on "
+        "to the function by a parameter, which is off for everybody else. Where not every call is known, or one "
+        "cannot ask for the switch either, no region is written."
     ),
     sources=(f"{APEX_AMP}#o1-mixed-precision-recommended-for-typical-use",),
     safety=Safety.MANUAL,

@@ -293,7 +293,8 @@ class StepMigration:
         """How a new option comes to all regions and scalers, if one is wanted."""
         if not self.settings.add_flag or not self.wishes.applies(SWITCH_ADDED.code):
             return WrittenFlags()
-        places = flag_places(self._steps, evaluated, self._traveller.ways, self.settings.dtype)
+        traveller = self._traveller
+        places = flag_places(self._steps, evaluated, traveller.ways, self.settings.dtype, traveller.may_be_none)
         return write_flags(decide_flags(self.project, places), self.settings, self.wishes)
 
     def _without_apart(self, file: File, placed: Placement) -> Placement:

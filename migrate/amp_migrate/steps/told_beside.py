@@ -9,6 +9,7 @@ from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_STEP
 from amp_migrate.plan.edit import AddArgument, AddParameter, Cast, Edit, Wrap
 from amp_migrate.plan.move import Move
 from amp_migrate.report.finding import Finding, Kind
+from amp_migrate.steps.model.route import SCALER_NAMES
 
 
 def told_beside(moves: Iterable[Move]) -> Iterator[Move]:
@@ -40,5 +41,7 @@ def _change(edit: Edit) -> str:
     if "state_dict" in text:
         return "the GradScaler's state is kept in checkpoints"
     if isinstance(edit.change, (AddParameter, AddArgument)):
-        return "a GradScaler is handed on"
+        name = edit.change.name if isinstance(edit.change, AddParameter) else edit.change.keyword
+        is_switch = name and name not in SCALER_NAMES
+        return "whether mixed precision is on is handed on" if is_switch else "a GradScaler is handed on"
     return "a GradScaler is made for it" if "GradScaler(" in text else "its GradScaler has a part in this"

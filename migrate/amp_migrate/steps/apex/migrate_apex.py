@@ -298,7 +298,7 @@ class ApexMigration:
         kept = self._kept(script, traveller)
 
         def decide() -> NativeScript | Refusal:
-            return NativeDecider(self.project, self.roles, self.settings, script, ways).decide(steps)
+            return NativeDecider(self.project, self.roles, self.wishes, script, ways).decide(steps)
 
         native = decide()
         if isinstance(native, NativeScript) and self._is_made_earlier(script, native, traveller, kept):
@@ -533,7 +533,8 @@ def _told_of_native(
         message = f"evaluation stays in float32: {left.reason}"
         yield Finding.at(left.file.tree, left.region.first, APEX_EVALUATION.code, Kind.NOTE, message, left.hint)
     for file, name, function in () if is_off(script.initializes) else script.by_others:
-        if function is not None and function.node in native.evaluation.round_calls:
+        evaluation = native.evaluation
+        if function is not None and function.node in {*evaluation.round_calls, *evaluation.handed}:
             continue
         where = "is in another file, and may not be this script's alone"
         message = f"evaluation stays in float32: {last_word(name)}() {where}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -15,7 +15,8 @@ from amp_migrate.analysis.project import Project
 from amp_migrate.catalog.step_rules import NO_SWITCH
 from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Dtype
-from amp_migrate.steps.flag.flag_route import OPTION, FlagTraveller, FlagWay
+from amp_migrate.steps.flag.flag_route import OPTION, FlagTraveller
+from amp_migrate.steps.flag.switch_route import FlagWay
 from amp_migrate.steps.model.route import Creation, ScaledStep, Ways
 from amp_migrate.steps.regions.find_regions import Placement
 
@@ -55,19 +56,29 @@ class Flags:
 
 
 def flag_places(
-    moves: Sequence[ScaledStep], evaluated: Mapping[File, Placement], ways: Ways, dtype: Dtype
+    moves: Sequence[ScaledStep],
+    evaluated: Mapping[File, Placement],
+    ways: Ways,
+    dtype: Dtype,
+    may_be_none: Callable[[File, cst.CSTNode, str], bool],
 ) -> list[FlagPlace]:
-    """Every region and every new scaler."""
+    """Every region and every new scaler.
+
+    Args:
+        may_be_none: whether a scaler may be None at a place.
+    """
     creations = list(ways.creations.values())
     everywhere = tuple(dict.fromkeys(creation.file for creation in creations))
     places = [FlagPlace(creation.file, creation.home) for creation in creations]
     for move in moves:
         for region in move.step.regions:
-            if move.route is None or dtype is not Dtype.FP16:  # a scaler beside bfloat16 is off, and tells nothing
-                places.append(FlagPlace(move.step.file, region.first))
+            file, scaler = move.step.file, None if move.route is None else move.route.scaler
+            # A scaler beside bfloat16 is off, and tells nothing.
+            if scaler is None or dtype is not Dtype.FP16 or may_be_none(file, region.first, scaler):
+                places.append(FlagPlace(file, region.first))
             else:
-                homes = tuple(creation.file for creation in move.route.creations)
-                places.append(FlagPlace(move.step.file, region.first, move.route.scaler, homes or everywhere))
+                homes = tuple(creation.file for creation in move.route.creations) if move.route else ()
+                places.append(FlagPlace(file, region.first, scaler, homes or everywhere))
     for file, placed in evaluated.items():
         for region in placed.regions:
             beside = None if dtype is not Dtype.FP16 else _own_scaler(file, region.first, creations)

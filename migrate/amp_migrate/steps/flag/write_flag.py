@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -15,8 +15,8 @@ from amp_migrate.plan.move import Move
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Settings
 from amp_migrate.steps.flag.decide_flag import Flags
-from amp_migrate.steps.flag.flag_route import OPTION, FlagParameter
-from amp_migrate.steps.model.route import NewArgument
+from amp_migrate.steps.flag.flag_route import OPTION
+from amp_migrate.steps.flag.switch_route import FlagWay
 from amp_migrate.steps.write.write_route import write_argument
 from amp_migrate.trees.tree import Tree
 from amp_migrate.wishes import Wishes
@@ -41,19 +41,10 @@ class WrittenFlags:
 
 def write_flags(flags: Flags, settings: Settings, wishes: Wishes) -> WrittenFlags:
     """All that brings the flag to its places; nothing, where a part of the way is to be left alone."""
-    parameters: dict[cst.FunctionDef, FlagParameter] = {}
-    arguments: dict[cst.Call, NewArgument] = {}
     lines: dict[CommandLine, None] = {}
     for way in flags.ways:
-        parameters.update((each.function.node, each) for each in way.parameters)
-        arguments.update((each.site.call, each) for each in way.arguments)
         lines.update(dict.fromkeys(sorted(way.lines, key=lambda line: line.file.name)))
-    edits: list[Edit] = []
-    for parameter in parameters.values():
-        function = parameter.function
-        edits.append(_parameter(Editor(function.file, settings, RULE), function.node, parameter.name))
-    for argument in arguments.values():
-        edits.append(write_argument(Editor(argument.site.file, settings, RULE), argument))
+    edits = [*write_flag_ways(flags.ways, settings, RULE)]
     edits += (edit for line in lines for edit in _option(Editor(line.file, settings, RULE), line))
     lost = [_lost(each.file.tree, each.node, each.reason, each.code, each.hint) for each in flags.lost]
     unwanted = wishes.unwanted(edits)
@@ -68,6 +59,16 @@ def write_flags(flags: Flags, settings: Settings, wishes: Wishes) -> WrittenFlag
     return WrittenFlags(conditions, Move(tuple(edits), (*added, *lost)))
 
 
+def write_flag_ways(ways: Collection[FlagWay], settings: Settings, rule: str) -> Iterator[Edit]:
+    """The edits of the parameters and arguments that carry a flag."""
+    parameters = {each.function.node: each for way in ways for each in way.parameters}
+    arguments = {each.site.call: each for way in ways for each in way.arguments}
+    for each in parameters.values():
+        yield _parameter(Editor(each.function.file, settings, rule), each.function.node, each.name, each.default)
+    for argument in arguments.values():
+        yield write_argument(Editor(argument.site.file, settings, rule), argument)
+
+
 def _lost(tree: Tree, node: cst.CSTNode, reason: str, code: str, hint: str = "") -> Finding:
     return Finding.at(tree, node, code, Kind.LEFT, f"no option --{OPTION} added: {reason}", hint)
 
@@ -79,7 +80,7 @@ def _option(editor: Editor, line: CommandLine) -> Iterator[Edit]:
             click = editor.module("click", node)
             option = code('{}.option("--{o}/--no-{o}", default=True, help="{}")', click, _HELP, o=OPTION)
             yield editor.edit(node, AddDecorator(option))
-        yield _parameter(editor, node, OPTION, None if line.is_click else "True")
+        yield _parameter(editor, node, OPTION, None if line.is_click else "True", is_annotated=not line.is_click)
         return
     local = editor.file.spelling.local("argparse.BooleanOptionalAction", line.statement)
     argparse = editor.module("argparse", line.statement)
@@ -88,13 +89,15 @@ def _option(editor: Editor, line: CommandLine) -> Iterator[Edit]:
     yield editor.after(line.last_option, new)
 
 
-def _parameter(editor: Editor, function: cst.FunctionDef, name: str, default: str | None = None) -> Edit:
+def _parameter(
+    editor: Editor, function: cst.FunctionDef, name: str, default: str | None = None, *, is_annotated: bool = False
+) -> Edit:
     """A parameter behind all others, with a default where those before it leave it no choice."""
     params = function.params
     is_starred = not isinstance(params.star_arg, cst.MaybeSentinel)
     before = params.kwonly_params if is_starred else (*params.posonly_params, *params.params)
     has_default = not is_starred and bool(before) and before[-1].default is not None
-    is_annotated = default is not None or any(p.annotation is not None for p in (*params.params, *params.kwonly_params))
+    is_annotated = is_annotated or any(p.annotation is not None for p in (*params.params, *params.kwonly_params))
     given = default or ("True" if has_default else None)
     annotation = plain("bool") if is_annotated else None
     return editor.edit(function, AddParameter(name, None, annotation, None if given is None else plain(given)))

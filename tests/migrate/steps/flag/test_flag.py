@@ -59,6 +59,38 @@ def test_parsed_arguments_in_sight_are_asked_and_those_out_of_sight_are_handed_o
     assert [finding.code for finding in plan.findings] == ["AMP501", "AMP503"]
 
 
+def test_a_function_that_trains_and_evaluates_asks_no_scaler_that_it_has_not(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def run(model, loader, optimizer=None):
+        + def run(model, loader, optimizer=None, scaler=None, amp=True):
+              for x, y in loader:
+        -         loss = nn.functional.mse_loss(model(x), y)
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=amp):
+        +             loss = nn.functional.mse_loss(model(x), y)
+                  if optimizer is not None:
+        ~             STEP
+                  print(loss.item())
+
+          def main():
+              parser = argparse.ArgumentParser()
+              parser.add_argument("--lr", type=float, default=0.1)
+        +     parser.add_argument("--amp", action=argparse.BooleanOptionalAction, default=True, help="mixed precision")
+              args = parser.parse_args()
+              model = nn.Linear(2, 2)
+              optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
+        -     run(model, loader, optimizer)
+        +     scaler = torch.amp.GradScaler("cuda", enabled=args.amp)
+        +     run(model, loader, optimizer, scaler, amp=args.amp)
+              with torch.no_grad():
+        -         run(model, loader)
+        +         run(model, loader, amp=args.amp)
+        """,
+        head=ARGPARSE,
+        add_flag=True,
+    )
+
+
 def test_without_a_scaler_the_flag_goes_to_every_region_by_itself(rewrites: Check) -> None:
     rewrites(
         """

@@ -8,7 +8,7 @@ can.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -23,13 +23,16 @@ from amp_migrate.steps.apex.initialize.initialize_calls import Initialize, casts
 from amp_migrate.steps.apex.initialize.own_parameter import asked_of_parameter
 from amp_migrate.steps.apex.initialize.reached import may_run_early, runs_early, ways_to
 from amp_migrate.steps.apex.script.doubts import REGION_ROUND_CALL
+from amp_migrate.steps.apex.script.hand_switch import SwitchHanding
+from amp_migrate.steps.apex.script.script_group import trains
+from amp_migrate.steps.flag.switch_route import FlagWay
 from amp_migrate.steps.model.training_step import Island, Region, TrainingStep
 from amp_migrate.steps.regions.evaluation import EvaluationRegions, called_below
 from amp_migrate.steps.regions.find_regions import Placement, RegionFinder
 from amp_migrate.trees.nodes import Statement, find, last_word
 
 UNASKED = "whether mixed precision is on cannot be asked here"
-_PASS_SWITCH = "pass the switch to this function, and put the forward into torch.amp.autocast(..., enabled=...)"
+PASS_SWITCH = "pass the switch to this function, and put the forward into torch.amp.autocast(..., enabled=...)"
 
 _Switched: TypeAlias = "tuple[Region, Code | None]"
 
@@ -43,6 +46,17 @@ class EvaluatedInFloat32:
     reason: str
     hint: str
 
+    @property
+    def function(self) -> cst.FunctionDef | None:
+        """The function that it stands in."""
+        return self.file.tree.function(self.region.first)
+
+    def since(self, handed: FlagWay | Refusal | None) -> EvaluatedInFloat32:
+        """The same with the reason why the switch cannot be handed on to it."""
+        if not isinstance(handed, Refusal):
+            return self
+        return replace(self, reason=f"{self.reason}, and the switch cannot be handed on: {handed.reason}")
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -53,12 +67,14 @@ class Evaluation:
         islands: the losses that read their inputs in float32.
         left: the forwards that get no region.
         round_calls: the functions that have their regions round the calls of them.
+        handed: how the switch comes to those that cannot ask for it, and have it handed on.
     """
 
     regions: Mapping[File, tuple[_Switched, ...]] = field(default_factory=dict)
     islands: Mapping[File, tuple[Island, ...]] = field(default_factory=dict)
     left: tuple[EvaluatedInFloat32, ...] = ()
     round_calls: frozenset[cst.FunctionDef] = frozenset()
+    handed: Mapping[cst.FunctionDef, FlagWay] = field(default_factory=dict)
 
     def of(self, file: File) -> tuple[tuple[_Switched, ...], tuple[Island, ...]]:
         """What there is in a file."""
@@ -73,6 +89,7 @@ class EvaluationDecider:
         switch_at: how a place asks whether mixed precision is on; None where it always is.
         among: its files with the functions in them that evaluate for it; None for the whole file.
         staying: the statements that compute the losses of plain steps which stay.
+        handing: finds how the switch comes to functions that cannot ask for it.
     """
 
     def __init__(
@@ -83,10 +100,11 @@ class EvaluationDecider:
         switch_at: Callable[[File, cst.CSTNode], str | Refusal | None],
         among: Mapping[File, Collection[cst.FunctionDef] | None],
         staying: Collection[Statement],
+        handing: SwitchHanding,
     ) -> None:
         self._roles, self._project, self._losses = roles, roles.project, roles.losses
         self._initializes = initializes
-        self._switch_at, self._among = switch_at, among
+        self._switch_at, self._among, self._handing = switch_at, among, handing
         self._early = partial(runs_early, roles.project, initializes)
         self._of_prepared = casts_prepared_alone(initializes)
         self._regions = EvaluationRegions(
@@ -124,9 +142,22 @@ class EvaluationDecider:
             outside = {node: each for node, each in outside.items() if node not in stuck}
             around = {site.file for each in (*bare, *more) for site in self._project.call_sites(each) or ()}
             files = (around | {each.file for each in (*bare, *more)}) & {*self._among}
-        regions = {file: tuple(self._switched(file, placed[file].regions)) for file in self._among}
-        islands = {file: placed[file].islands for file in self._among}
-        return Evaluation(regions, islands, tuple(left), round_calls)
+        apart = {each.node: each for each in shared if each.node not in round_calls and not trains(each.file)}
+        lacking = {**apart, **{each.node: each for each in self._functions(left)}} if has_round_calls else {}
+        ways: dict[cst.FunctionDef | None, FlagWay | Refusal | None] = {}
+        ways.update((node, self._handing.into(each.file, node)) for node, each in lacking.items())
+        handed = {node: way for node, way in ways.items() if isinstance(way, FlagWay)}
+        for file in dict.fromkeys(each.file for node, each in apart.items() if node in handed):
+            own = {node for node, each in apart.items() if node in handed and each.file is file}
+            placed[file] = self._regions.of(file, own.union(self._among.get(file) or ()), round_calls)
+        regions = {file: tuple(self._switched(file, each.regions, handed)) for file, each in placed.items()}
+        islands = {file: each.islands for file, each in placed.items()}
+        plain = {node for node, way in ways.items() if way is None}
+        left = [e for e in left if e.function not in plain and not self._handing.is_off(e.file, e.region.first)]
+        told = (each.since(ways.get(each.function)) for each in left if each.function not in handed)
+        asking = {file.tree.function(region.first) for file, found in regions.items() for region, _ in found}
+        used = {node: way for node, way in handed.items() if node is not None and node in asking}
+        return Evaluation(regions, islands, tuple(told), round_calls, used)
 
     def _left(self, placed: Mapping[File, Placement]) -> Iterator[EvaluatedInFloat32]:
         for file in self._among:
@@ -154,16 +185,19 @@ class EvaluationDecider:
         switches = (self._switch_of(function.file, each) for each in own)
         return bool(own) and not any(isinstance(each, EvaluatedInFloat32) for each in switches)
 
-    def _switched(self, file: File, regions: Iterable[Region]) -> Iterator[_Switched]:
+    def _switched(
+        self, file: File, regions: Iterable[Region], handed: Mapping[cst.FunctionDef | None, FlagWay]
+    ) -> Iterator[_Switched]:
         for region in regions:
-            switch = self._switch_of(file, region)
+            way = handed.get(file.tree.function(region.first))
+            switch = self._switch_of(file, region) if way is None else way.code
             if not isinstance(switch, EvaluatedInFloat32):
                 yield region, None if switch is None else plain(switch)
 
     def _switch_of(self, file: File, region: Region) -> str | EvaluatedInFloat32 | None:
         switch = self._switch_at(file, region.first)
         if isinstance(switch, Refusal):
-            return EvaluatedInFloat32(file, region, UNASKED, _PASS_SWITCH)
+            return EvaluatedInFloat32(file, region, UNASKED, PASS_SWITCH)
         if self._may_be_early(file, region.first, switch):
             return EvaluatedInFloat32(file, region, "it runs before amp.initialize, too", REGION_ROUND_CALL)
         return switch
@@ -175,9 +209,8 @@ class EvaluationDecider:
 
     def _functions(self, left: Iterable[EvaluatedInFloat32]) -> Iterator[FunctionRef]:
         for each in left:
-            node = each.file.tree.function(each.region.first)
-            if node is not None:
-                yield self._project.reference(each.file, node)
+            if each.function is not None:
+                yield self._project.reference(each.file, each.function)
 
     def _may_be_outside(self, function: FunctionRef) -> bool:
         """Whether a region round the call of a function casts what Apex cast in it, and with the weights of the time.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
+from functools import cached_property
 from typing import TypeVar
 
 import libcst as cst
@@ -12,9 +13,10 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.catalog.apex_rules import APEX_STEP
 from amp_migrate.plan.code import plain
 from amp_migrate.plan.move import Refusal
-from amp_migrate.settings import Dtype, Settings
+from amp_migrate.settings import Dtype
 from amp_migrate.steps.apex.initialize.amp_or_none import condition_of, tests_round, unsaid
 from amp_migrate.steps.apex.initialize.asked_above import asked_above
 from amp_migrate.steps.apex.initialize.branches import grouped
@@ -31,7 +33,14 @@ from amp_migrate.steps.apex.initialize.switch import (
     sees,
     switch_code,
 )
-from amp_migrate.steps.apex.script.decide_evaluation import UNASKED, Evaluation, EvaluationDecider
+from amp_migrate.steps.apex.script.decide_evaluation import (
+    PASS_SWITCH,
+    UNASKED,
+    EvaluatedInFloat32,
+    Evaluation,
+    EvaluationDecider,
+)
+from amp_migrate.steps.apex.script.hand_switch import SwitchHanding
 from amp_migrate.steps.apex.script.native_script import (
     NativeFile,
     NativeScript,
@@ -51,12 +60,15 @@ from amp_migrate.steps.apex.uses.amp_tests import AmpTest, amp_tests, flag_tests
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.apex.uses.loss_scale import scale_reads
 from amp_migrate.steps.apex.uses.norm_limits import NormLimit, limit_of, not_clipped
+from amp_migrate.steps.flag.switch_route import FlagWay
 from amp_migrate.steps.model.route import Creation, Route, Ways
+from amp_migrate.steps.model.training_step import Region, TrainingStep
 from amp_migrate.steps.read.split import key_of
 from amp_migrate.steps.scaler.checkpoint_entries import restored_entries, saved_entries
 from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.statements.bodies import bodies
 from amp_migrate.trees.nodes import Statement, find
+from amp_migrate.wishes import Wishes
 
 Place = TypeVar("Place", bound=cst.CSTNode)
 
@@ -83,21 +95,25 @@ class NativeDecider:
         self,
         project: Project,
         roles: Roles,
-        settings: Settings,
+        wishes: Wishes,
         script: ApexScript,
         traveller: Traveller | None,
     ) -> None:
         self._project = project
         self._roles = roles
-        self._dtype = settings.dtype
-        self._apart = settings.clipped_apart
+        self._wishes = wishes
+        self._dtype = wishes.settings.dtype
+        self._apart = wishes.settings.clipped_apart
         self._script = script
         self._initializes = initializes = script.initializes
         self._traveller = traveller
         self._is_off = is_off(initializes)
-        self._is_scaled = settings.dtype is not Dtype.BF16 and not self._is_off
+        self._is_scaled = self._dtype is not Dtype.BF16 and not self._is_off
         self._named: set[Initialize] = set()
         self._keeps_keys = False  # of the state that is saved
+        # By functions that train and evaluate: how the switch comes to them, and what of them cannot have it.
+        self._handed: dict[cst.FunctionDef, FlagWay] = {}
+        self._left: list[EvaluatedInFloat32] = []
         # Initializations in helpers, by where their callers make a scaler, in the callers' words.
         self._views: dict[Statement, Initialize] = {}
         self._viewed: set[Initialize] = set()  # the same in the helpers' own words
@@ -132,7 +148,7 @@ class NativeDecider:
         evaluation = self._evaluation(native) if is_cast else None
         decided = [self._file(file, native, evaluation) for file in files]
         if evaluation is not None:  # in files which have nothing of Apex, and evaluate for the script
-            decided += (NativeFile(file, *evaluation.of(file)) for file in self._script.evaluated)
+            decided += (NativeFile(file, *evaluation.of(file)) for file in evaluation.regions if file not in files)
         return NativeScript(native, tuple(decided), *self._starts(), evaluation=evaluation or Evaluation())
 
     def _refusal(self, files: Sequence[File], steps: Sequence[ScriptStep]) -> Refusal | None:
@@ -220,11 +236,27 @@ class NativeDecider:
     def _step(self, each: ScriptStep, limit: NormLimit | None) -> NativeStep:
         step = each.step.gathered.step
         switch = self._switch_at(step.file, step.place, each.route, is_step=True)
-        enabled = None if switch is None or isinstance(switch, Refusal) else plain(switch)
+        enabled = None if switch is None or isinstance(switch, Refusal) else self._without_scaler(step, switch)
         scaler = None if each.route is None else each.route.scaler
-        moved = step.in_float32 if self._is_off else replace(step, enabled=enabled)
+        moved = step.in_float32 if self._is_off else replace(step, enabled=None if enabled is None else plain(enabled))
         code, is_elsewhere = (None, False) if limit is None else (limit.code, not limit.is_made_beside(step))
         return NativeStep(moved, each.step.folds, scaler, code, is_elsewhere)
+
+    def _without_scaler(self, step: TrainingStep, switch: str) -> str:
+        """How a step asks for mixed precision whose forward evaluates, too, where callers have no optimizer."""
+        scaler, _, asked = switch.partition(".is_enabled()")
+        lacking = next((each for each in step.regions if self._may_lack(step, each, scaler)), None)
+        if asked or scaler == switch or lacking is None or step.function is None:
+            return switch
+        way = self._handing.into(step.file, step.function)
+        if isinstance(way, FlagWay):
+            self._handed[step.function] = way
+            return way.code
+        self._left.append(EvaluatedInFloat32(step.file, lacking, UNASKED, PASS_SWITCH).since(way))
+        return f"{scaler} is not None and {switch}"
+
+    def _may_lack(self, step: TrainingStep, region: Region, scaler: str) -> bool:
+        return self._traveller is not None and self._traveller.may_be_none(step.file, region.first, scaler)
 
     def _file(
         self,
@@ -262,11 +294,25 @@ class NativeDecider:
 
     def _evaluation(self, steps: Sequence[NativeStep]) -> Evaluation:
         script = self._script
-        among = {**dict.fromkeys(script.files), **script.evaluated}
         moved = [each.step for each in steps]
         staying = frozenset(each for step in script.all_steps for plain in step.apart for each in plain.loss)
-        decider = EvaluationDecider(self._roles, self._initializes, moved, self._switch_at, among, staying)
-        return decider.decide(script.shared, has_round_calls=script.has_round_calls)
+        decider = EvaluationDecider(
+            self._roles, self._initializes, moved, self._switch_at, self._among, staying, self._handing
+        )
+        found = decider.decide(script.shared, has_round_calls=script.has_round_calls)
+        return replace(found, left=(*self._left, *found.left), handed={**self._handed, **found.handed})
+
+    @property
+    def _among(self) -> dict[File, Collection[cst.FunctionDef] | None]:
+        """The files of the script with the functions in them that evaluate for it; None for the whole file."""
+        return {**dict.fromkeys(self._script.files), **self._script.evaluated}
+
+    @cached_property
+    def _handing(self) -> SwitchHanding:
+        return SwitchHanding(self._project, self._initializes, self._switch_at, self._among, self._may_change)
+
+    def _may_change(self, file: File, node: cst.CSTNode) -> bool:
+        return self._wishes.wants(file.tree, node, APEX_STEP.code)
 
     def _tests(self, file: File, folds: Iterable[FoldedBranch]) -> Iterator[tuple[AmpTest, str | Refusal | None]]:
         """The tests of whether `apex.amp` is there, but for those of folded branches, with the switch that they ask."""
@@ -353,7 +399,9 @@ class NativeDecider:
         if seen:
             return self._written(next((i for i in seen if sees(i, file, at)), seen[0]), file, at)
         scaler = self._scaler_at(file, at, for_nobody=False) if route is None else route.scaler
-        if scaler is not None and self._dtype is Dtype.FP16:  # elsewhere it is off where the region is bfloat16
+        is_lacking = scaler is not None and not is_step and self._may_be_none(file, at)
+        # Beside bfloat16 a scaler is off where the region is not.
+        if scaler is not None and not is_lacking and self._dtype is Dtype.FP16:
             return f"{scaler}.is_enabled()"
         others = (in_words_of(self._project, each, file, at) for each in switched if not is_late)
         return next((each for each in others if each is not None), None) or Refusal(file, at, UNASKED)

@@ -28,7 +28,7 @@ from amp_migrate.steps.apex.script.doubts import (
 )
 from amp_migrate.steps.apex.script.idle_optimizers import is_idle_optimizer
 from amp_migrate.steps.apex.script.prepared_steps import PreparedOptimizers, plain_steps_of
-from amp_migrate.steps.apex.script.script_group import ApexScript, asks_apex, uses_apex_amp
+from amp_migrate.steps.apex.script.script_group import ApexScript, trains, uses_apex_amp
 from amp_migrate.steps.apex.script.starting_files import starting_files
 from amp_migrate.steps.apex.step.apex_steps import ApexStep, read_steps
 from amp_migrate.steps.apex.step.fp16_optimizer import not_understood, read_wrappers
@@ -46,8 +46,6 @@ from amp_migrate.steps.regions.evaluation import (
     evaluated_by_others,
     evaluated_elsewhere,
 )
-from amp_migrate.steps.statements.amp_signs import names_amp
-from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.wishes import Wishes
 
 
@@ -108,7 +106,7 @@ class ScriptReader:
         evaluated = {
             file: [each for each in functions if self._wishes.wants(file.tree, each, APEX_STEP.code)]
             for file, functions in evaluated_elsewhere(self._project, files, evaluates, running).items()
-            if not _trains(file)
+            if not trains(file)
         }
         called = {each.func for file in (*files, *running) for each in file.calls}
         may_be_round = self._settings.evaluated_inside.isdisjoint(each.name for each in files)
@@ -179,12 +177,3 @@ class ScriptReader:
             yield Refusal(step.file, step.place, "another script that uses Apex takes part in the step")
         elif not self._wishes.wants(step.file.tree, step.place, APEX_STEP.code):
             yield Refusal(step.file, step.place, "a part of the step is to be left alone")
-
-
-def _trains(file: File) -> bool:
-    """Whether a file has training or AMP of its own, whose regions those of evaluation would be."""
-    return (
-        asks_apex(file)
-        or names_amp(file, file.tree.module)
-        or any(True for _, body in bodies(file) for _ in backward_calls(body))
-    )

@@ -21,6 +21,8 @@ from amp_migrate.steps.apex.step.split_steps import ApexSplit
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_uses, apex_uses, is_in, takes_amp, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import insists
 from amp_migrate.steps.apex.uses.cast_functions import cast_uses
+from amp_migrate.steps.statements.amp_signs import names_amp
+from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.tables.apex_names import AMP, INITIALIZE, SHIM
 from amp_migrate.trees.nodes import is_constant
 from amp_migrate.trees.own_calls import named_arguments
@@ -271,3 +273,12 @@ def asks_apex(file: File) -> bool:
     if takes_amp(file):
         return True
     return bool(wrapper_calls(file)) or ("apex" in names and any(True for _ in apex_uses(file, AMP)))
+
+
+def trains(file: File) -> bool:
+    """Whether a file has training or AMP of its own, whose regions those of evaluation would be."""
+    return (
+        asks_apex(file)
+        or names_amp(file, file.tree.module)
+        or any(True for _, body in bodies(file) for _ in backward_calls(body))
+    )

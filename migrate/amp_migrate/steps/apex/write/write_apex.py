@@ -27,6 +27,7 @@ from amp_migrate.steps.apex.write.write_uses import (
     write_handed,
     write_read,
 )
+from amp_migrate.steps.flag.write_flag import write_flag_ways
 from amp_migrate.steps.model.route import Creation
 from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.steps.write.write_route import write_ways
@@ -72,6 +73,7 @@ def write_uses(script: NativeScript, roles: Roles, settings: Settings) -> Iterat
         if is_off(starts):
             held = (backward.statement for backward in each.step.backwards if backward.part is None)
             yield from write_float32(own, held, _AS_O0)
+    yield from write_flag_ways(script.evaluation.handed.values(), settings, APEX_STEP.code)
     for file in script.files:
         yield from _write_file(editor.of(file.file), file, roles.project)
         yield from write_handed(editor.of(file.file), roles.project)
