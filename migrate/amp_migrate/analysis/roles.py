@@ -44,6 +44,8 @@ _MODULE_NAME = re.compile(r"(^|[._])(model|net|network|ddp_model)_?\d*$", re.IGN
 _DOES = re.compile(rf"_*({'|'.join((*table.BOOKKEEPING_PREFIXES, *table.MODULE_VERBS))})_", re.IGNORECASE)
 
 GRAD = "torch.autograd.grad"
+# Methods of a mapping, as the weights are that a checkpoint has by the name of their model: `state["model"].items()`.
+_OF_MAPPINGS = frozenset("items keys values".split())
 # Python's own functions that call nothing of what they are given.
 _ASKING = frozenset("bool getattr hasattr int isinstance issubclass len print range setattr super".split())
 
@@ -347,7 +349,8 @@ class Roles:
             receiver = call.func.value
             if dotted(receiver) == "self":
                 return method == "forward" and self.is_module(file, receiver)
-            if method in table.MODULE_BOOKKEEPING or not self.is_module(file, receiver):
+            is_of_mapping = method in _OF_MAPPINGS and not call.args
+            if method in table.MODULE_BOOKKEEPING or is_of_mapping or not self.is_module(file, receiver):
                 return False
             if is_class_name(method) and any(b.kind is BindingKind.IMPORT for b in self.bindings(file, receiver)):
                 return False  # `model = model.RNNModel(...)`, of `import model`
@@ -454,18 +457,19 @@ class Roles:
     def trains(self, file: File, call: cst.Call) -> bool:
         """Whether a call runs a function of the project that goes backward, in a file which has the word."""
         function = self.project.called(file, call) or self.project.method_of_given(file, call)
-        return function is not None and "backward" in function.file.tree.text and self._goes_backward(function)
+        return function is not None and "backward" in function.file.tree.text and self.goes_backward(function)
 
     def _may_go_backward(self, file: File, call: cst.Call) -> bool:
-        return any(map(self._goes_backward, self.project.may_call(file, call, "backward")))
+        return any(map(self.goes_backward, self.project.may_call(file, call, "backward")))
 
-    def _goes_backward(self, function: FunctionRef) -> bool:
+    def goes_backward(self, function: FunctionRef) -> bool:
+        """Whether a function goes backward, or calls one of the project that does."""
         if function.node not in self._backwards:
             self._backwards[function.node] = False
             calls = find(function.node.body, cst.Call)
             self._backwards[function.node] = any(
                 (isinstance(each.func, cst.Attribute) and each.func.attr.value == "backward")
-                or ((called := self.project.called(function.file, each)) is not None and self._goes_backward(called))
+                or ((called := self.project.called(function.file, each)) is not None and self.goes_backward(called))
                 for each in calls
             )
         return self._backwards[function.node]

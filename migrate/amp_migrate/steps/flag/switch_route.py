@@ -76,7 +76,7 @@ class SwitchTraveller:
         function = file.tree.function(at)
         if said is None and function is not None:
             return self.from_callers(file, function, seen)
-        return said or lost(file, at, "no function is called here")
+        return said or lost(file, at, f"{file.name} does not say it at `{file.tree.quote(at)}`")
 
     def from_callers(self, file: File, node: cst.FunctionDef, seen: tuple[cst.CSTNode, ...] = ()) -> FlagWay | Refusal:
         """The way of the switch into a function, and into those that its calls may run besides."""

@@ -170,7 +170,8 @@ def evaluated_by_others(
         for node, functions, known in chain(called, handed_on):
             is_own = any(each.file in moved or each.node in evaluated.get(each.file, ()) for each in functions)
             is_low = any(uses_amp(each.file, block_of(each.node), each.node) for each in functions)
-            if not is_own and not is_low and any(map(roles.has_forward, functions)):
+            evaluates_there = any(roles.has_forward(each) and not roles.goes_backward(each) for each in functions)
+            if not is_own and not is_low and evaluates_there:
                 yield file, node, known
 
 

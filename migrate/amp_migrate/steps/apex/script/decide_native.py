@@ -54,7 +54,7 @@ from amp_migrate.steps.apex.script.script_group import ApexScript
 from amp_migrate.steps.apex.step.folded_branches import FoldedBranch, clip_folds, clips_apart
 from amp_migrate.steps.apex.step.fp16_optimizer import copies_of_gradients, trained_networks, wrapper_attributes
 from amp_migrate.steps.apex.step.master_parameters import all_parameters, parameters_of
-from amp_migrate.steps.apex.step.scaler_beside import scaler_at
+from amp_migrate.steps.apex.step.scaler_beside import scaler_at, scaler_of_object
 from amp_migrate.steps.apex.uses import apex_state
 from amp_migrate.steps.apex.uses.amp_tests import AmpTest, amp_tests, flag_tests
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
@@ -404,7 +404,11 @@ class NativeDecider:
         if scaler is not None and not is_lacking and self._dtype is Dtype.FP16:
             return f"{scaler}.is_enabled()"
         others = (in_words_of(self._project, each, file, at) for each in switched if not is_late)
-        return next((each for each in others if each is not None), None) or Refusal(file, at, UNASKED)
+        said = next((each for each in others if each is not None), None)
+        if said is None and self._traveller is not None and not is_step and self._dtype is Dtype.FP16:
+            held = scaler_of_object(self._traveller, file, at)
+            said = None if held is None else f"{held}.is_enabled()"
+        return said or Refusal(file, at, UNASKED)
 
     def _reached(
         self, known: Sequence[Initialize], file: File, at: cst.CSTNode, *, is_step: bool

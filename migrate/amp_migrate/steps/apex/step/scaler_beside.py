@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import Binding
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.steps.model.route import Route
 from amp_migrate.steps.scaler.find_route import Traveller
+from amp_migrate.trees.nodes import method_of
 
 _METHODS = ("load_state_dict", "state_dict", "step", "zero_grad")
 
@@ -55,3 +57,24 @@ def scaler_at(
         return None
     traveller.ways.add(unused)
     return unused.scaler
+
+
+def scaler_of_object(traveller: Traveller, file: File, place: cst.CSTNode) -> str | None:
+    """The only scaler there is, as one of an object that has it once it is made, before a place: `trainer.scaler`."""
+    scalers = [*traveller.ways.creations.values()]
+    owner = scalers[0].file.tree.owner_class(scalers[0].home) if len(scalers) == 1 else None
+    if owner is None or scalers[0].file.tree.function(scalers[0].home) is not method_of(owner, "__init__"):
+        return None
+
+    def makes(binding: Binding) -> bool:
+        made = binding.value.func if isinstance(binding.value, cst.Call) else None
+        found = None if made is None else traveller.project.definition(file, made)
+        return found is not None and found[1] is owner
+
+    tree, around = file.tree, {*file.tree.ancestors(place)}
+    for name, bindings in file.scopes.of(place).bindings.items():
+        first = bindings[0].node
+        is_before = tree.order[first] < tree.order[place] and tree.block(tree.statement(first)) in around
+        if is_before and all(map(makes, bindings)):
+            return f"{name}.{scalers[0].target.removeprefix('self.')}"
+    return None

@@ -156,6 +156,35 @@ def test_methods_that_one_call_may_run_take_it_together(rewrites: Check) -> None
     rewrites(train(calls, imports="", functions=METHODS.format(region=REGION)))
 
 
+@pytest.mark.parametrize("method", ["items()", "keys()", "values()"])
+def test_the_entries_of_a_checkpoint_are_no_forward(method: str, tmp_path: Path) -> None:
+    functions = f"""- def restore(model, path):
+-     saved = torch.load(path)
+-     weights = [each for each in saved["model"].{method}]
+-     model.load_state_dict(saved["model"])
+-     return weights""".replace("- ", "", 1)
+    calls = "      if restore(model, 'model.pt') is None:\n          return"
+    said, after = told({"train.py": before(train(calls, functions=functions))}, tmp_path)
+    assert not said
+    assert "use_amp" not in after
+
+
+@pytest.mark.parametrize("goes", ["loss.backward()", "print(loss)"])
+def test_a_call_that_trains_by_itself_is_no_evaluation(goes: str, tmp_path: Path) -> None:
+    adapts = f"""
+def test_time_training(model, x):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loss = model(x).mean()
+    {goes}
+    optimizer.step()
+    return loss
+"""
+    calls = "      print(map(test_time_training, [], []))\n      print(test_time_training(model, loader[0]))"
+    text = before(train(calls, imports="from adapt import test_time_training"))
+    said, _ = told({"train.py": text, "adapt.py": f"import torch\n{adapts}"}, tmp_path)
+    assert bool(said) is (goes == "print(loss)")
+
+
 BRANCHES = """
 import argparse
 import torch
@@ -310,3 +339,71 @@ def test_a_file_that_is_to_be_left_alone_takes_no_switch(tmp_path: Path) -> None
     assert said
     assert "use_amp" not in after
     assert "scaler.step(optimizer)" in after
+
+
+KEPT = """
+  import torch
+- from apex import amp
+
+
+  class Trainer:
+      def __init__(self, model, level):
+          self.model = model
+          self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          fp16 = level > 0
+-         if fp16:
+-             self.model, self.optimizer = amp.initialize(self.model, self.optimizer, opt_level="O1")
++         self.scaler = torch.amp.GradScaler("cuda", enabled=fp16)
+          self.fp16 = fp16
+
+      def step(self, x, y):
+          self.optimizer.zero_grad()
+-         loss = torch.nn.functional.cross_entropy(self.model(x), y)
+-         if self.fp16:
+-             with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+-                 scaled_loss.backward()
+-         else:
+-             loss.backward()
+-         self.optimizer.step()
++         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=self.scaler.is_enabled()):
++             loss = torch.nn.functional.cross_entropy(self.model(x), y)
++         self.scaler.scale(loss).backward()
++         self.scaler.step(self.optimizer)
++         self.scaler.update()
+"""
+KEEPS = """
+  import torch
+  from evaluation import evaluate
+  from trainer import Trainer
+
+
+  def main(loader, level):
+      trainer = Trainer(torch.nn.Linear(3, 2).cuda(), level)
+      for x, y in loader:
+          trainer.step(x, y)
+-     if evaluate(trainer.model, loader) > 1:
++     if evaluate(trainer.model, loader, use_amp=trainer.scaler.is_enabled()) > 1:
+          print("trained")
+
+
+  main([], 1)
+"""
+
+
+def test_the_scaler_of_an_object_that_the_caller_has_made_is_asked(rewrites_files: Check) -> None:
+    rewrites_files({"trainer.py": KEPT, "evaluation.py": EVALUATE, "train.py": KEEPS})
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "trainer = Trainer(torch.nn.Linear(3, 2).cuda(), level)\n    trainer = wrap(trainer)",
+        "if level:\n        trainer = Trainer(torch.nn.Linear(3, 2).cuda(), level)",
+        "trainer = make(Trainer, level)",
+    ],
+)
+def test_an_object_that_may_be_another_or_not_be_there_is_not_asked(made: str, tmp_path: Path) -> None:
+    script = before(KEEPS).replace("trainer = Trainer(torch.nn.Linear(3, 2).cuda(), level)", made)
+    files = {"trainer.py": before(KEPT), "evaluation.py": before(EVALUATE), "train.py": script}
+    _, after = told(files, tmp_path)
+    assert "trainer.scaler" not in after
