@@ -39,7 +39,7 @@ from amp_migrate.flow.domain.atoms import (
     whole_of,
 )
 from amp_migrate.flow.domain.contexts import OFF, Context
-from amp_migrate.flow.domain.dtypes import PRECISIONS
+from amp_migrate.flow.domain.dtypes import PRECISIONS, TENSOR_TYPES
 from amp_migrate.flow.domain.kept_casts import Turn
 from amp_migrate.flow.domain.machine import Machine, Worlds, made_key
 from amp_migrate.flow.domain.state import meet
@@ -1006,6 +1006,9 @@ def _in_one_precision(args: Arguments) -> Iterator[tuple[tuple[Site, ...], Argum
 
 def _place_named(atom: object) -> int:
     """The place that an atom names, or may name; of mps, which no tensor's place tells from CUDA, that. 0 for none."""
+    named = atom.value if isinstance(atom, Const) else atom.name if isinstance(atom, External) else None
+    if named in TENSOR_TYPES:
+        return DEVICE if str(named).startswith("torch.cuda.") else CPU
     if isinstance(atom, Const) and atom.kind in ("str", "device"):
         kind = str(atom.value).partition(":")[0]
         return {"cpu": CPU, "mps": MPS, "cuda": DEVICE, "xpu": DEVICE, "npu": DEVICE}.get(kind, ANYWHERE)

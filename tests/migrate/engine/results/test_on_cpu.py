@@ -125,3 +125,31 @@ def test_what_it_names_may_be_a_device(old: str, new: str) -> None:
 )
 def test_a_model_that_is_handed_in_is_where_it_is_moved_to(where: str, told: bool) -> None:
     assert is_left(MOVED_THERE.replace('torch.device("cpu")', where)) is told
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_on_cpu"),
+    [
+        ("torch.cuda.FloatTensor", False),
+        ('"torch.cuda.FloatTensor"', False),
+        ("torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor", False),
+        ("torch.FloatTensor", True),
+        ("torch.float32", True),
+    ],
+)
+def test_a_type_of_tensors_says_where_they_are(kind: str, is_on_cpu: bool) -> None:
+    text = f"""\
+import torch
+from torch import nn
+
+kind = {kind}
+actor = nn.Linear(4, 2).type(kind)
+optimizer = torch.optim.Adam(actor.parameters())
+for epoch in range(10):
+    states = torch.rand(32, 4)
+    loss = actor(states.type(kind)).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+    assert is_left(text) is is_on_cpu
