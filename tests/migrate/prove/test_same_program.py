@@ -229,6 +229,19 @@ def test_a_scaler_is_restored_from_a_file_of_its_own_where_there_is_one(
     assert (wrong("import os\n" + PLAIN, "import os\n" + NATIVE + restored) == "") is is_same
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "is_same"),
+    [
+        ("torch.autograd.grad(loss, ps)", "[g for g in torch.autograd.grad(loss, ps)]", True),
+        ("torch.autograd.grad(loss, ps)", "[g for g in torch.autograd.grad(loss, ps) if g]", False),
+        ("lines(ps)", "[g for g in lines(ps)]", False),  # of which a shorter one beside it takes no more than it needs
+    ],
+)
+def test_a_list_of_gradients_is_gone_through_as_they_are(wrong: Check, before: str, after: str, is_same: bool) -> None:
+    text = "import torch\nnew = [p - g for p, g in zip(ps, {})]\nprint(new)\n"
+    assert (wrong(text.format(before), text.format(after)) == "") is is_same
+
+
 @pytest.mark.parametrize(("decorator", "is_same"), [("", True), ("@task\n", False)])
 def test_a_call_that_raises_gives_no_parameter_its_value(wrong: Check, decorator: str, is_same: bool) -> None:
     def files(made: str, scaler: str) -> dict[str, str]:

@@ -225,12 +225,20 @@ def _asked(test: ast.expr) -> ast.expr:
 
 
 def _gone_through(node: ast.expr) -> ast.expr:
-    """What a loop goes through: `xs` for `[x for x in xs]`."""
+    """What a loop goes through: `xs` for `[x for x in xs]`, be it beside something else in `zip`."""
     if isinstance(node, (ast.ListComp, ast.GeneratorExp)) and len(node.generators) == 1:
         (generator,) = node.generators
         if not generator.ifs and not generator.is_async and is_same(node.elt, generator.target):
             return generator.iter
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("enumerate", "zip"):
+        # A list of what is no tuple is made of all of it, however little the loop takes.
+        inner = [(each, _gone_through(each)) for each in node.args]
+        node.args = [new if _is_called(new, "torch.autograd.grad") else each for each, new in inner]
     return node
+
+
+def _is_called(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
 
 
 def _one_of(node: ast.BoolOp) -> ast.expr:

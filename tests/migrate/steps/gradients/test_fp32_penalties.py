@@ -45,6 +45,23 @@ def test_penalty_on_all_gradients_of_the_model(rewrites: Check) -> None:
     )
 
 
+def test_gradients_that_are_gone_through_beside_the_parameters(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 1)
+        ~ optimizer = torch.optim.Adam(model.parameters())
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        -     grads = torch.autograd.grad(loss, model.parameters(), create_graph=True)
+        +     grads = torch.autograd.grad(scaler.scale(loss), model.parameters(), create_graph=True)
+        +     grads = [grad / scaler.get_scale() for grad in grads]
+        ~     adapted = [p - 0.1 * g for p, g in zip(model.parameters(), grads)]
+        ~     loss = nn.functional.mse_loss(nn.functional.linear(x, *adapted), y)
+        ~     STEP
+        """
+    )
+
+
 def test_penalty_of_a_function_beside_the_loop(rewrites: Check) -> None:
     rewrites(
         """
