@@ -128,6 +128,8 @@ def _tuple(frame: Frame, node: ast.Tuple) -> Value:
 
 def _list(frame: Frame, node: ast.List | ast.Set) -> Value:
     items, rest = _items(frame, node.elts)
+    if node in frame.unkept and not rest:
+        return tup(items)
     kind = containers.LIST if isinstance(node, ast.List) else containers.SET
     if rest or kind is containers.SET:
         return containers.new(frame, node, kind, rest=join_all((*items, rest)))
@@ -248,6 +250,10 @@ def _call(frame: Frame, node: ast.Call) -> Value:
         objects = [each for each in owners if isinstance(each, (Obj, Class, Opaque))]
         return frozenset(Super(kind, each) for kind in kinds if isinstance(kind, Class) for each in objects) or UNKNOWN
     callee = evaluate(frame, node.func)
+    lists = {each for each in node.args if isinstance(each, ast.List)}
+    frame.unkept -= lists
+    if all(isinstance(each, External) and _keeps_no_list(each.name) for each in callee):
+        frame.unkept |= lists
     args = Arguments.read(frame, node, evaluate)
     frame.may_raise()
     value = frame.analysis.call(frame, callee, args, node)
@@ -259,6 +265,12 @@ def _call(frame: Frame, node: ast.Call) -> Value:
     if frame.raising:
         frame.may_raise()
     return attributes.resolve(frame, value)
+
+
+def _keeps_no_list(name: str) -> bool:
+    """Whether something is a function of `torch` itself, as `torch.cat` is: of a list it takes what is in it now."""
+    package, _, function = name.rpartition(".")
+    return package == "torch" and function.islower()
 
 
 def _lambda(frame: Frame, node: ast.Lambda) -> Value:

@@ -50,6 +50,7 @@ class Frame:
         paused: the state at every `yield` so far, behind which nobody may ask for more.
         raising: for each `try` around, nearest last, the state at every place so far that may raise in it.
         is_dead: whether the expression at hand has called what never returns.
+        unkept: the lists that only a function of `torch` gets, which keeps none: each is as good as a tuple.
         telling: the names in tests that tell from what a tensor is computed.
         turns: the layers that are taken one after the other where the code is, of the innermost list last.
     """
@@ -69,6 +70,7 @@ class Frame:
         self.raising: list[State | None] = []
         self.depth = 0
         self.is_dead = False
+        self.unkept: set[ast.List] = set()
         self.telling: set[str] = set()
         self.turns: list[Turn] = []
         self.is_recorded = module.file in analysis.focus

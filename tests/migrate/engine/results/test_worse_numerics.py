@@ -2357,3 +2357,42 @@ def test_gradients_that_are_given_by_hand_are_said_to_be(given: str, is_said: bo
     left = [each.message for each in plan.findings if each.kind is Kind.LEFT]
     assert len(left) == 1
     assert ("what `.grad` is given by hand is of no scaled loss" in left[0]) is is_said
+
+
+def test_what_a_function_of_torch_is_given_in_a_list_is_not_what_it_was_given_before() -> None:
+    """The critic's optimizer has the generator's weights: its step does nothing, and raises with a scaler."""
+    text = """\
+import torch
+from torch import nn
+
+
+class Critic(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 3)
+        self.second = nn.Linear(8, 3)
+
+    def forward(self, noise, fake):
+        return torch.cat([self.first(noise), self.second(fake)], 1)
+
+
+generator, critic = nn.Linear(4, 8).cuda(), Critic().cuda()
+g_optimizer = torch.optim.Adam(generator.parameters(), lr=1e-3)
+c_optimizer = torch.optim.Adam(OWNER.parameters(), lr=1e-3)
+for step in range(10):
+    noise = torch.randn(8, 4).cuda()
+    fake = generator(noise).detach()
+    c_loss = critic(noise, fake).square().mean()
+    c_optimizer.zero_grad()
+    c_loss.backward()
+    c_optimizer.step()
+    fake = generator(noise)
+    g_loss = critic(noise, fake).square().mean()
+    g_optimizer.zero_grad()
+    g_loss.backward()
+    g_optimizer.step()
+"""
+    left = migrate_text(text.replace("OWNER", "generator"), Settings())
+    assert not left.changed
+    assert any("a scaler steps an optimizer without gradients" in each.message for each in left.findings)
+    assert "scaler.step(c_optimizer)" in migrate_text(text.replace("OWNER", "critic"), Settings()).after
