@@ -775,7 +775,7 @@ def main(args, model_class):
 )
 def test_what_nobody_has_read_is_saved_in_half_only_if_a_model_gets_there(features: str, is_told: bool) -> None:
     plan = migrate_text(_FEATURES.replace("{features}", features), Settings())
-    assert "):\n        print(evaluate(args, model))\n" in plan.after
+    assert "):\n        print(evaluate(args, model" in plan.after
     assert ("saved in half precision" in {each.message for each in plan.findings}) is is_told
 
 
