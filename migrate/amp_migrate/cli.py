@@ -21,9 +21,8 @@ from amp_migrate.path_ignores import PathIgnores
 from amp_migrate.report.fail_on import FailOn
 from amp_migrate.report.formats import Format
 from amp_migrate.report.plain import plain
-from amp_migrate.settings import DEPRECATED, Apex, Dtype, Settings
+from amp_migrate.settings import CUSTOM_FWD, DEPRECATED, Apex, Dtype, Settings
 
-CUSTOM_FWD = (2, 4)  # the first PyTorch with torch.amp.custom_fwd
 EPILOG = """\b
 Exit codes:
   0  nothing to do, or all that could be done was done; what was left as it was does not count
@@ -74,10 +73,8 @@ def settings_of(options: Mapping[str, Any], base: Path | None) -> tuple[Settings
     device = settings.device_type
     if device != "cuda" and settings.dtype is Dtype.AUTO:
         raise click.UsageError(f"--dtype auto asks a CUDA GPU what it has; name fp16 or bf16 for {device}")
-    if device != "cuda" and settings.dtype is Dtype.FP16 and settings.target_torch < (2, 3):
-        raise click.UsageError(f"a GradScaler for {device} came with PyTorch 2.3; use --dtype bf16 or a newer target")
-    if settings.keep_float32 and settings.target_torch < CUSTOM_FWD:
-        raise click.UsageError("--keep-float32 writes torch.amp.custom_fwd, which came with PyTorch 2.4")
+    if why_not := settings.too_new_for(settings.target_torch):
+        raise click.UsageError(why_not)
     return settings, said
 
 
@@ -194,6 +191,7 @@ def command(context: click.Context, /, **options: Any) -> None:
         diff=options["diff"],
         check=options["check"],
         target_said=target_said,
+        target_folder=None if options["target_torch"] is not None else common_folder([*named] or [Path()]),
         fail_on=options["fail_on"] or ((FailOn.CHANGE,) if options["check"] else ()),
         statistics=options["statistics"],
         quiet=options["quiet"],

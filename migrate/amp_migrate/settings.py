@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from pathlib import Path
 from typing import NamedTuple
 
 from amp_migrate.path_ignores import PathIgnores
@@ -12,6 +15,7 @@ OLDEST_TORCH = (1, 12)  # the first with torch.amp
 NEWEST_TORCH = (2, 15)
 # What is new since then would be an error on PyTorch as it is installed in most places, and is worth nothing to them.
 DEFAULT_TORCH = (2, 6)
+CUSTOM_FWD = (2, 4)  # the first PyTorch with torch.amp.custom_fwd
 # The devices that PyTorch has both autocast and a GradScaler for.
 DEVICE_TYPES = ("cuda", "cpu", "xpu", "mps", "hpu", "mtia")
 
@@ -91,6 +95,7 @@ class Settings:
         ignore: the rules not to apply, in the same way.
         path_ignores: those not to apply in some files.
         target_torch: the oldest PyTorch that the migrated code must run on.
+        nested_torch: another of these for what stands in some folders, by their real paths.
         device_type: the device that new regions and scalers are for.
         apex: where Apex scripts go.
         apex_o2: where those of them go that keep float16 weights (O2 and O3): never `AUTO`.
@@ -117,6 +122,7 @@ class Settings:
     ignore: tuple[str, ...] = ()
     path_ignores: PathIgnores = field(default_factory=PathIgnores)
     target_torch: tuple[int, int] = DEFAULT_TORCH
+    nested_torch: Mapping[str, tuple[int, int]] = field(default_factory=dict, hash=False)
     device_type: str = "cuda"
     unsafe: bool = False
     annotate: bool = False
@@ -140,6 +146,25 @@ class Settings:
         selected = max((len(prefix) for prefix in self.select if matches(code, prefix)), default=0)
         ignored = max((len(prefix) for prefix in self.ignore if matches(code, prefix)), default=0)
         return (ignored == 0 and not self.select) or selected > ignored
+
+    def torch_of(self, path: Path) -> tuple[int, int]:
+        """The oldest PyTorch that a file must run on."""
+        if not self.nested_torch:
+            return self.target_torch
+        folder = os.path.dirname(os.path.realpath(path))
+        return self.nested_torch.get(folder, self.target_torch)
+
+    def too_new_for(self, torch: tuple[int, int]) -> str:
+        """What is asked for that a PyTorch does not have, in words; empty where it has all."""
+        if self.device_type != "cuda" and self.dtype is Dtype.FP16 and torch < (2, 3):
+            return f"a GradScaler for {self.device_type} came with PyTorch 2.3; use --dtype bf16 or a newer target"
+        if self.keep_float32 and torch < CUSTOM_FWD:
+            return "--keep-float32 writes torch.amp.custom_fwd, which came with PyTorch 2.4"
+        return ""
+
+    def written_for(self, paths: Iterable[Path]) -> Settings:
+        """The same for files that are planned together: what all of them must run on is the oldest of theirs."""
+        return replace(self, target_torch=min(map(self.torch_of, paths), default=self.target_torch), nested_torch={})
 
     def asks_for(self, code: str) -> bool:
         """Whether the rule with this code is wanted by its whole code, and not only among others."""

@@ -11,7 +11,7 @@ import configparser
 import importlib
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from amp_migrate.settings import DEFAULT_TORCH, NEWEST_TORCH, OLDEST_TORCH
 from amp_migrate.tables.signatures import Version, written
 
 _FIRST_AMP = (1, 6)
+_LAST_OF_1 = (1, 13)
 _PATTERNS = (
     "pyproject.toml", "setup.cfg", "setup.py", "requirements*.txt", "requirements/*.txt", "*.y*ml",
     "env*/*.y*ml", "conda*/*.y*ml", ".conda/*.y*ml",
@@ -31,6 +32,10 @@ _MOST_BYTES = 2**20  # what is larger is no list of requirements
 _REQUIREMENT = re.compile(
     r"(?:[\w-]+::)?(?:py)?torch\s*(?:\[[^\]]*\])?\s*\(?(?P<versions>[=<>!~^][^;#)]*)\)?", re.IGNORECASE
 )
+# What says how new it may be; `>=1.7` and `!=1.8` do not.
+_HIGHEST = re.compile(
+    r"(?P<how><=|<|===?|=|~=|~|\^)\s*v?(?P<major>\d+)(?:\.(?P<minor>\d+))?(?:\.(?P<patch>\d+))?(?P<any>\.\*)?"
+)
 # What says how old it may be; `<2` and `!=1.8` do not.
 _LOWEST = re.compile(r"(?:>=|===?|=|~=|~|\^|>)\s*v?(?P<major>\d+)(?:\.(?P<minor>\d+))?")
 _OF_CONDA = re.compile(r"^dependencies\s*:", re.MULTILINE)  # what an environment file has, whatever its name is
@@ -39,10 +44,10 @@ _BARE = re.compile(r"v?(?P<major>\d+)(?:\.(?P<minor>\d+))?")
 
 @dataclass(frozen=True, order=True)
 class DeclaredTorch:
-    """A minimum, and where it stands.
+    """The version to write for, and where it stands.
 
     Attributes:
-        version: major and minor.
+        version: major and minor of the oldest that is asked for; of the newest, where only that has mixed precision.
         file: the file that declares it.
         text: what stands there.
     """
@@ -64,13 +69,13 @@ def target_for(folder: Path) -> tuple[Version, str]:
     if declared.version < _FIRST_AMP:
         said = f"{asks}, which has no mixed precision of its own and has to be raised"
         return DEFAULT_TORCH, f"PyTorch {written(DEFAULT_TORCH)} is the target: {said}"
-    target = max(min(declared.version, NEWEST_TORCH), OLDEST_TORCH)
+    target = nearest_possible(declared.version)
     raised = ", which has to be raised to that" if declared.version < OLDEST_TORCH else ""
     return target, f"PyTorch {written(target)} is the target: {asks}{raised}; --target-torch takes another"
 
 
 def declared_torch(folder: Path) -> DeclaredTorch | None:
-    """What the project of a folder declares; None where it says nothing about the oldest PyTorch.
+    """What the project of a folder declares; None where it says nothing about the oldest PyTorch, or the last.
 
     The nearest folder that declares anything counts, from this one up to the root of its Git repository; outside of a
     repository it is this one alone.
@@ -78,10 +83,39 @@ def declared_torch(folder: Path) -> DeclaredTorch | None:
     folder = folder.resolve()
     top = repository(folder) or folder
     for each in (folder, *folder.parents):
-        found = [one for file in _files(each) for one in _declared_in(file)]
-        if found or each == top:
-            return min(found, default=None)
+        found = _lowest_in(each)
+        if found is not None or each == top:
+            return found
     return None
+
+
+def declared_below(folder: Path, files: Iterable[Path]) -> Mapping[str, DeclaredTorch]:
+    """What the folders of some files declare by their real paths, or the nearest ones above them up to `folder`.
+
+    What asks for a PyTorch without mixed precision cannot stay, and says no more than a folder that says nothing.
+    """
+    top = folder.resolve()
+    known: dict[Path, DeclaredTorch | None] = {}
+
+    def nearest(each: Path) -> DeclaredTorch | None:
+        if each == top or top not in each.parents:
+            return None
+        if each not in known:
+            found = _lowest_in(each)
+            known[each] = found if found is not None and found.version >= _FIRST_AMP else nearest(each.parent)
+        return known[each]
+
+    found = {str(each): nearest(each) for each in {file.resolve().parent for file in files}}
+    return {each: declared for each, declared in found.items() if declared is not None}
+
+
+def nearest_possible(version: Version) -> Version:
+    """The PyTorch to write for where a version is asked for."""
+    return max(min(version, NEWEST_TORCH), OLDEST_TORCH)
+
+
+def _lowest_in(folder: Path) -> DeclaredTorch | None:
+    return min((one for file in _files(folder) for one in _declared_in(file)), default=None)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -98,7 +132,7 @@ def _declared_in(file: Path) -> Iterator[DeclaredTorch]:
         return  # says nothing that could be read
     for requirement in requirements:
         match = _REQUIREMENT.fullmatch(requirement.partition("#")[0].partition(";")[0].strip())
-        version = None if match is None else lowest(match["versions"])
+        version = None if match is None else _written_for(match["versions"])
         if version is not None:
             yield DeclaredTorch(version, file, requirement.strip())
 
@@ -119,6 +153,40 @@ def lowest(versions: str) -> Version | None:
             return None
         bounds.append(max(found))
     return min(bounds)
+
+
+def newest(versions: str) -> Version | None:
+    """The newest version that a specification takes; None where there is no limit."""
+    bounds = []
+    for alternative in re.split(r"\|\|?", versions):
+        clauses = re.split(r"[,\s](?=\s*[=<>!~^])", alternative)
+        found = [_highest(match) for clause in clauses if (match := _HIGHEST.match(clause.strip())) is not None]
+        if not found:
+            return None
+        bounds.append(min(found))
+    return max(bounds)
+
+
+def _highest(clause: re.Match[str]) -> Version:
+    how, major, minor = clause["how"], int(clause["major"]), clause["minor"]
+    if how == "<" and not int(clause["patch"] or 0):
+        return _before(major, int(minor or 0))
+    # `~=1.4` takes 1.13, and `~=1.4.0` does not; `~1`, `=1` and `==1.*` take all that begin so.
+    is_any = (how == "~=" and clause["patch"] is None) or (minor is None and (how in "~=" or clause["any"] is not None))
+    return _before(major + 1, 0) if how == "^" or is_any else (major, int(minor or 0))
+
+
+def _before(major: int, minor: int) -> Version:
+    if minor:
+        return major, minor - 1
+    return _LAST_OF_1 if major == 2 else (major - 1, sys.maxsize)
+
+
+def _written_for(versions: str) -> Version | None:
+    """The version that a specification has the code written for; None where it names none."""
+    oldest, last = lowest(versions), newest(versions)
+    is_limit = last is not None and _FIRST_AMP <= last < DEFAULT_TORCH
+    return last if is_limit and (oldest is None or oldest < _FIRST_AMP) else oldest
 
 
 def _requirements(file: Path, text: str) -> Iterable[str]:

@@ -9,7 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
+import click
+
 from amp_migrate.catalog.rule import Rule
+from amp_migrate.command.declared_torch import declared_below, nearest_possible
 from amp_migrate.command.output import note, print_changes, shown
 from amp_migrate.engine.disk.apply import apply_elsewhere, apply_in_place
 from amp_migrate.engine.disk.journal import undo_command
@@ -35,6 +38,8 @@ from amp_migrate.report.report import OldestTorch, Report
 from amp_migrate.settings import DEFAULT_TORCH, Measured, Settings
 from amp_migrate.tables.signatures import written
 
+_MOST_NESTED = 3  # more folders with targets of their own are not named
+
 
 @dataclass(frozen=True)
 class MigrationRequest:
@@ -47,6 +52,7 @@ class MigrationRequest:
         diff: print the changes instead of writing them.
         check: write nothing.
         target_said: where the target's PyTorch comes from, if it was not said.
+        target_folder: the folder whose files are written for what folders below it declare, if it was not said.
         fail_on: the findings that make the exit code 1.
         statistics: whether the report tells how much was done.
         quiet: no report, but for errors.
@@ -62,6 +68,7 @@ class MigrationRequest:
     diff: bool = False
     check: bool = False
     target_said: str = ""
+    target_folder: Path | None = None
     fail_on: tuple[FailOn, ...] = ()
     statistics: bool = False
     quiet: bool = False
@@ -91,6 +98,7 @@ def _paths(request: MigrationRequest) -> Outcome:
     in_place = request.writes and request.output is None
     found = _put_back(root) if in_place else _tidied(root)
     workspace = Workspace.open(request.paths, request.scope)
+    request = _for_nested(request, workspace)
     with progress_bar() as progress:
         outcome = migrate_named(workspace, request.paths, request.settings, request.workers, progress)
     if not workspace.files and not workspace.problems:
@@ -110,6 +118,28 @@ def _paths(request: MigrationRequest) -> Outcome:
     to_stderr = request.diff or request.settings.explain
     _print_report(outcome, request, to_stderr=to_stderr, changes=changes, ignored=workspace.ignored)
     return outcome
+
+
+def _for_nested(request: MigrationRequest, workspace: Workspace) -> MigrationRequest:
+    """The same, with what folders declare for themselves."""
+    if request.target_folder is None:
+        return request
+    below = declared_below(request.target_folder, workspace.files)
+    nested = {folder: nearest_possible(each.version) for folder, each in below.items()}
+    asked = {
+        f"{written(nested[folder])} by {each.text} in {shown(each.file)}"
+        for folder, each in below.items()
+        if nested[folder] != request.settings.target_torch
+    }
+    oldest = min(nested.values(), default=request.settings.target_torch)
+    if why_not := request.settings.too_new_for(oldest):
+        raise click.UsageError(
+            f"{why_not} ({plain(min(below.values()).text)} is asked for; --target-torch takes another)"
+        )
+    listed = ", ".join(sorted(asked)[:_MOST_NESTED]) + (", ..." if len(asked) > _MOST_NESTED else "")
+    own = plain(f"folders have their own target: {listed}") if asked else ""
+    said = "; ".join(filter(None, (request.target_said, own)))
+    return replace(request, settings=replace(request.settings, nested_torch=nested), target_said=said)
 
 
 def _stdin(request: MigrationRequest) -> Outcome:
@@ -193,7 +223,8 @@ def _print_report(
     rules = _rules_of({finding.code for finding in findings})
     torch = request.settings.target_torch
     # An older target may be why a name stays; the default concerns who gets something written.
-    said = request.target_said if changed or torch < DEFAULT_TORCH else ""
+    is_older = min((torch, *request.settings.nested_torch.values())) < DEFAULT_TORCH
+    said = request.target_said if changed or is_older else ""
     target = OldestTorch(written(torch), said)
     counted = {what.value: number for what, number in work.done().items()} if request.statistics else {}
     report = Report(findings, outcome.files, changed, request.writes, rules, target, counted, changes, ignored)

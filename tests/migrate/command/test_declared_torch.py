@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from amp_migrate.cli import command
-from amp_migrate.command.declared_torch import declared_torch, lowest, target_for
+from amp_migrate.command.declared_torch import declared_torch, lowest, newest, target_for
 from amp_migrate.settings import DEFAULT_TORCH, NEWEST_TORCH, OLDEST_TORCH
 from click.testing import CliRunner
 
@@ -39,6 +39,31 @@ SCRIPT = "import torch\nscaler = torch.cuda.amp.GradScaler()\n"
 )
 def test_the_oldest_version_of_a_specification(versions: str, version: tuple[int, int] | None) -> None:
     assert lowest(versions) == version
+
+
+@pytest.mark.parametrize(
+    ("versions", "version"),
+    [
+        ("<2", (1, 13)),
+        ("<2.0.0", (1, 13)),
+        (">=1.0, <1.9", (1, 8)),
+        ("<2.0.1", (2, 0)),
+        ("<=2.1", (2, 1)),
+        ("^1.0", (1, 13)),
+        ("~=1.4", (1, 13)),
+        ("~=1.4.0", (1, 4)),
+        ("~1.4", (1, 4)),
+        ("==1.*", (1, 13)),
+        ("==1.10.*", (1, 10)),
+        ("<1.8 || ^1.4", (1, 13)),
+        ("^1.0,<1.11", (1, 10)),
+        (">=1.7", None),
+        ("!=1.8", None),
+        ("<2 || >=2.1", None),
+    ],
+)
+def test_the_newest_version_of_a_specification(versions: str, version: tuple[int, int] | None) -> None:
+    assert newest(versions) == version
 
 
 @pytest.mark.parametrize(
@@ -116,6 +141,9 @@ def test_the_nearest_folder_up_to_the_repository_counts(tmp_path: Path) -> None:
             OLDEST_TORCH,
             "torch>=1.7, which has to be raised to that; --target-torch takes another",
         ),
+        ("torch<2", (1, 13), "is the target: requirements.txt asks for torch<2"),
+        ("torch>=1.4,<2", (1, 13), "asks for torch>=1.4,<2"),
+        ("torch>=1.4,<3", DEFAULT_TORCH, "has to be raised"),
         ("torch==1.4", DEFAULT_TORCH, "has no mixed precision of its own and has to be raised"),
         ("torch>=99.1", NEWEST_TORCH, "asks for torch>=99.1"),
         ("torch", DEFAULT_TORCH, ""),
@@ -149,3 +177,45 @@ def test_a_run_writes_for_what_the_project_asks_for(tmp_path: Path, monkeypatch:
     Path("pyproject.toml").write_text('[tool.amp-migrate]\ntarget-torch = "2.4"\n')
     assert "is the target" not in run()
     assert "torch.amp.GradScaler" in Path("train.py").read_text()
+
+
+def test_the_nearest_requirement_above_a_file_decides_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = ["train.py", "libs/old/old/train.py", "libs/ancient/train.py", "libs/plain/train.py", "libs/new/train.py"]
+    for file in files:
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        Path(file).write_text(SCRIPT)
+    Path("libs/old/pyproject.toml").write_text('[tool.poetry.dependencies]\ntorch = "^1.0"\n')
+    Path("libs/ancient/requirements.txt").write_text("torch==1.4\n")  # has no mixed precision: it must be raised
+    Path("libs/new/requirements.txt").write_text("torch>=2.4\n")
+    result = CliRunner().invoke(command, ["--workers", "1", "."])
+    assert result.exit_code == 0, result.output
+    assert [file for file in files if Path(file).read_text() == SCRIPT] == ["libs/old/old/train.py"]
+    assert "folders have their own target: 1.13 by torch^1.0 in libs/old/pyproject.toml, 2.4 by" in result.output
+    result = CliRunner().invoke(command, ["--target-torch", "2.3", "libs/old"])
+    assert "torch.amp.GradScaler" in Path(files[1]).read_text()
+
+
+def test_files_that_are_planned_together_are_written_for_the_oldest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("lib").mkdir()
+    Path("lib/requirements.txt").write_text("torch<2\n")
+    Path("lib/made.py").write_text(SCRIPT)
+    user = "from lib.made import scaler\n\n\ndef step(loss):\n    scaler.scale(loss).backward()\n"
+    Path("train.py").write_text(user + "\n\nother = torch.cuda.amp.GradScaler()\n".join(["import torch\n", ""]))
+    assert CliRunner().invoke(command, ["."]).exit_code == 0
+    assert "torch.amp.GradScaler(" not in Path("train.py").read_text() + Path("lib/made.py").read_text()
+
+
+def test_what_a_nested_requirement_does_not_have_is_not_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("lib").mkdir()
+    Path("lib/requirements.txt").write_text("torch==2.1\n")
+    Path("lib/train.py").write_text(SCRIPT)
+    result = CliRunner().invoke(command, ["--keep-float32", "Loss", "."])
+    assert result.exit_code == 2
+    assert "came with PyTorch 2.4 (torch==2.1 is asked for" in result.output

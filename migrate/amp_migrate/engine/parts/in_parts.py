@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import TypeAlias
 
@@ -38,7 +39,7 @@ def migrate_in_parts(
         progress: called with the number of candidates that are done and of all of them, at the beginning and each time
             a part is done.
     """
-    parts = split(workspace, settings.dtype)
+    parts = split(workspace, settings)
     outcomes: dict[Part, Outcome] = {}
     while todo := [part for part in parts if part not in outcomes]:
         total = sum(map(len, parts))
@@ -50,27 +51,31 @@ def migrate_in_parts(
     return merged(workspace, [outcomes[part] for part in parts])
 
 
-def split(workspace: Workspace, dtype: Dtype) -> list[Part]:
-    """The candidates of a workspace in parts that can be planned on their own, in order of name."""
+def split(workspace: Workspace, settings: Settings) -> list[Part]:
+    """The candidates of a workspace in parts that can be planned on their own, in order of name.
+
+    Those that need not be planned together are together only where they are for the same PyTorch.
+    """
     sizes: dict[Path, int] = {}
     brought: dict[Path, frozenset[Path]] = {}
     graph = ImportGraph(workspace)
     apart: set[Path] = set()
     for source in workspace.candidates():
         sizes[source.path] = len(source.text)
-        if dtype is Dtype.FP16:
+        if settings.dtype is Dtype.FP16:
             brought[source.path] = graph.brought(source.path)
             if not _STEP_SIGN.search(source.text):
                 apart.add(source.path)
-    if sum(sizes.values()) <= PART_BYTES:
+    if sum(sizes.values()) <= PART_BYTES and len(set(map(settings.torch_of, sizes))) < 2:
         return [tuple(sizes)] if sizes else []
     parts: list[Part] = []
-    room = 0
-    for component in _by_imports(brought, apart) if dtype is Dtype.FP16 else _by_project(workspace):
+    room, torch = 0, None
+    components = _by_imports(brought, apart) if settings.dtype is Dtype.FP16 else _by_project(workspace)
+    for each, component in sorted(((min(map(settings.torch_of, one)), one) for one in components), key=itemgetter(0)):
         size = sum(sizes[path] for path in component)
-        if size > room:
+        if size > room or each != torch:
             parts.append(())
-            room = PART_BYTES
+            room, torch = PART_BYTES, each
         parts[-1] = (*parts[-1], *component)
         room -= size
     return [tuple(sorted(part)) for part in parts]
@@ -96,29 +101,20 @@ def _outcomes(
 ) -> Iterator[tuple[Part, Outcome]]:
     # LibCST and all rules take longer to load than many a tree takes to be searched in vain.
     with collected_later():
-        from amp_migrate.engine.migrate import migrate_workspace
-        from amp_migrate.engine.parsed_files import Parsed, forget_oldest
-        from amp_migrate.engine.results.worse_numerics import Examined
-        from amp_migrate.flow.programs import InRegions
+        from amp_migrate.engine.parts.one_by_one import OneByOne
 
     if workers > 1 and len(parts) > 1:
         from amp_migrate.engine.parts.processes import in_processes  # a single part never needs it
 
         yield from in_processes(workspace, settings, parts, workers)
         return
-    parsed: Parsed = {}  # what many parts import is parsed once
-    in_regions: InRegions = {}  # and what many may run is interpreted once
-
-    def planned(part: Part) -> Outcome:
-        here = workspace.focused(part)
-        return migrate_workspace(here, settings, parsed, Examined(here, settings.target_torch, in_regions))
-
+    planner = OneByOne(workspace, settings)
     *others, last = sorted(parts, key=len)  # what the largest leaves behind is most, and goes with the process
     for part in others:
-        yield part, planned(part)
-        forget_oldest(parsed)
+        yield part, planner.plan(part)
+        planner.forget_oldest()
         collect()
-    yield last, planned(last)
+    yield last, planner.plan(last)
 
 
 def _joined(parts: Sequence[Part], outcomes: dict[Part, Outcome]) -> list[Part]:

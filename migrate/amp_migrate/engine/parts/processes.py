@@ -18,16 +18,13 @@ from pathlib import Path
 from threading import Thread
 
 from amp_migrate import interrupts
-from amp_migrate.engine.migrate import migrate_workspace
 from amp_migrate.engine.outcome import Outcome, Part
-from amp_migrate.engine.parsed_files import Parsed, forget_oldest
 from amp_migrate.engine.parts import work
 from amp_migrate.engine.parts.garbage import collect
+from amp_migrate.engine.parts.one_by_one import OneByOne
 from amp_migrate.engine.problems import refused
-from amp_migrate.engine.results.worse_numerics import Examined
 from amp_migrate.engine.source import display_name
 from amp_migrate.engine.workspace import Workspace
-from amp_migrate.flow.programs import InRegions
 from amp_migrate.report.finding import Finding
 from amp_migrate.settings import Settings
 
@@ -101,15 +98,13 @@ def _plan(channel: Connection, workspace: Workspace, settings: Settings) -> None
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     Thread(target=_end_with_the_parent, daemon=True).start()
-    parsed: Parsed = {}  # what many parts import is parsed once in each process
-    in_regions: InRegions = {}  # and what many may run is interpreted once
+    planner = OneByOne(workspace, settings)
     while True:
         part = channel.recv()
         collect()
         before = work.done()
-        here = workspace.focused(part)
-        outcome = migrate_workspace(here, settings, parsed, Examined(here, settings.target_torch, in_regions))
-        forget_oldest(parsed)
+        outcome = planner.plan(part)
+        planner.forget_oldest()
         channel.send((outcome, work.since(before)))
 
 

@@ -46,12 +46,12 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_small_project_is_one_part(tmp_path: Path) -> None:
-    assert names(split(make(tmp_path, a=OLD, b=OLD, c="x = 1\n"), Dtype.FP16)) == [["a", "b"]]
+    assert names(split(make(tmp_path, a=OLD, b=OLD, c="x = 1\n"), Settings())) == [["a", "b"]]
 
 
 def test_a_project_without_candidates_has_no_parts(tmp_path: Path) -> None:
     workspace = make(tmp_path, a="x = 1\n")
-    assert split(workspace, Dtype.FP16) == []
+    assert split(workspace, Settings()) == []
     assert migrate_in_parts(workspace, Settings()).files == 1
 
 
@@ -61,14 +61,14 @@ def test_files_that_import_one_another_stay_together(tmp_path: Path) -> None:
     (tmp_path / "pkg/__init__.py").write_text("from .steps import step\n")  # no candidate, but a bridge to one
     (tmp_path / "pkg/steps.py").write_text(STEP)
     workspace = make(tmp_path, a=f"import d\n{OLD}", b=OLD, c=OLD, d=STEP, e=f"{OLD}from pkg import step\n")
-    assert names(split(workspace, Dtype.FP16)) == [["a", "d"], ["b", "c"], ["e", "steps"]]
+    assert names(split(workspace, Settings())) == [["a", "d"], ["b", "c"], ["e", "steps"]]
 
 
 @pytest.mark.usefixtures("small_parts")
 def test_a_file_without_a_step_stays_with_its_project_only_for_another_dtype(tmp_path: Path) -> None:
     workspace = make(tmp_path, a=f"import d\n{OLD}", b=OLD, c=OLD, d=OLD)
-    assert names(split(workspace, Dtype.FP16)) == [["a", "b"], ["c", "d"]]
-    assert names(split(workspace, Dtype.BF16)) == [["a", "b", "c", "d"]]
+    assert names(split(workspace, Settings())) == [["a", "b"], ["c", "d"]]
+    assert names(split(workspace, Settings(Dtype.BF16))) == [["a", "b", "c", "d"]]
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -101,7 +101,7 @@ def test_parts_that_change_the_same_file_become_one(
 
     monkeypatch.setattr("amp_migrate.engine.migrate.plan", plan)
     workspace = make(tmp_path, one=OLD * 3, two=OLD * 3, three=OLD * 3, shared="x = 1\n")
-    assert len(split(workspace, Dtype.FP16)) == 3
+    assert len(split(workspace, Settings())) == 3
     outcome = migrate_in_parts(workspace, Settings(), workers)
     assert [each.after for each in outcome.changed] == ["x = 1\n# one\n# three\n# two\n"]
     assert [each.message for each in outcome.findings] == ["one three two"]

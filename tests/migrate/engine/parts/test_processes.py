@@ -17,7 +17,7 @@ PLANNING = """
 import os, sys, time
 from pathlib import Path
 from amp_migrate import interrupts
-from amp_migrate.engine.parts import processes
+from amp_migrate.engine.parts import one_by_one, processes
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.settings import Settings
 
@@ -25,7 +25,7 @@ def plan(*_):
     os.write(1, f"{os.getpid()}\\n".encode())
     time.sleep(60)
 
-processes.migrate_workspace = plan
+one_by_one.migrate_workspace = plan
 paths = [Path("a.py"), Path("b.py"), Path("c.py")]
 interrupts.listen()
 try:
