@@ -776,14 +776,15 @@ class Analysis:
     def unbound_name(self, frame: Frame, node: ast.Name) -> Value:
         """What a name is that nobody in sight binds: Python's own, or one of `from x import *`."""
         name = node.id
-        for star, inside in self._stars.get(frame.module.file, {}).items():
+        stars = self._stars.get(frame.module.file, {})
+        for star, inside in reversed(stars.items()):  # a later one takes the name from an earlier one
             if inside:
                 found = self.global_of(frame, star, name, strict=True)
                 if found:
                     return found
         if name in builtins.NAMES:
             return one(External(f"builtins.{name}"))
-        outside = [star for star, inside in self._stars.get(frame.module.file, {}).items() if not inside]
+        outside = [star for star, inside in stars.items() if not inside]
         if len(outside) == 1:
             return one(External(self.pytorch.canonical(f"{outside[0]}.{name}")))
         if name in ("__name__", "__file__", "__doc__"):

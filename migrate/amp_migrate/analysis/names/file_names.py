@@ -90,12 +90,15 @@ class Names:
         return argument(call, name, taken.index(name) if name in taken else None)
 
     def exported(self, name: str, *, has_torch: bool) -> frozenset[str]:
-        """Every full name that another file may get from this one as `name`.
+        """Every full name that another file may get from this one as `name`; none where nothing brings it.
 
         Args:
             has_torch: whether that file cannot run without torch, so that nothing stands in for it here.
         """
-        return self._of_path(name, self.tree.module, frozenset(), has_torch=has_torch or self.has_torch)
+        has_torch = has_torch or self.has_torch
+        if not self.scopes.module.lookup(name):
+            return frozenset(self._by_star(name, has_torch=has_torch))
+        return self._of_path(name, self.tree.module, frozenset(), has_torch=has_torch)
 
     def brought(self, binding: Binding, *, has_torch: bool = False) -> frozenset[str]:
         """Every full name that an import may bring: what it names, or what the file that it names hands on."""
@@ -157,9 +160,9 @@ class Names:
                 found.add(self.given[binding.node])
             else:
                 found.add(UNKNOWN)
-        return frozenset(found or self._of_star(path, has_torch=has_torch))
+        return frozenset(found or self._by_star(path, has_torch=has_torch) or {UNKNOWN})
 
-    def _of_star(self, name: str, *, has_torch: bool) -> set[str]:
+    def _by_star(self, name: str, *, has_torch: bool) -> set[str]:
         """What a name that nothing binds may be through the star imports of the file."""
         found: set[str] = set()
         for origin in self.scopes.module.star_imports:
@@ -170,7 +173,7 @@ class Names:
                 found.add(f"{origin}.{name}")
             elif origin.partition(".")[0] not in _WITHOUT_AMP:
                 found.add(UNKNOWN)
-        return found or {UNKNOWN}
+        return found
 
     def outcome(self, choice: cst.If | cst.IfExp) -> bool | None:
         """Which way a test of PyTorch's version always goes; None for every other test."""

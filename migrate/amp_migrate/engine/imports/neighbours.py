@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from functools import cache
 from typing import Protocol
@@ -9,13 +10,17 @@ from typing import Protocol
 from amp_migrate.analysis.bindings import module_and_name
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names.elsewhere import is_followed
-from amp_migrate.analysis.names.file_names import STAR_NAMES
+from amp_migrate.analysis.names.file_names import STAR_NAMES, UNKNOWN
 
-# A name that is none of these is followed from where it is made of one of them, not through further imports and stars.
+# A name that is none of these is followed from where it is made of one of them, not through further imports.
 _WORDS = frozenset({"torch", "cuda", "cpu", "amp", "autocast_mode", "grad_scaler", *STAR_NAMES})
 _WORD = rf"(?:amp|autocast_mode|grad_scaler|{'|'.join(STAR_NAMES)})\b"
 _ASSIGNED = re.compile(rf"^[ \t]*((?:\w+[ \t]*=[ \t]*)+)(?:\w+\.)*{_WORD}", re.MULTILINE)
 _RENAMED = re.compile(rf"\b{_WORD}[ \t]+as[ \t]+(\w+)")
+_FROM_TORCH = re.compile(
+    r"^[ \t]*(?:from[ \t]+torch[\w.]*[ \t]+import[ \t]*(\([^)]*\)|.*)|import[ \t]+torch[\w.]*[ \t]+as[ \t]+(\w+))",
+    re.MULTILINE,
+)
 _STAR = re.compile(r"\bimport[ \t]*\*")
 
 
@@ -55,13 +60,19 @@ class Neighbours:
         key = module, name, has_torch
         if key not in self._by_star:
             self._by_star[key] = frozenset()
-            text = self._library.text(module, self._importer)
-            file = self._holder(module, name)
-            if text is None:
-                self._by_star[key] = None
-            elif file is not None and _is_public(file, name):
-                self._by_star[key] = file.names.exported(name, has_torch=has_torch)
+            self._by_star[key] = self._find_by_star(module, name, has_torch=has_torch)
         return self._by_star[key]
+
+    def _find_by_star(self, module: str, name: str, *, has_torch: bool) -> frozenset[str] | None:
+        text = self._library.text(module, self._importer)
+        if text is None:
+            return None
+        if not (_may_hand_on(text, name) or _may_bring(text, name)):
+            return frozenset({UNKNOWN}) if name in text else frozenset()  # what else it may be is not worth a parse
+        file = self._library.module(module, self._importer)
+        if file is None or not _is_public(file, name):
+            return frozenset()
+        return file.names.exported(name, has_torch=has_torch)
 
     def _holder(self, module: str, name: str) -> File | None:
         """The file that a module is, if it may hold a name that is followed."""
@@ -74,6 +85,17 @@ def _may_hand_on(text: str, name: str) -> bool:
     if name in _WORDS:
         return name in text or _STAR.search(text) is not None
     return name in _made_of_amp(text)
+
+
+def _may_bring(text: str, name: str) -> bool:
+    """Whether a star import of a text may bring something of torch by a name, or what a star of its own brings."""
+    return name in _of_torch(text) or (_STAR.search(text) is not None and not hasattr(builtins, name))
+
+
+@cache
+def _of_torch(text: str) -> frozenset[str]:
+    """The names that a text gives to what it imports from torch."""
+    return frozenset(name for match in _FROM_TORCH.finditer(text) for name in re.findall(r"\w+", match[1] or match[2]))
 
 
 @cache

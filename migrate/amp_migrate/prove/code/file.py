@@ -17,6 +17,7 @@ class File:
         words: for each line of the text, the words that are in it.
         locate: gives the file that an import in this one loads, if it is among the files of this side.
         handed_on: gives the file of this side, and its name there, that something comes from which other files hand on.
+        by_star: gives the full name of what star imports bring by a name, where files in sight import that.
         outside: gives a function or class of a file that is the same on both sides, by its module and its name.
         decides: whether what is installed has decided something in it.
         choices: what was decided: where these are the same, the code is.
@@ -29,6 +30,7 @@ class File:
     words: list[set[str]]
     locate: Callable[[str], str | None]
     handed_on: Callable[[str], tuple[str, str] | None]
+    by_star: Callable[[str], str | None]
     outside: Callable[[str, str], Definition | ast.ClassDef | None]
     decides: bool = False
     choices: tuple[object, ...] = ()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Hashable, Mapping
+import sys
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 
@@ -119,7 +120,8 @@ class Program:
         words = [set(_WORD.findall(line)) for line in lines]
         scopes = Scopes(tree, name, text)
         outside = partial(self.others.defined, name)
-        file = File(name, tree, scopes, words, self._located(name), partial(self._handed_on, name), outside)
+        handed_on, by_star = partial(self._handed_on, name), partial(self._by_star, name, scopes.module.stars)
+        file = File(name, tree, scopes, words, self._located(name), handed_on, by_star, outside)
         chosen = [node for node in tree.body if may_choose(file.words_of(node))]
         if chosen:
             fold = Fold(scopes, self.installed, file.locate)
@@ -166,6 +168,27 @@ class Program:
         """The file of this side that an import comes to through files that are the same on both, and the name there."""
         module, name = split(full)
         return self._through(importer, module, name, _HOPS) if module else None
+
+    def _by_star(self, importer: str, stars: Sequence[str], name: str, hops: int = _HOPS) -> str | None:
+        """The full name of what star imports bring by a name; None where that is nothing, empty where nobody knows."""
+        brought = {self._by_one_star(importer, module, name, hops) for module in stars} - {None}
+        return brought.pop() if len(brought) == 1 else "" if brought else None
+
+    def _by_one_star(self, importer: str, module: str, name: str, hops: int) -> str | None:
+        if module.partition(".")[0] in sys.stdlib_module_names:
+            return None
+        file, at = self.loaded(module, importer), self.locate(module, importer)
+        if file is None:
+            return ""
+        inner = file.scopes.module
+        if "__all__" in inner.names or name in inner.assigned | inner.nones | inner.definitions.keys():
+            return ""
+        if name in inner.names:
+            fulls = inner.imports.get(name, set())
+            return next(iter(fulls)) if len(fulls) == 1 else ""
+        if not inner.stars:
+            return None
+        return self._by_star(at, inner.stars, name, hops - 1) if at is not None and hops else ""
 
     def _through(self, importer: str, module: str, name: str, hops: int) -> tuple[str, str] | None:
         at = self.locate(module, importer)

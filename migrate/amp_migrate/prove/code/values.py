@@ -483,6 +483,9 @@ class Values:
             if any(is_interesting(each) for each in handed_on):
                 return handed_on
         if name not in _BUILTINS:
+            brought = (not depth and self.files[scope.file].by_star(name)) or ""
+            if brought.partition(".")[0] == "torch":
+                return frozenset({("name", public(brought))})
             # Python finds nothing here: it can only be what another function of the file imports.
             scopes = {each for _, each in self.files[scope.file].scopes.statements}
             meant = {public(full) for each in scopes for full in each.imports.get(name, ())}

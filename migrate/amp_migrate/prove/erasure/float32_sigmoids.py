@@ -28,8 +28,13 @@ def sigmoids_in_float32(file: File, name: Callable[[ast.expr], str]) -> dict[str
         and not {node.name} & (module.assigned | module.imports.keys())
         and [name(each) for each in node.bases] == [SIGMOID_CLASS]
         and _computes_in_float32(node)
-        and _first_word(node.bases[0]) in _imported(file.tree.body[:at])
+        and _is_bound(file, _first_word(node.bases[0]), frozenset(_imported(file.tree.body[:at])))
     }
+
+
+def _is_bound(file: File, name: str, imported: frozenset[str]) -> bool:
+    """Whether imports above bring a name; what the module itself binds nowhere comes by one of its star imports."""
+    return name in imported or ("*" in imported and name not in file.scopes.module.names)
 
 
 def _imported(statements: Iterable[ast.stmt]) -> Iterator[str]:
