@@ -399,7 +399,8 @@ class Questions:
             elif event.act is Act.OWN_GRADIENT and event.units == PURE and self.is_halved(event) is not False:
                 halved = {bool(each.tags & (HALVED | PERHAPS_HALVED)) for each in tensors_in(event.subject)}
                 if True in halved:
-                    yield Fault(event.site, UNSCALED_LOSS, False not in halved and self.is_halved(event) is True)
+                    is_always = False not in halved and self.is_halved(event) is True
+                    yield Fault(event.site, UNSCALED_LOSS, is_always, event=event)
             if event.act is Act.SCALER_STEP and (replacement := self._replacement(event)):
                 yield Fault(event.site, OF_A_REPLACEMENT, False, replacement)
             if event.act is not Act.REPLACED or self._goes_by_overflow(event):

@@ -20,7 +20,7 @@ from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow import programs
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.source import Module, read_module
-from amp_migrate.settings import Dtype, Settings
+from amp_migrate.settings import Settings
 from amp_migrate.steps.regions import evaluation, find_regions
 from amp_migrate.steps.regions.find_regions import Placement
 from amp_migrate.steps.regions.quiet_regions import place_quiet_regions
@@ -689,6 +689,6 @@ def test_a_file_that_scripts_of_several_parts_may_run_in_a_region_is_interpreted
         (tmp_path / "amp_parts" / f"net_{number}.py").write_text(NET.format(number))
         (tmp_path / f"train_{number}.py").write_text(SCRIPT.format(number))
     workspace = Workspace.open([tmp_path])
-    assert len(in_parts.split(workspace, Dtype.FP16)) > 2
+    assert len(in_parts.split(workspace, Settings())) > 2
     assert len(in_parts.migrate_in_parts(workspace, Settings()).changed) == 3
     assert asked == {"scaling": 1}

@@ -436,3 +436,48 @@ def test_gradients_of_what_a_loss_does_not_depend_on_are_none() -> None:
     )
     text = META.format(detach="")
     assert migrate_text(text, Settings()).after == text
+
+
+ADAPTS = """\
+import clones
+import torch
+from torch import nn
+
+
+class Agent:
+    def __init__(self):
+        self.actor, self.critic = nn.Linear(4, 2).cuda(), nn.Linear(4, 1).cuda()
+        self.optimizer = torch.optim.Adam(self.actor.parameters())
+        self.optimizer_critic = torch.optim.Adam(self.critic.parameters())
+
+    def update_critic(self, states, returns):
+        loss_critic = (self.critic(states) - returns).pow(2).mean()
+        self.optimizer_critic.zero_grad()
+        loss_critic.backward()
+        self.optimizer_critic.step()
+
+    def adapt(self, clone, states, first_order=False):
+        loss = clone(states).pow(2).mean()
+        gradients = torch.autograd.grad(loss, clone.parameters(), create_graph=not first_order)
+        return clones.update(clone, 0.1, gradients)
+
+    def update_actor(self, states):
+        clone = self.adapt(clones.clone(self.actor), states)
+        loss = clone(states).pow(2).mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+agent = Agent()
+for step in range(10):
+    agent.update_critic(torch.rand(8, 4).cuda(), torch.rand(8, 1).cuda())
+    agent.update_actor(torch.rand(8, 4).cuda())
+"""
+
+
+def test_a_step_beside_one_that_takes_gradients_in_its_region_moves() -> None:
+    plan = migrate_text(ADAPTS, Settings())
+    assert "self.scaler.scale(loss_critic).backward()" in plan.after
+    assert "        loss.backward()\n        self.optimizer.step()\n" in plan.after
+    assert [each.code for each in plan.findings] == ["AMP501", "AMP590"]
