@@ -322,7 +322,47 @@ class Roles:
         if self.calls_module(file, call):
             return True
         function = self.project.called(file, call)
-        return function is not None and function.name != "__init__" and self.has_forward(function)
+        if function is None:
+            functions = self._functions_given(file, call)
+            return bool(functions) and all(self.has_forward(e) and not self.goes_backward(e) for e in functions)
+        return function.name != "__init__" and self.has_forward(function)
+
+    def _functions_given(self, file: File, call: cst.Call) -> list[FunctionRef]:
+        """The functions of the project that a call of a parameter may run; none where callers may pass others."""
+        is_given = isinstance(call.func, cst.Name) and any(
+            each.kind is BindingKind.PARAMETER for each in self.bindings(file, call.func)
+        )
+        found = self._functions_meant(file, call.func, set()) if is_given else None
+        return [] if found is None else [self.project.reference(where, node) for node, where in found.items()]
+
+    def _functions_meant(
+        self, file: File, node: cst.BaseExpression, seen: set[cst.CSTNode]
+    ) -> dict[cst.FunctionDef, File] | None:
+        """The functions that an expression may stand for beside None, through names and calls; None where in doubt."""
+        if isinstance(node, cst.Name) and node.value == "None":
+            return {}
+        defined = self.project.definition(file, node)
+        if defined is not None:
+            where, function = defined
+            return {function: where} if isinstance(function, cst.FunctionDef) else None
+        bindings = self.bindings(file, node) if isinstance(node, cst.Name) else []
+        functions: dict[cst.FunctionDef, File] = {}
+        for each in bindings:
+            if each.node in seen:
+                continue
+            seen.add(each.node)
+            places = [(file, each.value)] if each.kind is BindingKind.ASSIGNMENT else []
+            if each.kind is BindingKind.PARAMETER and isinstance(each.node, cst.Param):
+                places = [*passed_values(self.project, file, each.node)]
+                places += [(file, each.node.default)] if each.node.default is not None else []
+            for where, value in places:
+                found = None if value is None else self._functions_meant(where, value, seen)
+                if found is None:
+                    return None
+                functions |= found
+            if not places:
+                return None
+        return functions if bindings else None
 
     def runs_weights(self, file: File, call: cst.Call) -> bool:
         """Whether a call runs a module that may have weights; not one that runs layers alone which have none."""
