@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from amp_migrate.engine.migrate import migrate_text
 from amp_migrate.report.finding import Kind
+from amp_migrate.settings import Settings
 
 Check = Callable[..., Any]
 
@@ -412,3 +415,43 @@ def test_settings_that_are_written_out(rewrites: Check) -> None:
         ~ APEX_EPOCH
         """
     )
+
+
+def test_a_loss_scale_by_a_key_is_read_where_mixed_precision_is_on() -> None:
+    """The key is there only then: `params["amp"]["loss_scale"]`."""
+    text = """\
+import torch
+from apex import amp
+
+
+class Trainer:
+    def __init__(self, model, params):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.use_amp = "amp" in params
+        if self.use_amp:
+            self.model, self.optimizer = amp.initialize(
+                self.model, self.optimizer, opt_level="O1", loss_scale=params["amp"]["loss_scale"]
+            )
+
+    def step(self, x):
+        self.optimizer.zero_grad()
+        loss = self.model(x).square().mean()
+        if self.use_amp:
+            with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            loss.backward()
+        self.optimizer.step()
+
+
+trainer = Trainer(torch.nn.Linear(4, 2).cuda(), params)
+for x in loader:
+    trainer.step(x.cuda())
+"""
+    plan = migrate_text(text, Settings())
+    made = re.search(r"self\.scaler = (.*)\n", plan.after)
+    assert made is not None
+    assert made[1].startswith('torch.amp.GradScaler("cuda", init_scale=65536.0 if params["amp"]["loss_scale"] in ')
+    assert made[1].endswith(' if bool(self.use_amp) else torch.amp.GradScaler("cuda", enabled=False)')
+    assert migrate_text(plan.after, Settings()).after == plan.after
