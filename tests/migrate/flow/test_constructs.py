@@ -29,6 +29,10 @@ CASES = {
         "g = lambda a: a\nfor _ in range(2):\n    g = functools.partial(g)\ny = g('s')",
         {"x": "1", "y": "'s'"},
     ),
+    "a number times what may be None": (
+        "import sys\nn = float(sys.argv[1])\nx = 2.0 if input() else None\ny = n * x\nz = x + n",
+        {"y": "some float", "z": "some float"},
+    ),
     "a closure": (
         "def f(a):\n    def g():\n        return a\n    return g\nx = f(1)()\ny = f('s')()",
         {"x": "1", "y": "'s'"},

@@ -48,6 +48,7 @@ from amp_migrate.flow.python.narrow import assume
 
 _MOST_APART = 4
 _LARGEST_EXPONENT = 64
+_NUMBERS = frozenset(("int", "bool", "float", "number", "complex"))
 _RANGE, _LEN = External("builtins.range"), External("builtins.len")
 _SUMS = ("add", "sub")
 OPERATORS = {
@@ -392,11 +393,12 @@ def _plain(frame: Frame, name: str, operator: type[ast.operator], a: Any, b: Any
         return some("str")
     if kinds & {"ndarray"}:
         return frame.analysis.pytorch.with_array(frame, one(a), one(b), node)
-    if kinds <= {"int", "bool", "float", "number", "complex"}:
+    if kinds <= _NUMBERS:
         units = _units(frame, name, one(a), one(b), node)
         kind = "float" if "float" in kinds or name == "div" else "int" if kinds <= {"int", "bool"} else "number"
         return some(kind, units, reads_of(one(a)) | reads_of(one(b)))
-    return UNKNOWN
+    is_of_none = all(isinstance(each, (Const, Some)) for each in (a, b)) and kinds <= _NUMBERS | {"NoneType"}
+    return NEVER if is_of_none else UNKNOWN  # as a gradient may be None: a number with it raises
 
 
 def _units(frame: Frame, name: str, left: Value, right: Value, node: ast.AST) -> Units:
