@@ -566,8 +566,9 @@ class Questions:
 
     def _serves_no_loss(self, region: Site) -> bool:
         """Whether no loss goes backward in the function that opens a region, and nothing with a gradient leaves it."""
-        modules = filter(None, self.analysis.modules.values())
-        within = [code for module in modules for code in module.codes.values() if code.has(region) and code.is_function]
+        module = self.analysis.modules.get(region.file)
+        codes = () if module is None else module.codes.values()
+        within = [code for code in codes if code.has(region) and code.is_function]
         if not within:
             return False
         return keeps_gradients(self.analysis, max(within, key=lambda each: each.site.line))

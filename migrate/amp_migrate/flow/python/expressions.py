@@ -251,10 +251,10 @@ def _call(frame: Frame, node: ast.Call) -> Value:
         objects = [each for each in owners if isinstance(each, (Obj, Class, Opaque))]
         return frozenset(Super(kind, each) for kind in kinds if isinstance(kind, Class) for each in objects) or UNKNOWN
     callee = evaluate(frame, node.func)
-    lists = {each for each in node.args if isinstance(each, ast.List)}
-    frame.unkept -= lists
-    if all(isinstance(each, External) and _keeps_no_list(each.name) for each in callee):
-        frame.unkept |= lists
+    if lists := {each for each in node.args if isinstance(each, ast.List)}:
+        frame.unkept -= lists
+        if all(isinstance(each, External) and _keeps_no_list(each.name) for each in callee):
+            frame.unkept |= lists
     args = Arguments.read(frame, node, evaluate)
     frame.may_raise()
     value = frame.analysis.call(frame, callee, args, node)
@@ -633,8 +633,10 @@ def assign(frame: Frame, target: ast.expr, value: Value, source: ast.AST, *, sco
         owner = evaluate(frame, target.value)
         attributes.store(frame, owner, target.attr, value, target)
         truth = truth_of_flag(value)
-        if truth is not None and isinstance(target.value, ast.Name) and ast.unparse(target) in frame.code.stored_anew:
-            frame.learn(ast.unparse(target), truth, target.value.id, target.attr)
+        if truth is not None and isinstance(target.value, ast.Name):
+            path = f"{target.value.id}.{target.attr}"
+            if path in frame.code.stored_anew:
+                frame.learn(path, truth, target.value.id, target.attr)
         if frame.keeps_values:
             values = frame.analysis.values
             values[target] = join(values.get(target, NEVER), value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 
 from amp_migrate.prove.code.trees import Same, is_quiet, is_same
 from amp_migrate.prove.erasure.compare import Comparison
@@ -220,8 +220,7 @@ def _asked(test: ast.expr) -> ast.expr:
         opposites = map(_negated, test.values)
         if any(is_same(each, other) for each in opposites for other in test.values):
             return ast.copy_location(ast.Constant(isinstance(test.op, ast.Or)), test)
-    is_bool = isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "bool"
-    return test.args[0] if isinstance(test, ast.Call) and is_bool and len(test.args) == 1 else test
+    return test.args[0] if _is_called(test, "bool") and len(test.args) == 1 else test
 
 
 def _gone_through(node: ast.expr) -> ast.expr:
@@ -230,15 +229,16 @@ def _gone_through(node: ast.expr) -> ast.expr:
         (generator,) = node.generators
         if not generator.ifs and not generator.is_async and is_same(node.elt, generator.target):
             return generator.iter
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("enumerate", "zip"):
+    if _is_called(node, "enumerate", "zip"):
         # A list of what is no tuple is made of all of it, however little the loop takes.
         inner = [(each, _gone_through(each)) for each in node.args]
         node.args = [new if _is_called(new, "torch.autograd.grad") else each for each, new in inner]
     return node
 
 
-def _is_called(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+def _is_called(node: ast.expr, *names: str) -> TypeGuard[ast.Call]:
+    """Whether an erased expression calls something of one of these names."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
 
 
 def _one_of(node: ast.BoolOp) -> ast.expr:
@@ -280,7 +280,7 @@ def _is_clipped(one: ast.expr, other: ast.expr) -> bool:
 
 def is_parameters(node: ast.expr) -> bool:
     """Whether an erased expression is what an optimizer updates."""
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == PARAMETERS
+    return _is_called(node, PARAMETERS)
 
 
 def is_method(node: ast.Call, name: str) -> bool:

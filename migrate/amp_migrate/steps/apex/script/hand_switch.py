@@ -72,16 +72,18 @@ class SwitchHanding:
 
     def _obstacle(self, function: FunctionRef, sites: Sequence[CallSite]) -> str | None:
         node, owner, name = function.node, function.owner, function.name
-        changing = [
-            each
+        plain = (
+            is_no_grad(function.file, each.decorator) or dotted(each.decorator) in _PLAIN_DECORATORS
             for each in node.decorators
-            if not is_no_grad(function.file, each.decorator) and dotted(each.decorator) not in _PLAIN_DECORATORS
-        ]
-        if changing:
+        )
+        if not all(plain):
             return f"a decorator may change what {name}() takes"
         bases = () if owner is None else owner.bases
-        unseen = (b for b in bases if dotted(b.value) != "object" and not self._is_seen(function.file, b.value))
-        if any(True for _ in unseen):
+        seen = (
+            dotted(each.value) == "object" or self._project.definition(function.file, each.value) is not None
+            for each in bases
+        )
+        if not all(seen):
             return f"a class that is out of sight may call {name}()"
         if self._project.may_be_of_unseen(function):
             return f"{name}() may be called on an object whose class cannot be seen"
@@ -99,6 +101,3 @@ class SwitchHanding:
         places = ((function.file, node), *((site.file, site.call) for site in sites))
         unwanted = next((file for file, place in places if not self._wants(file, place)), None)
         return None if unwanted is None else f"{unwanted.name} is to be left alone"
-
-    def _is_seen(self, file: File, base: cst.BaseExpression) -> bool:
-        return self._project.definition(file, base) is not None

@@ -165,19 +165,18 @@ def _scaler_lines(editor: Editor, start: NativeStart) -> list[Code]:
         lines.append(plain(f"{VARIABLE} = {switch}"))
         switch = VARIABLE
     if creation is not None:
-        conditions = [] if switch is None else [plain(switch)]
+        # A key may be there only where mixed precision is on: `params["amp"]["loss_scale"]` under `if "amp" in params`.
+        may_raise = "[" in (initialize.init_scale or "")
+        conditions = [] if switch is None or may_raise else [plain(switch)]
         if editor.settings.dtype is Dtype.AUTO:
             conditions.append(editor.is_float16(initialize.home))
         arguments = [] if initialize.init_scale is None else [plain(f"init_scale={initialize.init_scale}")]
         arguments += [plain(f"{name}={value}") for name, value in initialize.growth]
-        # A key may be there only where mixed precision is on: `params["amp"]["loss_scale"]` under `if "amp" in params`.
-        may_raise = switch is not None and "[" in (initialize.init_scale or "")
-        conditions = conditions[may_raise:]
         arguments += [code("enabled={}", listed(conditions, " and "))] if conditions else []
         scaler = editor.new_scaler(initialize.home, arguments)
-        if may_raise:
+        if switch is not None and may_raise:
             off = editor.new_scaler(initialize.home, [plain("enabled=False")])
-            scaler = code("{} if {} else {}", scaler, plain(str(switch)), off)
+            scaler = code("{} if {} else {}", scaler, plain(switch), off)
         lines.append(code("{} = {}", creation.target, scaler))
     return lines
 
