@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeAlias
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.imported import loaded_by
 from amp_migrate.analysis.project import CallSite, Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.catalog.apex_rules import (
@@ -61,8 +62,8 @@ from amp_migrate.steps.apex.script.told_steps import told_of_steps
 from amp_migrate.steps.apex.step.apex_steps import ApexStep, clips_under_scale
 from amp_migrate.steps.apex.step.fp16_optimizer import wrapped_receivers
 from amp_migrate.steps.apex.uses import apex_state
-from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name, has_later_wrapper, wrapper_calls
-from amp_migrate.steps.apex.uses.apex_guards import is_apex_import, probes_for_apex
+from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name, amp_uses, has_later_wrapper, wrapper_calls
+from amp_migrate.steps.apex.uses.apex_guards import amp_by_name, is_apex_import, probes_for_apex
 from amp_migrate.steps.apex.uses.cast_functions import cast_functions, cast_uses, form_of, said_of
 from amp_migrate.steps.apex.write.write_apex import NOT_SCALED, write_apex, write_float32, write_uses
 from amp_migrate.steps.apex.write.write_beside import write_beside
@@ -216,6 +217,10 @@ class ApexMigration:
             known: what is known already to stand in the way of native AMP.
             keeps_keys: whether what it saves of its scaler stays under the keys of Apex's state.
         """
+        by_name = tuple(self._beside_name(files))
+        if by_name:
+            self._left.update(files)
+            return Move((), tuple(_told_of_shim(by_name, has_shim=False)))
         if is_idle(self.project, files) and self.settings.apex is not Apex.SHIM:
             if self._probes is not Fate.GONE:
                 files = tuple(file for file in files if not probes_for_apex(file))
@@ -384,6 +389,26 @@ class ApexMigration:
         if self.settings.apex is Apex.SHIM or self.settings.apex_o2 is Apex.SHIM:
             return None
         return read_beside(self.roles, files)
+
+    def _beside_name(self, files: Files) -> Iterator[Refusal]:
+        """Why files stay: their program imports `apex.amp` by a string, and trains with an Apex that still has it."""
+        named = [each for each, _ in self._by_name]
+        programs = [loaded_by(self.project, [each]) for each in (*self._files, *named)] if named else []
+        for by, call in self._by_name:
+            beside = frozenset().union(*(program for program in programs if by in program))
+            for file in files if not beside.isdisjoint(files) else ():
+                first = next(iter([*_calls(file), *amp_uses(file), *_imports(file)]), file.tree.module)
+                line = by.tree.position(call)[0]
+                reason = f"{seen_from(by.name, file.name)}:{line} imports Apex by a string, which is not followed"
+                yield Refusal(file, first, reason, "import it by a statement (`from apex import amp`), and run again")
+            if not beside.isdisjoint(files):
+                return
+
+    @cached_property
+    def _by_name(self) -> list[tuple[File, cst.Call]]:
+        """The files that import `apex.amp` by a string, each with the first call that does."""
+        calls = ((file, amp_by_name(file)) for file in self.project.library.mentioning("apex"))
+        return [(file, call) for file, call in calls if call is not None]
 
     def _withdrawn(self, files: Files) -> Iterator[Refusal]:
         """What was found of a native script when its plan was looked at."""

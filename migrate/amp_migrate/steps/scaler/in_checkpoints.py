@@ -94,7 +94,7 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wish
 def _in_own_files(library: Library, beside: _Beside, editor: Editor) -> Iterator[Move]:
     """The moves that save and restore scalers beside optimizers that have files of their own.
 
-    Of several that share a scaler, the last in a function has it behind. What is restored is what is saved so.
+    What is restored is what is saved so.
     """
     saved: set[tuple[str, str]] = set()
     for file in library.calling("state_dict", OPTIMIZER_SIGN):
@@ -166,13 +166,12 @@ class _Beside:
         return isinstance(route, Route) and not self.traveller.is_fed(route) and self.traveller.is_lent(route)
 
     def last_of(self, file: File, entries: Iterable[own_files.OwnFile]) -> Iterator[tuple[own_files.OwnFile, Route]]:
-        """The last place of each scaler in each function, with its way there."""
-        found = {
-            (file.tree.body(each.statement), route.scaler): (each, route)
-            for each in entries
-            if (route := self.route(file, each.optimizer)) is not None
-        }
-        yield from found.values()
+        """The places of each scaler, with its way there: of optimizers that share one, the last that always follows."""
+        found = [(each, route) for each in entries if (route := self.route(file, each.optimizer)) is not None]
+        for index, (each, way) in enumerate(found):
+            later = (other for other, route in found[index + 1 :] if route.scaler == way.scaler)
+            if not any(own_files.is_followed(file, each, other) for other in later):
+                yield each, way
 
     def late(
         self,

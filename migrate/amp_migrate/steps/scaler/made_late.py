@@ -58,7 +58,7 @@ def made_late(
         block = tree.block(branch)
     tests = [*takewhile(lambda each: not says_all(each), (part for each in around for part in parts_of(each.test)))]
     is_plain = all(may_be_repeated(file, each) and not _is_open(each) for each in tests)
-    if not is_plain or _may_change((source, *tests), file, restored, home):
+    if not is_plain or may_change((source, *tests), file, restored, home):
         return None
     return MadeLate(home, tuple(map(tree.code, tests)))
 
@@ -78,7 +78,7 @@ def _is_open(test: cst.BaseExpression) -> bool:
     return isinstance(test, (cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.NamedExpr)) and not test.lpar
 
 
-def _may_change(parts: Iterable[cst.BaseExpression], file: File, first: Statement, last: Statement) -> bool:
+def may_change(parts: Iterable[cst.BaseExpression], file: File, first: Statement, last: Statement) -> bool:
     """Whether a name or attribute in some expressions is given a value, or gone, behind one statement or in a later."""
     order, scope = file.tree.order, file.scopes.of(last)
     end = max(order[each] for each in walk(last))

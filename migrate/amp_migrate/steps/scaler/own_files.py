@@ -16,7 +16,7 @@ from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.plan.code import code, plain
 from amp_migrate.plan.edit import Edit
 from amp_migrate.steps.scaler.checkpoint_entries import asked
-from amp_migrate.steps.scaler.made_late import MadeLate, may_be_repeated, tests_of
+from amp_migrate.steps.scaler.made_late import MadeLate, may_be_repeated, may_change, tests_of
 from amp_migrate.trees.nodes import find
 from amp_migrate.write.editor import Editor, guarded
 
@@ -85,6 +85,16 @@ def _own_file(
 def _strings(file: File) -> set[str]:
     plain_ones = {each.value for each in file.tree.every(cst.SimpleString)}
     return plain_ones | {each.value for each in file.tree.every(cst.FormattedStringText)}
+
+
+def is_followed(file: File, entry: OwnFile, later: OwnFile) -> bool:
+    """Whether a later place always follows one, and another optimizer, which may share the scaler, has it there."""
+    code_of = file.tree.code
+    if file.tree.block(later.statement) not in file.tree.ancestors(entry.statement):
+        return False
+    if code_of(entry.path) != code_of(later.path) and code_of(entry.optimizer) == code_of(later.optimizer):
+        return False
+    return not may_change((entry.path,), file, entry.statement, later.statement)
 
 
 def write_saved_alone(editor: Editor, entry: OwnFile, scaler: str, *, is_spared: bool = False) -> Edit:

@@ -92,6 +92,32 @@ def test_where_it_has_no_name_of_its_own_it_is_told(old: str, new: str) -> None:
     assert "AMP611" in {each.code for each in plan.findings}
 
 
+_KEPT = """\
+    def keep(self, name):
+        {kept}
+
+    def go_on"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "saved"),
+    [
+        ("if self.best:\n            {first}\n        elif self.last:\n            {first}", 2),
+        ("{first}\n        name = str(name) + '.2'\n        {first}", 2),
+        ("{first}\n        {second}", 2),
+        ("if self.last:\n            {first}\n        {first}", 1),
+        ("{other}\n        if self.last:\n            {first}", 2),
+        ("if self.last:\n            {other}\n        {first}", 1),
+    ],
+)
+def test_it_is_saved_wherever_its_optimizer_is(kept: str, saved: int) -> None:
+    first = 'torch.save(self.actor_optimizer.state_dict(), name + "_actor_optimizer")'
+    second, other = first.replace('"_actor', '"_last_actor'), first.replace("actor", "critic")
+    written = _KEPT.format(kept=kept.format(first=first, second=second, other=other))
+    text = re.sub(r"    def keep.*?def go_on", lambda _: written, TEXT, flags=re.DOTALL)
+    assert migrate_text(text, Settings()).after.count("scaler.state_dict()") == saved
+
+
 _RESUMED = """\
 import os
 import torch

@@ -10,7 +10,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.project import Project
-from amp_migrate.steps.apex.uses.apex_calls import keepings
+from amp_migrate.steps.apex.uses.apex_calls import is_in, keepings
 from amp_migrate.steps.apex.uses.cast_functions import is_needless
 from amp_migrate.steps.statements.bodies import bodies
 from amp_migrate.tables.apex_names import AMP, PROBES
@@ -24,7 +24,7 @@ from amp_migrate.trees.nodes import (
     statements,
 )
 
-_IMPORTERS = ("importlib.import_module", "builtins.__import__", "__import__")
+_IMPORTERS = ("importlib.import_module", "builtins.__import__")
 _FINDERS = ("importlib.util.find_spec", "importlib.find_loader", "pkgutil.find_loader")
 
 
@@ -90,8 +90,23 @@ def imports_by_name(file: File) -> Iterator[tuple[cst.Call, str]]:
     """The calls of a file that import something of Apex by a string, each with its full name."""
     for call in file.calls if "apex" in file.tree.text else ():
         name = call.args[0].value if call.args else None
-        if isinstance(name, cst.SimpleString) and file.names.callee(call) in _IMPORTERS:
+        if isinstance(name, cst.SimpleString) and _is_importer(file, call):
             yield call, str(name.evaluated_value)
+
+
+def _is_importer(file: File, call: cst.Call) -> bool:
+    is_builtin = dotted(call.func) == "__import__" and file.scopes.of(call).find("__import__") is None
+    return is_builtin or file.names.callee(call) in _IMPORTERS
+
+
+def amp_by_name(file: File) -> cst.Call | None:
+    """The first call of a file that imports `apex.amp` by a string, or a package of which the file takes `.amp`."""
+    of = [node.value for node in file.uses.get("amp", ()) if isinstance(node, cst.Attribute)]
+    for call, full in imports_by_name(file):
+        is_taken = full == "apex" and any(b.value is call for node in of for b in object_bindings(file, node))
+        if is_taken or is_in(full, (AMP,)):
+            return call
+    return None
 
 
 def find_probes(file: File) -> Iterator[Probe]:

@@ -431,6 +431,33 @@ def test_what_is_imported_by_a_string_is_told() -> None:
 
 
 @pytest.mark.parametrize(
+    ("by_name", "stays"),
+    [
+        ('global amp\n    amp = importlib.import_module("apex.amp")', True),
+        ('amp = __import__("apex.amp")', True),
+        ('apex = importlib.import_module("apex")\n    apex.amp.init()', True),
+        ('importlib.import_module("apex")', False),
+        ('mlp = importlib.import_module("apex.mlp")', False),
+    ],
+)
+def test_what_a_program_that_imports_apex_by_a_string_uses_of_it_elsewhere_stays(
+    tmp_path: Path, by_name: str, stays: bool
+) -> None:
+    parts = "import torch\nfrom apex import amp\n\ndef f(x):\n    with amp.disable_casts():\n        return x.exp()\n"
+    idle = "import torch\nfrom apex import amp\n\ndef g(x):\n    return x.exp()\n"
+    train = f"import importlib\nimport parts, idle\n\ndef main(x):\n    {by_name}\n    parts.f(idle.g(x))\n"
+    for name, text in {"parts": parts, "idle": idle, "train": train, "apart": idle}.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    result = migrate_paths([tmp_path], Settings())
+    changed = {each.source.path.name for each in result.changed}
+    assert changed >= ({"apart.py"} if stays else {"idle.py", "apart.py"})
+    assert changed.isdisjoint({"idle.py", "parts.py"}) == stays
+    plans = ((each.source.path.name, found) for each in result.plans for found in each.findings)
+    told = [(name, found.code, found.line) for name, found in plans if "by a string" in found.message]
+    assert told == ([("idle.py", "AMP290", 2), ("parts.py", "AMP290", 5)] if stays else [])
+
+
+@pytest.mark.parametrize(
     ("layers", "is_told"),
     [
         ("from torch.utils.checkpoint import checkpoint_sequential\n", True),
