@@ -284,6 +284,12 @@ class _Calls:
         return found
 
 
+def is_of_list(file: File, call: cst.Call) -> bool:
+    """Whether a call is of each of several functions: `for call in calls: call(model, optimizer)`."""
+    bindings = file.scopes.of(call).lookup(call.func.value) if isinstance(call.func, cst.Name) else []
+    return any(isinstance(each.node, (cst.For, cst.CompFor)) for each in bindings)
+
+
 def _uses(file: File, name: str) -> list[cst.Name | cst.Attribute]:
     """Where a file uses something of a name, or what it has, and not only asks whether it is there."""
     uses = (use for local in file.local_names(name) for use in file.uses.get(local, ()))

@@ -15,6 +15,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.analysis.roles import GRAD, Roles
 from amp_migrate.steps.model.training_step import Island, Region, TrainingStep
+from amp_migrate.steps.read.value_calls import ValueCalls, is_of_list
 from amp_migrate.steps.regions.find_regions import Placement, RegionFinder
 from amp_migrate.steps.regions.quiet_regions import place_quiet_regions
 from amp_migrate.steps.statements.amp_signs import uses_amp
@@ -202,6 +203,27 @@ def evaluated_by_objects(
         for call in find(function.node.body, cst.Call):
             if any(each.node in evaluating for each in project.methods(function.file, call.func, "__call__")):
                 yield function.file, call
+
+
+def evaluated_in_lists(
+    roles: Roles, values: ValueCalls, moved: Collection[File], within: Collection[cst.FunctionDef]
+) -> Iterator[tuple[File, cst.Call]]:
+    """The calls of what a list has (`for call in calls: call(step, model)`) that may evaluate in another file.
+
+    Args:
+        within: the functions that run in the regions of steps.
+    """
+    for file in moved:
+        for call in file.calls:
+            if is_of_list(file, call) and any(roles.is_module(file, each.value) for each in call.args):
+                functions = (each for each in values.may_run(file, call) if each.file not in moved)
+                if any(_evaluates_in_float32(roles, each) for each in functions if each.node not in within):
+                    yield file, call
+
+
+def _evaluates_in_float32(roles: Roles, function: FunctionRef) -> bool:
+    is_low = uses_amp(function.file, block_of(function.node), function.node)
+    return roles.has_forward(function) and not is_low and not roles.goes_backward(function)
 
 
 def _evaluating_when_called(

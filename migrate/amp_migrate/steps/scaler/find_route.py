@@ -23,7 +23,7 @@ from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.model.route import SCALER_NAMES, Creation, NewArgument, NewParameter, Route, Ways
-from amp_migrate.steps.read.value_calls import CalledTogether, ValueCalls
+from amp_migrate.steps.read.value_calls import CalledTogether, ValueCalls, is_of_list
 from amp_migrate.steps.scaler.as_last_argument import hand_on
 from amp_migrate.steps.scaler.callers import (
     every_call,
@@ -440,7 +440,7 @@ class Traveller:
             return Route(self._taking[node] if known is None else known.name)
         function = self.project.reference(file, node)
         last = max(names, key=lambda each: list(file.scopes.inside(node).bindings).index(each))
-        together = self._called_with(function, seen, last)
+        together = self._called_with(function, seen, last, create)
         if isinstance(together, str):
             return lost(file, node, together)
         name = file.scopes.free(SCALER_NAMES)
@@ -509,9 +509,12 @@ class Traveller:
         return way
 
     def _called_with(
-        self, function: FunctionRef, seen: tuple[cst.CSTNode, ...], optimizer: str
+        self, function: FunctionRef, seen: tuple[cst.CSTNode, ...], optimizer: str, create: bool
     ) -> CalledTogether | str:
-        """A function with all its calls, and the others that these may run; or why they are not known."""
+        """A function with all its calls, and the others that these may run; or why they are not known.
+
+        For what only keeps a scaler (not `create`), nothing is handed to all functions of a list: a checkpoint is told.
+        """
         if function.node in self._uncalled:
             return {function: self.project.call_sites(function) or ()}
         sites = every_call(self.project, function, seen, optimizer)
@@ -524,7 +527,10 @@ class Traveller:
         if not isinstance(sites, str):
             return {function: sites}
         found = None if self._values is None or function.node in seen else self._values.together(function)
-        return sites if found is None else found
+        is_listed = found is not None and any(
+            is_of_list(each.file, each.call) for own in found.values() for each in own
+        )
+        return sites if found is None or (is_listed and not create) else found
 
     def _through(
         self,

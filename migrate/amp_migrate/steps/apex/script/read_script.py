@@ -45,6 +45,7 @@ from amp_migrate.steps.regions.evaluation import (
     evaluated_by_objects,
     evaluated_by_others,
     evaluated_elsewhere,
+    evaluated_in_lists,
 )
 from amp_migrate.wishes import Wishes
 
@@ -118,7 +119,10 @@ class ScriptReader:
         )
         by_others += tuple(
             (file, call.func, None)
-            for file, call in evaluated_by_objects(self._roles, files, within)
+            for file, call in (
+                *evaluated_by_objects(self._roles, files, within),
+                *evaluated_in_lists(self._roles, self._values, files, within),
+            )
             if not runs_early(self._project, initializes, file, call)
         )
         script = ApexScript(files, tuple(initializes), steps, splits, (), evaluated, by_others, may_be_round)

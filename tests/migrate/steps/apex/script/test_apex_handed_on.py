@@ -263,3 +263,77 @@ def test_backward_of_a_helper_object(rewrites_files: Check) -> None:
         }
     )
     assert not [each for each in findings if each.code == "AMP591"]
+
+
+CALLBACKS = """\
+import torch
+
+
+def save(step, model, optimizer):
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "last.pt")
+
+
+def evaluation(loader):
+    def call(step, model, optimizer):
+        with torch.no_grad():
+            for x in loader:
+                print(model(x.cuda()))
+    return call
+
+
+def restore(model, optimizer):
+    optimizer.load_state_dict(torch.load("last.pt")["optimizer"])
+
+
+def show(step, model, optimizer):
+    print(step, model)
+
+
+def standard(loader):
+    return [LIST]
+"""
+CALLING = """\
+import torch
+from torch import nn
+from apex import amp
+import callbacks
+
+
+def train(model, loader, calls):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    callbacks.restore(model, optimizer)
+    for step, x in enumerate(loader):
+        for call in calls:
+            call(step, model, optimizer)
+        optimizer.zero_grad()
+        with amp.scale_loss(model(x.cuda()).sum(), optimizer) as scaled_loss:
+            scaled_loss.backward()
+        optimizer.step()
+
+
+data = [torch.rand(8, 16)]
+train(nn.Linear(16, 4).cuda(), data, callbacks.standard(data))
+"""
+
+
+@pytest.mark.parametrize(
+    ("listed", "told"),
+    [
+        ("evaluation(loader), save", {("callbacks.py", "AMP611", 5), ("train.py", "AMP211", 13)}),
+        ("evaluation(loader)", {("train.py", "AMP211", 13)}),
+        ("save, show", {("callbacks.py", "AMP611", 5)}),
+        ("show", set()),
+    ],
+)
+def test_callbacks_of_a_list_are_given_no_scaler_and_what_they_lack_is_told(
+    tmp_path: Path, listed: str, told: set[tuple[str, str, int]]
+) -> None:
+    (tmp_path / "callbacks.py").write_text(CALLBACKS.replace("LIST", listed))
+    (tmp_path / "train.py").write_text(CALLING)
+    result = migrate_paths([tmp_path], Settings())
+    assert [each.source.path.name for each in result.changed] == ["train.py"]
+    assert "            call(step, model, optimizer)\n" in result.changed[0].after
+    assert "scaler.step(optimizer)" in result.changed[0].after
+    found = {(Path(each.path).name, each.code, each.line) for each in result.findings}
+    assert {each for each in found if each[1] in ("AMP211", "AMP290", "AMP504", "AMP611")} == told
