@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.machine import GIVEN
 from amp_migrate.flow.events import Event
-from amp_migrate.flow.source import Code
+from amp_migrate.flow.source import Code, Site
 from amp_migrate.implications import Facts, implied
 
 _MOST_CALLS = 8  # from one function to another
@@ -39,6 +39,26 @@ class CallChains:
                 worlds = self._analysis.states.get(statement, ())
                 above = in_all(world.facts for world in worlds)
                 yield from self._from(start, caller, facts | above, (*passed, code))
+
+    def made_in(self, site: Site) -> Code | None:
+        """The function that a place stands in."""
+        module = self._analysis.module(site.file)
+        found = [] if module is None else [each for each in module.codes.values() if each.has(site)]
+        return next((each for each in found if not any(inner.has(site) for inner in each.inner)), None)
+
+    def always(self, event: Event, start: Code, holds: Callable[[Facts], bool]) -> bool:
+        """Whether something holds of the tests of a function by which every chain of calls to an event goes."""
+        return holds(tests_of(event)) if event.code is start else self._is_always(event.code, start, holds, ())
+
+    def _is_always(self, code: Code, start: Code, holds: Callable[[Facts], bool], passed: tuple[Code, ...]) -> bool:
+        if code in passed or len(passed) == _MOST_CALLS or not self.calls_of(code):
+            return False
+        return all(
+            holds(in_all(world.facts for world in self._analysis.states.get(statement, ())))
+            if caller is start
+            else self._is_always(caller, start, holds, (*passed, code))
+            for caller, statement in self.calls_of(code)
+        )
 
     @cached_property
     def _calls(self) -> dict[Code, list[tuple[Code, ast.stmt]]]:

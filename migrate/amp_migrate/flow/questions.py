@@ -9,7 +9,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeGuard
 
 from amp_migrate.flow.analysis import Analysis
@@ -18,6 +18,7 @@ from amp_migrate.flow.answers.elements import Elements
 from amp_migrate.flow.answers.kept_gradients import keeps_gradients
 from amp_migrate.flow.answers.kept_states import KeptStates
 from amp_migrate.flow.answers.saturated import Saturated
+from amp_migrate.flow.chains import CallChains
 from amp_migrate.flow.domain.atoms import (
     NEVER,
     Atom,
@@ -362,6 +363,8 @@ class Questions:
             what = WRONG_BY_ITSELF.get(event.act)
             if event.act is Act.UNREAD_LOSS and event.site in self._foreign:
                 continue  # told already, of what it is given
+            if event.act is Act.GAUGE and self.is_without_scale(event):
+                continue
             if event.act is Act.LEFT_FLOAT and self._saturated.is_only_compared(event):
                 continue  # on which side of a limit it is half precision tells, too
             if what is not None:
@@ -904,9 +907,7 @@ class Questions:
         """Whether gradients are clipped that `unscale_` has divided, by a scaler that may be on there."""
         ways = ((_grad(machine, each), facts) for machine, facts, about, _ in event.reached for each in _atoms(about))
         is_clip = event.act is Act.CLIP and not event.scaler
-        return is_clip and any(
-            g.kind == UNSCALED and not self._is_off(g.scaler, event.code, facts) for g, facts in ways
-        )
+        return is_clip and any(g.kind == UNSCALED and not self.is_off(g.scaler, event.code, facts) for g, facts in ways)
 
     def _unfixed(self, leaves: Iterable[Atom]) -> Iterator[Part]:
         """Those of some parameters that nobody freezes."""
@@ -964,7 +965,7 @@ class Questions:
                         if (optimizer is None or optimizer in each[2])
                         and (scaler is None or scaler in each[3])
                         and _may_be(each[0], scaler, each[3])
-                        and not self._is_off(scaler or _grad(each[0], optimizer).scaler, event.code, each[1])
+                        and not self.is_off(scaler or _grad(each[0], optimizer).scaler, event.code, each[1])
                     ]
                     wrong = [each for each in reached if is_wrong(each[0], scaler, optimizer)]
                     if wrong:
@@ -986,13 +987,26 @@ class Questions:
                         site = scaler.site if what is MADE_ANEW and isinstance(scaler, Obj) else event.site
                         yield Fault(site, what, is_always, why, is_seen, event)
 
-    def _is_off(self, scaler: object, code: Code, facts: Facts) -> bool:
+    def is_off(self, scaler: object, code: Code, facts: Facts) -> bool:
         """Whether what tests have come to says that a scaler is switched off, which is made in the same function."""
         if not facts or not isinstance(scaler, Obj):
             return False
         if (scaler, code) not in self._switches:
             self._switches[scaler, code] = frozenset((text, not on) for text, on, _ in self._switched_on(scaler, code))
         return any((text, outcome) in self._switches[scaler, code] for text, outcome, _ in facts)
+
+    def is_without_scale(self, event: Event) -> bool:
+        """Whether each scaler that something is about is off wherever it happens, by tests where the scaler is made."""
+        return bool(event.scaler) and all(
+            isinstance(scaler, Obj)
+            and (made_in := self._chains.made_in(scaler.site)) is not None
+            and self._chains.always(event, made_in, partial(self.is_off, scaler, made_in))
+            for scaler in event.scaler
+        )
+
+    @cached_property
+    def _chains(self) -> CallChains:
+        return CallChains(self.analysis)
 
     def _switched_on(self, scaler: Obj, code: Code) -> Facts:
         """What holds where a scaler is switched on, in the words of the function that makes it."""

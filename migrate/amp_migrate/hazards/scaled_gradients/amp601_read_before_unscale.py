@@ -231,12 +231,17 @@ def _is_scaled(seen: Seen) -> bool:
 
 
 def _is_without_scale(script: Script, course: Course, event: Event) -> bool:
-    """Whether tests forbid a read wherever a loss is scaled that goes backward in the function, or in what it calls."""
-    start = script.flowing.code_of(course.file, course.function)
-    backwards = [each for each in script.flowing.questions.events(flow.Act.BACKWARD) if each.scaler]
+    """Whether tests forbid a read wherever a loss is scaled that goes backward in the function, or in what it calls.
+
+    Or whether they say that the scalers are off.
+    """
+    start, questions = script.flowing.code_of(course.file, course.function), script.flowing.questions
+    backwards = [each for each in questions.events(flow.Act.BACKWARD) if each.scaler]
     if start is None:
         return False
     tests = steady(script.flowing.tests(course.file, event.statement), start)
+    if backwards and all(questions.is_off(scaler, start, tests) for each in backwards for scaler in each.scaler):
+        return True
     ways = [way for each in backwards for way in script.flowing.chains.to(each, start)]
     return bool(ways) and all(exclude(tests, way) for way in ways)
 

@@ -247,7 +247,8 @@ class Flowing:
     @cached_property
     def _gauged(self) -> set[Site]:
         """Where gradients are read of which something is made that depends on their size."""
-        return {site for each in self.questions.events(Act.GAUGE) if not self._is_unseen(each) for site in each.sources}
+        gauges = (each for each in self.questions.events(Act.GAUGE) if not self.questions.is_without_scale(each))
+        return {site for each in gauges if not self._is_unseen(each) for site in each.sources}
 
     def _is_unseen(self, event: Event) -> bool:
         """Whether gradients go to code of the project that a run did not come to: it may reduce them over processes.

@@ -10,13 +10,13 @@ from itertools import chain
 
 import libcst as cst
 
-from amp_migrate.analysis.bindings import dotted
+from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.looped import in_each, items
 from amp_migrate.catalog.step_rules import RISKY_NUMERICS
-from amp_migrate.implications import implied
+from amp_migrate.implications import Facts, implied
 from amp_migrate.plan.move import Refusal
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.steps.gradients.reductions import reduces_gradients
@@ -97,6 +97,51 @@ def gradient_uses(
     ]
     if len({dotted(step.optimizer) for step in steps}) == 1:
         using = [each for each in using if not _is_cleared(tree, each, body, backwards)]
+    found = _placed(file, roles, body, backwards, steps, dead, using)
+    if isinstance(found, Refusal) and found.reason == _NOT_ALWAYS[0]:
+        scaled = [each for each in using if not _is_of_plain_mode(file, each, backwards)]
+        found = found if len(scaled) == len(using) else _placed(file, roles, body, backwards, steps, dead, scaled)
+    return found
+
+
+def _is_of_plain_mode(file: File, statement: Statement, backwards: list[Backward]) -> bool:
+    """Whether a statement only runs in a mode that is chosen once, and in which Apex scales no loss.
+
+    The scaler is off there, as far as Apex was; where it is not, that shows in the result.
+    """
+    scaled = [each.statement for each in backwards if each.context is not None or each.wrapped]
+    facts = _modes(file, statement)
+    return bool(scaled) and all(
+        any((text, not outcome, names) in facts for text, outcome, names in _modes(file, each)) for each in scaled
+    )
+
+
+def _modes(file: File, statement: Statement) -> Facts:
+    """What is known where a statement runs of the constants of its file."""
+    around = [*file.tree.ancestors(statement)]
+    tested = [(node, node.body in around) for node in around if isinstance(node, cst.If) and node.test not in around]
+    facts = frozenset().union(*(implied(_test(file.tree, node), outcome) for node, outcome in tested))
+    bound = file.scopes.of(statement)
+    return frozenset(fact for fact in facts if all(_is_constant(file, bound.lookup(name)) for name in fact[2]))
+
+
+def _is_constant(file: File, bindings: list[Binding]) -> bool:
+    return [each.kind for each in bindings] == [BindingKind.ASSIGNMENT] and file.tree.function(bindings[0].node) is None
+
+
+def _placed(
+    file: File,
+    roles: Roles,
+    body: Block,
+    backwards: list[Backward],
+    steps: list[OptimizerStep],
+    dead: frozenset[Statement],
+    using: list[Statement],
+) -> tuple[GradientUse | ScaledUse, ...] | Refusal:
+    tree, order = file.tree, file.tree.order
+    starts = [order[b.statement] for b in backwards] or [order[body]]
+    own = {b.statement for b in backwards} | {step.statement for step in steps}
+    own |= {each for step in steps for block in blocks(step.statement) for each in nested_statements(block)}
     reducing = [each for each in using if reduces_gradients(file, roles, each)]
     clipping = next((each for each in reducing if any(_clips(file, roles, part) for part in header(each))), None)
     if clipping is not None:

@@ -34,7 +34,7 @@ from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.tables.apex_names import INITIALIZE, SHIM, USE_SHIM
 from amp_migrate.tables.torch_names import OPTIMIZER_FACTORIES
 from amp_migrate.trees.nodes import Block, Statement, block_of, is_constant
-from amp_migrate.trees.own_calls import named_arguments
+from amp_migrate.trees.own_calls import argument
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class PreparedOptimizers:
         self._calls = [self._read(file, call) for file, call in preparing(files)]
 
     def _read(self, file: File, call: cst.Call) -> _Prepared:
-        optimizers = (named_arguments(call, INITIALIZE) or {})["optimizers"]
-        held = [other for each in displayed(optimizers) for other in _held(file, each)]
+        optimizers = _optimizers(call)
+        held = [] if optimizers is None else [each for one in displayed(optimizers) for each in _held(file, one)]
         routes = [[*self._ways(file, each)] for each in held]
         creations = [creation for found in routes for route in found for creation in route.creations]
         made = {creation.home for creation in creations}
@@ -128,13 +128,18 @@ def _makes_optimizer(made: Creation) -> bool:
 
 
 def preparing(files: Iterable[File]) -> Iterator[tuple[File, cst.Call]]:
-    """The calls of `amp.initialize` that are given optimizers, be it Apex's or the shim's."""
+    """The calls of `amp.initialize` that are given optimizers, or may be: be it Apex's or the shim's."""
     for file in (each for each in files if "initialize" in each.tree.text):
         on_shim = (each for each in file.calls if file.names.callee(each) == f"{SHIM}.amp.initialize")
         for call in (*amp_calls(file, "initialize"), *on_shim):
-            given = (named_arguments(call, INITIALIZE) or {}).get("optimizers")
-            if given is not None and not is_constant(given, "None"):
+            given = _optimizers(call)
+            is_open = given is None and any(each.star for each in call.args)
+            if is_open or (given is not None and not is_constant(given, "None")):
                 yield file, call
+
+
+def _optimizers(call: cst.Call) -> cst.BaseExpression | None:
+    return argument(call, "optimizers", INITIALIZE.index("optimizers"))
 
 
 def _is_earlier(file: File, at: cst.CSTNode, prepared: _Prepared) -> bool:

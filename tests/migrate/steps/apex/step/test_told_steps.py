@@ -217,6 +217,15 @@ def main(model, center, loader):
         ("model, optimizer = amp.initialize(model, optimizer, opt_level='O0')", False),
         ("model, (optimizer, optimizer_center) = amp.initialize(model, [optimizer, optimizer_center])", False),
         ("optimizers = [optimizer, optimizer_center]\n    amp.initialize(model, optimizers)", False),
+        (
+            "options = dict(opt_level='O1')\n    model, optimizer = amp.initialize(model, optimizer, **options)",
+            True,
+        ),
+        (
+            "both, options = [optimizer, optimizer_center], dict(verbosity=0)\n    "
+            "model, both = amp.initialize(model, both, **options)",
+            False,
+        ),
     ],
 )
 def test_an_optimizer_whose_gradients_apex_left_scaled(
