@@ -81,7 +81,8 @@ class Steppers:
             and self._roles.is_optimizer(file, call.func.value)
         ):
             return self._wrapper(file, call, call.func.value)
-        function = self._roles.project.meant(file, call, "step")
+        project = self._roles.project
+        function = project.meant(file, call, "step") or project.method_of_given(file, call)
         is_one = function is not None and not _goes_backward(function.node) and self._always_steps(function)
         return function if is_one else None
 

@@ -19,10 +19,11 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.imported import imported_names
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project, is_asked
 from amp_migrate.flow.analysis import Analysis
-from amp_migrate.flow.domain.atoms import NEVER, NONE, Class, Func, Method, Obj, Opaque, Value
+from amp_migrate.flow.domain.atoms import NEVER, NONE, Call, Class, Func, Method, Native, Obj, Opaque, Value
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.source import Code
 from amp_migrate.steps.read.interpreted import Interpreted
+from amp_migrate.tables.apex_names import WRAPPERS
 
 # One script is asked about after the other, and each program that is kept takes up memory.
 _MOST_KEPT = 4
@@ -240,7 +241,7 @@ class _Calls:
                 if call not in known and _last_word(call.func) in names:
                     node = self._interpreted.counterparts(file).back(call)
                     value = self._value(node.func) if isinstance(node, ast.Call) else NEVER
-                    if value and not any(isinstance(each, Opaque) for each in value):
+                    if value and not any(isinstance(each, Opaque) for each in _without_apex(value)):
                         continue
                     meant = [each for each in functions if fits(each.node, call, bound=each.is_bound)]
                     if meant and not self._is_never_run(file, call, meant):
@@ -301,6 +302,16 @@ def _hands_on(file: File, name: str) -> bool:
     uses = ((use, file.tree.parents[use]) for use in _uses(file, name))
     is_given = any(not isinstance(parent, cst.Call) or parent.func is not use for use, parent in uses)
     return is_given or any(each.raw_value == name for each in file.tree.every(cst.SimpleString))
+
+
+def _without_apex(value: Value) -> Iterator[object]:
+    """What a value may be, but for what an `FP16_Optimizer` of Apex has: nothing of the project's."""
+    owners = [each.owner for each in value if isinstance(each, Native)]
+    made = {each.site for each in owners if isinstance(each, Obj) and each.external in WRAPPERS}
+    for each in value:
+        source = each.path[0] if isinstance(each, Opaque) and each.path else None
+        if not (isinstance(source, Call) and source.site in made):
+            yield each
 
 
 def _names(*definitions: cst.FunctionDef | cst.ClassDef | None) -> set[str]:
