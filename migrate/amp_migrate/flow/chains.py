@@ -12,6 +12,7 @@ from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.machine import GIVEN
 from amp_migrate.flow.events import Event
 from amp_migrate.flow.source import Code, Site
+from amp_migrate.flow.task import Task
 from amp_migrate.implications import Facts, implied
 
 _MOST_CALLS = 8  # from one function to another
@@ -48,17 +49,24 @@ class CallChains:
 
     def always(self, event: Event, start: Code, holds: Callable[[Facts], bool]) -> bool:
         """Whether something holds of the tests of a function by which every chain of calls to an event goes."""
-        return holds(tests_of(event)) if event.code is start else self._is_always(event.code, start, holds, ())
-
-    def _is_always(self, code: Code, start: Code, holds: Callable[[Facts], bool], passed: tuple[Code, ...]) -> bool:
-        if code in passed or len(passed) == _MOST_CALLS or not self.calls_of(code):
-            return False
-        return all(
-            holds(in_all(world.facts for world in self._analysis.states.get(statement, ())))
-            if caller is start
-            else self._is_always(caller, start, holds, (*passed, code))
-            for caller, statement in self.calls_of(code)
-        )
+        if event.code is start:
+            return holds(tests_of(event))
+        todo = [each for each in event.seen_by if isinstance(each, Task)]
+        met = {*todo}
+        while todo:
+            task = todo.pop()
+            if not task.callers:
+                return False
+            for caller in task.callers:
+                if caller.code is start:
+                    calls = [statement for code, statement in self.calls_of(task.code) if code is start]
+                    ways = [self._analysis.states.get(each, ()) for each in calls]
+                    if not ways or not all(holds(in_all(world.facts for world in worlds)) for worlds in ways):
+                        return False
+                elif caller not in met:
+                    met.add(caller)
+                    todo.append(caller)
+        return bool(met)
 
     @cached_property
     def _calls(self) -> dict[Code, list[tuple[Code, ast.stmt]]]:

@@ -109,7 +109,7 @@ def _is_of_plain_mode(file: File, statement: Statement, backwards: list[Backward
 
     The scaler is off there, as far as Apex was; where it is not, that shows in the result.
     """
-    scaled = [each.statement for each in backwards if each.context is not None or each.wrapped]
+    scaled = [each.statement for each in backwards if each.context is not None or each.wrapped or each.part is not None]
     facts = _modes(file, statement)
     return bool(scaled) and all(
         any((text, not outcome, names) in facts for text, outcome, names in _modes(file, each)) for each in scaled

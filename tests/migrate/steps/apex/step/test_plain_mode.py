@@ -63,6 +63,7 @@ def test_what_only_reads_gradients_in_the_mode_without_a_scale_is_left_as_it_is(
         ("    clipper = Clipper()\n", "    clipper = Clipper()\n    global OLD\n    OLD = True\n"),
         ("        if OLD:\n            loss.backward()\n", "        if True:\n"),
         ("\n\nmain()\n", "    clipper.step(model.parameters())\n\n\nmain()\n"),  # in the other mode, too
+        ("\n\nmain()\n", "    go(clipper, model)\n\n\ndef go(it, net):\n    it.step(net.parameters())\n\n\nmain()\n"),
     ],
 )
 def test_where_the_scale_may_be_in_them_the_step_stays(old: str, new: str) -> None:
