@@ -19,7 +19,6 @@ from amp_migrate.flow.domain.atoms import (
     UNKNOWN,
     Atom,
     Class,
-    Dtype,
     External,
     FileModule,
     FrameRef,
@@ -44,7 +43,6 @@ from amp_migrate.flow.domain.atoms import (
     widened,
 )
 from amp_migrate.flow.domain.contexts import NO_CONTEXT, OFF, ON, Autocast, Context
-from amp_migrate.flow.domain.dtypes import PRECISIONS
 from amp_migrate.flow.domain.heap import Heap
 from amp_migrate.flow.domain.interned import Run
 from amp_migrate.flow.domain.machine import EMPTY_MACHINE, START, Machine, World, Worlds
@@ -1142,13 +1140,6 @@ class Analysis:
         """Note that a call may run a function."""
         if frame.keeps_values:
             self.callees.setdefault(node, {})[code] = None
-
-    def asks_dtype(self, values: list[Value]) -> bool:
-        """Whether a comparison is of dtypes."""
-        named = (each for value in values for each in value)
-        return any(
-            isinstance(each, Dtype) or (isinstance(each, External) and each.name in PRECISIONS) for each in named
-        )
 
     def constructs(self, code: Code) -> bool:
         """Whether a function makes objects, by itself or by another."""

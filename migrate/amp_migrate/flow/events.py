@@ -88,7 +88,7 @@ class Act(Enum):
     TO_NUMPY = "a value goes to NumPy"
     HALF_ARRAY = "code that may not take it gets an array in half precision"
     LEFT_FLOAT = "a low value meets, outside of its region, what autocast computes in float32, or what saturates"
-    COMPARES_DTYPE = "code asks for a dtype"
+    COMPARES_DTYPE = "code asks for a dtype that a region has changed"
     NOT_A_TENSOR = "a container is cast like a tensor"
     HALVED = "weights of modules are cast to float16"
     LOW_LEAF = "an optimizer gets a tensor that a region has made low"

@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from typing import TypeGuard
 
 from amp_migrate.flow.analysis import Analysis
+from amp_migrate.flow.answers.by_dtype import ByDtype
 from amp_migrate.flow.answers.chosen import Chosen, chosen
 from amp_migrate.flow.answers.elements import Elements
 from amp_migrate.flow.answers.kept_gradients import keeps_gradients
@@ -116,6 +117,7 @@ WRONG_BY_ITSELF = {
     Act.FOREIGN: "code that could not be read gets a half-precision value",
     Act.HALF_ARRAY: "code that may not take it gets an array in half precision",
 }
+CHOSEN_BY_DTYPE = "a number is chosen by a dtype that a region changes"
 SAVED_LOW = "saved in half precision"
 ADDED = "true gradients are added to scaled ones"
 MADE_ANEW = "a scaler is made anew"
@@ -375,6 +377,9 @@ class Questions:
                     is_sure = any(sure for each in made for sure in each.sure_in.values())
                 by = self._halving(event) if event.act is Act.LOW_LEAF else ""
                 yield Fault(event.site, what, is_sure, f"{event.why}{by}", event=event)
+            elif event.act is Act.COMPARES_DTYPE and any(event.sure_in.values()):
+                if numbers := self._by_dtype.number(event, [*self._around(event.site.file, event.node)]):
+                    yield Fault(event.site, CHOSEN_BY_DTYPE, why=numbers, event=event)
             elif event.act is Act.SAVED and event.why:
                 yield Fault(event.site, SAVED_LOW, event=event)
             elif event.act is Act.TO_NUMPY and event.tensor is not None and event.tensor.precision & BF16:
@@ -510,6 +515,10 @@ class Questions:
     @cached_property
     def _saturated(self) -> Saturated:
         return Saturated(self.analysis)
+
+    @cached_property
+    def _by_dtype(self) -> ByDtype:
+        return ByDtype(self.analysis)
 
     @cached_property
     def _elements(self) -> Elements:

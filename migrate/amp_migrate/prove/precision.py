@@ -52,6 +52,7 @@ from amp_migrate.flow.files import Files
 from amp_migrate.flow.questions import (
     ADDED,
     CACHE_MENDED,
+    CHOSEN_BY_DTYPE,
     CLIPPED,
     ENDED,
     EVALUATED_APART,
@@ -154,6 +155,7 @@ _RUNS = frozenset(
         WRONG_BY_ITSELF[Act.UNREAD_LOSS],
         WRONG_BY_ITSELF[Act.NOT_ALL],
         EVALUATED_APART,
+        CHOSEN_BY_DTYPE,
         STEPS_INSIDE,
         GIVEN_SMALL,
         UNREAD_MODELS,
@@ -197,6 +199,7 @@ class Trouble(Enum):
     DOUBLE = "a model in float64"
     THREADS = "replicas that compute in float16 whatever the region says: a scaler serves them"
     APART = "an evaluation in low precision of what is trained in float32"
+    BY_DTYPE = "a choice by a dtype: what is trained with one number may be evaluated with the other"
     SMALL = "code that nobody has read, with a number that it cannot divide float16 by: it may evaluate in float32"
     ARRAY = "an array of what nobody knows, for code that may not take it low: it may be evaluated in float32"
     TRAINS_INSIDE = "something that trains by itself between a forward and its loss: a region is round all three"
@@ -252,6 +255,7 @@ _TROUBLES = {
     IDLE_STEP: Trouble.IDLE,
     IN_FLOAT64: Trouble.DOUBLE,
     IN_THREADS: Trouble.THREADS,
+    CHOSEN_BY_DTYPE: Trouble.BY_DTYPE,
     EVALUATED_APART: Trouble.APART,
     STEPS_INSIDE: Trouble.APART,
     GIVEN_SMALL: Trouble.SMALL,

@@ -482,10 +482,13 @@ def test_code_that_asks_for_a_dtype(told: Tell) -> None:
             value = lin(torch.randn(4, 8).cuda())
             if value.dtype == torch.float16:
                 value = value.float()
+            if value.float().dtype == torch.float16:
+                value = value + 1
         """
     )
     (event,) = answer.events(Act.COMPARES_DTYPE)
-    assert event.tensor.precision == F16
+    (dtype,) = event.subject
+    assert dtype.precision == F16
 
 
 def test_what_a_comparison_of_dtypes_comes_to(told: Tell) -> None:

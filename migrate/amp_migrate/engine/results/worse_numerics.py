@@ -101,6 +101,7 @@ _IN_FLOAT32 = f"{_EXACT}, or use --dtype bf16"
 _BEFORE_IT_ROUNDS = "let the sigmoid or softmax that gives it see float32 (.float()), or the loss see logits"
 _BEHIND = "let what comes out of the region be float32 (.float())"
 _AS_TRAINED = "evaluate without autocast what is trained without it"
+_BY_ONE_NUMBER = "let one number serve both, or what runs this model elsewhere use autocast, too"
 _UNDIVIDED = "compute it without autocast, or let what it divides by that number be float32 (.float())"
 _IN_AN_ISLAND = "compute it in torch.amp.autocast(..., enabled=False)"
 _BY_A_RUN = "let amp-verify compare a run of it with one of the original"
@@ -112,6 +113,7 @@ _IN_IT = (
 _FOR_TOLD = _IN_ANY_CASE | {
     Trouble.APART: _AS_TRAINED,
     Trouble.BEHIND: _BEHIND,
+    Trouble.BY_DTYPE: _BY_ONE_NUMBER,
     Trouble.CLIPPED: UNSCALE_FIRST,
     Trouble.ROUNDED: _EXACT,
     Trouble.PROBABILITY: _BEFORE_IT_ROUNDS,

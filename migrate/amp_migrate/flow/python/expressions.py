@@ -481,8 +481,7 @@ def _compare(frame: Frame, node: ast.Compare) -> Value:
             own = _equality(operator, left, right)
         found = own if len(node.ops) == 1 else TRUTHS
     frame.analysis.pytorch.tests(values, node)
-    if frame.analysis.asks_dtype(values):
-        frame.analysis.pytorch.asks_dtype(frame, values, node)
+    frame.analysis.pytorch.asks_dtype(frame, values, node)
     return found
 
 

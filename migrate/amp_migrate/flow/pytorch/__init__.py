@@ -298,12 +298,11 @@ class PyTorch:
             self.asking_gradients.add(node)
 
     def asks_dtype(self, frame: Frame, values: list[Value], node: ast.Compare) -> None:
-        """Note that code asks for a dtype which autocast may have changed."""
-        for each in (node.left, *node.comparators):
-            if isinstance(each, ast.Attribute) and each.attr == "dtype":
-                owner = self.analysis.values.get(each.value, NEVER)
-                for tensor in tensors_in(owner):
-                    self.analysis.event(frame, Act.COMPARES_DTYPE, node, tensor=tensor)
+        """Note that code asks for a dtype which autocast has changed, or may have."""
+        for dtype in (each for value in values for each in value if isinstance(each, Dtype)):
+            if dtype.precision & LOW and dtype.regions:
+                is_sure = not dtype.precision & ~LOW
+                self.analysis.event(frame, Act.COMPARES_DTYPE, node, subject=one(dtype), is_sure=is_sure)
 
     def element(self, frame: Frame, tensor: Tensor, node: ast.AST) -> Value:
         """What iterating over a tensor gives."""
