@@ -13,6 +13,7 @@ from amp_migrate.flow.domain.atoms import (
     TRUTHS,
     UNKNOWN,
     Atom,
+    Call,
     Class,
     Const,
     External,
@@ -682,14 +683,20 @@ def _owning_models(frame: Frame, methods: Value) -> Value:
 
 
 def _like_parts(frame: Frame, callee: Value) -> Value:
-    """What nobody knows, is kept by a module or moved as one is, and is called, or has the methods that are.
+    """What nobody knows, was made by a call, or kept by a module, and is called, or has the methods that are.
 
     It may have weights, or constants that it multiplies with.
     """
     own = frozenset(each for called in callee for each in (called, unread.owner_of(called)))
     of = frame.analysis.pytorch
     unknown = (each for each in own if isinstance(each, Opaque))
-    return frozenset(each for each in unknown if of.is_kept(frame, each) or of.is_moved(frame, each))
+    return frozenset(each for each in unknown if _is_made(each) or of.is_kept(frame, each) or of.is_moved(frame, each))
+
+
+def _is_made(unknown: Opaque) -> bool:
+    """Whether something unknown was made by a call, or is of what was, and by none that computed it in a region."""
+    is_result = isinstance(unknown.made_in, Call) or unknown.path[1:2] == ("()",)
+    return is_result and not (unknown.tensor and unknown.tensor.unread)
 
 
 def depending_on(frame: Frame, result: Value, owner: Atom) -> Value:

@@ -221,13 +221,18 @@ class Slices:
         return hands_on and not any(map(self._is_called_later, targets(statement)))
 
     def _is_called_later(self, target: cst.BaseExpression) -> bool:
-        """Whether what a name is given is called or steps, as no tensor does: `net, opt = prepare(net, opt)`."""
+        """Whether what a name is given is called or steps, as no tensor does: `net, opt = prepare(net, opt)`.
+
+        Or is asked in a loop, in which it was not made, for what no tensor has: `faster = convert(net)`.
+        """
         path = object_path(target)
         if path is None:
             return False
-        body = self.tree.body(target)
-        calls = (call for call in self.file.calls if self.tree.body(call) is body)
-        return any(path in (object_path(c.func), _stepped(c)) for c in calls)
+        body, around = self.tree.body(target), set(self.tree.loops(target))
+        calls = [call for call in self.file.calls if self.tree.body(call) is body]
+        asked = (each for each in calls if not around.issuperset(self.tree.loops(each)))
+        is_called = any(path in (object_path(c.func), _method_of(c, "step")) for c in calls)
+        return is_called or any(f"{_method_of(c)}.".startswith(f"{path}.") for c in asked)
 
     def _unknown(self, found: Collection[Statement]) -> list[Statement]:
         """The statements of a slice that compute by what cannot be seen, and have a gradient."""
@@ -268,7 +273,9 @@ def _is_method_of(call: cst.Call, keeper: frozenset[str]) -> bool:
     return isinstance(call.func, cst.Attribute) and reads([call.func.value]) == keeper
 
 
-def _stepped(call: cst.Call) -> str | None:
-    """What a call steps, as a path; None for any other call."""
+def _method_of(call: cst.Call, name: str = "") -> str | None:
+    """What a call is a method of, as a path, if it has a name, or is none of a tensor's; None for any other call."""
     func = call.func
-    return object_path(func.value) if isinstance(func, cst.Attribute) and func.attr.value == "step" else None
+    if not isinstance(func, cst.Attribute) or (func.attr.value != name if name else func.attr.value in _PLAIN_METHODS):
+        return None
+    return object_path(func.value)

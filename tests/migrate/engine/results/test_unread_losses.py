@@ -84,6 +84,35 @@ def test_a_model_that_nobody_has_read_is_told_where_its_loss_is_in_sight(made: s
     assert told(made, forward) == [(forward, f"{MODEL}maps.Planner")]
 
 
+CONVERTED = """\
+nn.Sequential(nn.Linear(9, 9), nn.ReLU()).cuda()
+spiking = {made}"""
+
+
+@pytest.mark.parametrize(
+    ("made", "forward", "name"),
+    [
+        ("maps.from_model(model, steps=4)", "spiking.spiking_model(x)", "maps.from_model()"),
+        ("maps.faster(maps.from_model(model)).to('cuda')", "model(spiking.first(x))", "maps.faster()"),
+        ("maps.faster(model).parts", "model(spiking.first(x))", "maps.faster().parts"),
+        # What computes nothing of tensors, and what no loss is computed by.
+        ("maps.from_model(model)", "model(x) + spiking.rate()", ""),
+        ("maps.counted(model)", "model(x) + (spiking.count(x) > 3)", ""),
+    ],
+)
+def test_what_a_package_has_made_of_a_model_is_told(made: str, forward: str, name: str) -> None:
+    loss = f"loss = nn.functional.mse_loss({forward}, target)"
+    assert told(CONVERTED.format(made=made), loss) == [(loss, f"{MODEL}{name}")] * bool(name)
+
+
+@pytest.mark.parametrize("part", ["first", "first.features"])
+def test_making_something_of_a_model_is_no_forward(part: str) -> None:
+    step = EPOCH.format(forward=f"loss = nn.functional.mse_loss(spiking.{part}(x), target)")
+    plan = migrate_text(f"{HEAD}model = {CONVERTED.format(made='maps.from_model(model)')}\n{step}", Settings())
+    assert "autocast(" not in plan.after
+    assert [each.message.rpartition(": ")[2] for each in plan.findings] == [f"nothing says what `spiking.{part}` is"]
+
+
 KEPT = """\
 class Whole(nn.Module):
     def __init__(self):
