@@ -550,14 +550,18 @@ def _is_handed_in(callee: Atom | Tensor) -> bool:
     return str(callee.path[1]).isidentifier()
 
 
-def _place_of_result(frame: Frame, callee: Value, given: int) -> int:
+def _place_of_result(frame: Frame, callee: Value, given: int, *, is_of_weights: bool) -> int:
     """Where what something unknown gives may be: where a module is that was moved, or anywhere.
 
-    A model of some libraries is where what it is given is, and moves nothing by itself.
+    A model of some libraries is where what it is given is, and moves nothing by itself. What weights on the CPU have
+    given a function is taken to stay there: wherever that brings it, no region for a GPU reaches these.
 
     Args:
         given: where what it is given may be.
+        is_of_weights: whether that is computed with weights.
     """
+    if not callee and given == CPU and is_of_weights:
+        return CPU
     models = [each for each in callee if isinstance(each, Obj) and each.external.startswith(_IN_PLACE)]
     if any(weights(frame, each).place == DEVICE for each in models):
         return DEVICE
@@ -590,7 +594,8 @@ def unknown_result(
     for each in given:
         whole = each if whole is None else join_tensors(whole, each)
     of_given = ANYWHERE if whole is None else whole.place
-    place = _place_of_result(frame, callee, of_given)
+    is_of_weights = any(each.reach for each in given)
+    place = _place_of_result(frame, callee, of_given, is_of_weights=is_of_weights)
     autocast, _ = frame.now.context.low(place if place == DEVICE else of_given)
     precision, regions = OTHER, NOTHING
     if autocast.may_be_on:

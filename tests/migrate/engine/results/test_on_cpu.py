@@ -153,3 +153,32 @@ for epoch in range(10):
     optimizer.step()
 """
     assert is_left(text) is is_on_cpu
+
+
+@pytest.mark.parametrize(
+    ("made", "loss", "is_on_cpu"),
+    [
+        ("nn.Linear(8, 1)", "lib.emphasized(net(x), 0.95).pow(2).mean()", True),
+        ("nn.Linear(8, 1)", "lib.losses.far(net(x), y=x)", True),
+        # Data are where a function brings them; and a model of its own may bring to its device what it is given.
+        ("nn.Linear(8, 1)", "net(lib.prepared(x)).pow(2).mean()", False),
+        ("nn.Linear(8, 1)", "own.step(net(x))", False),
+        ("nn.Linear(8, 1).cuda()", "lib.emphasized(net(x.cuda()), 0.95).pow(2).mean()", False),
+    ],
+)
+def test_a_function_brings_no_model_to_a_gpu(made: str, loss: str, is_on_cpu: bool) -> None:
+    text = f"""\
+import lib
+import torch
+from torch import nn
+
+net, own = {made}, lib.Model(16)
+optimizer = torch.optim.Adam(net.parameters())
+for step in range(10):
+    x = torch.rand(32, 8)
+    loss = {loss}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+    assert is_left(text) is is_on_cpu
