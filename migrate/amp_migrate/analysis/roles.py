@@ -94,7 +94,9 @@ class Roles:
         if path in self._prepared(file):
             return True
         called = file.called_on(node)
-        if called & table.MODULE_EVIDENCE or (depth < MAX_HOPS and self._holds_module(file, node, bindings, depth)):
+        if called & table.MODULE_EVIDENCE and not self._may_be_data(file, node, bindings, called):
+            return True
+        if depth < MAX_HOPS and self._holds_module(file, node, bindings, depth):
             return True
         if depth < MAX_HOPS and any(self._holds_modules(file, each, depth) for each in held_in(file, node)):
             return True
@@ -103,6 +105,25 @@ class Roles:
         if depth < MAX_HOPS and any(self.is_module(*each, depth + 1) for each in self._kept(file, node, set())):
             return True
         return not called & table.TEXT_METHODS and self._is_named_as_module(file, node, path, bindings)
+
+    @staticmethod
+    def _may_be_data(file: File, node: cst.BaseExpression, bindings: Sequence[Binding], called: set[str]) -> bool:
+        """Whether only `train()` speaks for a module, of what nothing calls or gets, beside an optimizer of another.
+
+        A source of data has that method for a part of them: `tasks.train()`, and then `tasks.sample_task()`.
+        """
+        weak = called & table.MODULE_EVIDENCE <= table.PARTS_OF_DATA
+        if not weak or not isinstance(node, cst.Name) or called & table.MODULE_BOOKKEEPING - table.PARTS_OF_DATA:
+            return False
+        parents, is_target = file.tree.parents, False
+        for use in file.uses[node.value]:
+            parent = parents[use]
+            is_target |= isinstance(parent, cst.AssignTarget)
+            is_asked = isinstance(parent, cst.Attribute) and isinstance(parents[parent], cst.Call)
+            if isinstance(use, cst.Name) and not isinstance(parent, cst.AssignTarget) and not is_asked:
+                return False
+        is_made = is_target and all(isinstance(each.value, cst.Call) for each in bindings)
+        return is_made and any(file.names.callee(each).startswith(table.OPTIMIZER_FACTORIES) for each in file.calls)
 
     def _prepared(self, file: File) -> frozenset[str]:
         """The models that a file gives Apex to prepare, by their names there."""

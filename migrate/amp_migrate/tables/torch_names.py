@@ -128,6 +128,9 @@ MODULE_EVIDENCE = frozenset(
     "children eval modules named_children named_modules named_parameters no_sync parameters train".split()
 )
 
+# What a source of data has, too, for the part of it that is for training.
+PARTS_OF_DATA = frozenset("eval train".split())
+
 # Calling one of these on an object shows that it is a text: `args.model.lower()`.
 TEXT_METHODS = frozenset(
     (

@@ -250,3 +250,33 @@ def test_argument_of_another_file_is_a_module(project: Make) -> None:
     )
     roles, file, call = last_call(made)
     assert roles.runs_forward(file, call)
+
+
+DRAWN = "optimizer = torch.optim.Adam({has}.parameters())\ntasks = {made}\ntasks.{method}()\n{drawn}\n"
+
+
+@pytest.mark.parametrize(
+    ("has", "made", "method", "drawn", "is_forward"),
+    [
+        ("net", "lib.Tasks()", "train", "tasks.draw(x)", False),
+        ("net", "lib.Tasks()", "eval", "tasks.draw(x)", False),
+        # Nothing else is trained; an optimizer, a function or a device gets it, or it is called.
+        ("tasks", "lib.Tasks()", "train", "tasks.draw(x)", True),
+        ("net", "lib.Tasks()", "train", "lib.fit(tasks)\ntasks.draw(x)", True),
+        ("net", "lib.Tasks()", "train", "y = tasks(x)\ntasks.draw(x)", True),
+        ("net", "lib.Tasks()", "train", "tasks.cuda()\ntasks.draw(x)", True),
+        ("net", "lib.Tasks()", "modules", "tasks.draw(x)", True),
+        ("net", "nn.Linear(2, 2)", "train", "tasks.draw(x)", True),
+    ],
+)
+def test_a_source_of_data_with_a_part_for_training_is_no_module(
+    project: Make, has: str, made: str, method: str, drawn: str, is_forward: bool
+) -> None:
+    text = "import lib\n" + HEAD + DRAWN.format(has=has, made=made, method=method, drawn=drawn)
+    roles, file, call = last_call(project(a=text))
+    assert roles.runs_forward(file, call) is is_forward
+
+
+def test_a_part_for_training_speaks_for_a_module_where_no_optimizer_is_made(project: Make) -> None:
+    roles, file, call = last_call(project(a=f"import lib\n{HEAD}tasks = lib.Tasks()\ntasks.train()\ntasks.draw(x)\n"))
+    assert roles.runs_forward(file, call)

@@ -147,8 +147,9 @@ class Slices:
         loop = self.tree.loop(backward.statement)
         inside = [each for each in self._unknown(found) if loop is None or loop in self.tree.ancestors(each)]
         ordered = sorted(inside, key=lambda each: self.tree.order[each])
-        calls = (call for each in ordered for call in calls_of(each) if self._is_unknown(call))
-        return next((call for call in calls if not self.roles.losses.is_call(self.file, call)), None)
+        unknown = (call for each in ordered for call in calls_of(each) if self._is_unknown(call))
+        calls = [call for call in unknown if not self.roles.losses.is_call(self.file, call)]
+        return next((call for call in calls if _method_of(call, "forward")), next(iter(calls), None))
 
     def assume_forward(self, body: Block, found: list[Statement], backward: Backward) -> bool:
         """Take for the forward what a slice calls that cannot be seen: the loss has its gradient from somewhere.

@@ -253,6 +253,35 @@ def test_forward_of_an_object_that_is_out_of_sight_is_named(leaves: Check, dtype
     )
 
 
+def test_drawing_data_and_a_lone_loss_are_no_forward(leaves: Check, dtype: str) -> None:
+    leaves(
+        """
+        import higher
+        import torch
+        from torch import nn
+
+        from somewhere import Tasks
+
+        model = nn.Linear(8, 4).cuda()
+        optimizer = torch.optim.Adam(model.parameters())
+        inner = torch.optim.SGD(model.parameters(), lr=0.1)
+        tasks = Tasks()
+        for step in range(100):
+            tasks.train()
+            x, y = tasks.draw(k=8)
+            optimizer.zero_grad()
+            with higher.innerloop_ctx(model, inner) as (functional, _):
+                out = functional.forward(x.cuda())
+                y = y.cuda()
+                loss = nn.functional.cross_entropy(out, y)
+                loss.backward()
+            optimizer.step()
+        """,
+        "the forward pass behind `loss` cannot be seen: nothing says what `functional.forward` is",
+        dtype=dtype,
+    )
+
+
 def test_optimizer_that_scales_by_itself(leaves: Check, dtype: str) -> None:
     leaves(
         """
