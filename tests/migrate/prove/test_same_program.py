@@ -230,16 +230,27 @@ def test_a_scaler_is_restored_from_a_file_of_its_own_where_there_is_one(
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "is_same"),
+    ("made", "again", "is_same"),
     [
-        ("torch.autograd.grad(loss, ps)", "[g for g in torch.autograd.grad(loss, ps)]", True),
-        ("torch.autograd.grad(loss, ps)", "[g for g in torch.autograd.grad(loss, ps) if g]", False),
-        ("lines(ps)", "[g for g in lines(ps)]", False),  # of which a shorter one beside it takes no more than it needs
+        ("torch.autograd.grad(loss, ps)", "tuple(g for g in gs)", True),
+        ("torch.autograd.grad(loss, ps)", "tuple([g for g in gs])", True),
+        ("torch.autograd.grad(loss, ps)", "[g for g in gs]", False),  # which is no tuple
+        ("torch.autograd.grad(loss, ps)", "tuple(g for g in gs if g)", False),
+        ("torch.autograd.grad(loss, ps)", "tuple(g for g in others)", False),
+        ("torch.autograd.grad(loss, ps)[0]", "tuple(g for g in gs)", False),
+        ("lines(ps)", "tuple(g for g in gs)", False),
     ],
 )
-def test_a_list_of_gradients_is_gone_through_as_they_are(wrong: Check, before: str, after: str, is_same: bool) -> None:
-    text = "import torch\nnew = [p - g for p, g in zip(ps, {})]\nprint(new)\n"
-    assert (wrong(text.format(before), text.format(after)) == "") is is_same
+def test_a_tuple_of_all_gradients_is_what_they_are(wrong: Check, made: str, again: str, is_same: bool) -> None:
+    text = "import torch\n{}other.update(ps, gs)\nprint(zip(ps, gs))\n"
+    scaled = "scaler = torch.amp.GradScaler('cuda')\ngs = " + made.replace("loss", "scaler.scale(loss)")
+    assert (wrong(text.format(f"gs = {made}\n"), text.format(f"{scaled}\ngs = {again}\n")) == "") is is_same
+
+
+@pytest.mark.parametrize("other", ["others", "(1, 2)", "tuple(g for g in others)"])
+def test_what_a_name_stands_for_in_lines_that_stay_is_no_other(wrong: Check, other: str) -> None:
+    text = "import torch\ngs = lines(ps)\n{}print(gs)\n"
+    assert wrong(text.format(""), text.format(f"gs = {other}\n")) != ""
 
 
 @pytest.mark.parametrize(("decorator", "is_same"), [("", True), ("@task\n", False)])

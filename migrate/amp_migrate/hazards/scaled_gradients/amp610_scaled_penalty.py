@@ -46,7 +46,7 @@ RULE = Rule(
             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
                 loss = (model(x) - y).square().mean()
             grads = torch.autograd.grad(scaler.scale(loss), model.parameters(), create_graph=True)
-            grads = [grad / scaler.get_scale() for grad in grads]
+            grads = tuple(grad / scaler.get_scale() for grad in grads)
             penalty = sum(grad.square().sum() for grad in grads)
             scaler.scale(loss + penalty).backward()
             scaler.step(optimizer)

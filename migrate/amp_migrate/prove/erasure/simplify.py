@@ -51,7 +51,9 @@ class _Simplifier(ast.NodeTransformer):
                 end = next((i for i, each in enumerate(body) if isinstance(each, _ENDS)), len(body))
                 del body[end + 1 :]
                 body[:] = [
-                    each for index, each in enumerate(body) if not (index and _is_repeated(body[index - 1], each))
+                    each
+                    for index, each in enumerate(body)
+                    if not (index and (_is_repeated(body[index - 1], each) or _is_same_tuple(body[index - 1], each)))
                 ]
         return node
 
@@ -183,6 +185,16 @@ def _is_repeated(node: ast.stmt, following: ast.stmt) -> bool:
     return is_plain and is_same(only, [node])
 
 
+def _is_same_tuple(node: ast.stmt, following: ast.stmt) -> bool:
+    """Whether `gradients = tuple(each for each in gradients)` says again what they are: autograd gives a tuple."""
+    if not (isinstance(node, ast.Assign) and isinstance(following, ast.Assign)):
+        return False
+    made = following.value
+    if not (_is_called(node.value, "torch.autograd.grad") and _is_called(made, "tuple") and len(made.args) == 1):
+        return False
+    return is_same([*node.targets, *node.targets], [*following.targets, _gone_through(made.args[0])])
+
+
 class _Known(ast.NodeTransformer):
     """Has choices know that a test is false."""
 
@@ -224,15 +236,11 @@ def _asked(test: ast.expr) -> ast.expr:
 
 
 def _gone_through(node: ast.expr) -> ast.expr:
-    """What a loop goes through: `xs` for `[x for x in xs]`, be it beside something else in `zip`."""
+    """What a loop goes through: `xs` for `[x for x in xs]`."""
     if isinstance(node, (ast.ListComp, ast.GeneratorExp)) and len(node.generators) == 1:
         (generator,) = node.generators
         if not generator.ifs and not generator.is_async and is_same(node.elt, generator.target):
             return generator.iter
-    if _is_called(node, "enumerate", "zip"):
-        # A list of what is no tuple is made of all of it, however little the loop takes.
-        inner = [(each, _gone_through(each)) for each in node.args]
-        node.args = [new if _is_called(new, "torch.autograd.grad") else each for each, new in inner]
     return node
 
 

@@ -309,6 +309,8 @@ class _Back:
         reads = sum(_reads(each, name) for each in run)
         if not reads or reads != _reads_of_store(function, statement, name):
             return False
+        if any(_reads_unseen(each, name) for each in run):
+            return False
         if any(_changes(each, {name}) for each in (run[:-1] if ends else run)):
             return False  # what is read behind may be another value
         last = max(i for i, each in enumerate(run) if _reads(each, name))
@@ -345,7 +347,12 @@ def _only_name(node: ast.stmt) -> str:
 
 def _reads(node: ast.AST, name: str) -> int:
     """How often a name is read below a node."""
-    return sum(_is_read(each, name) for each in ast.walk(node))
+    return sum(_is_read(each, name) for each in ast.walk(node)) + _reads_unseen(node, name)
+
+
+def _reads_unseen(node: ast.AST, name: str) -> int:
+    """How often a name is read below a node by what both sides have, into which nothing can be put."""
+    return sum(each.reads[0].count(name) for each in ast.walk(node) if isinstance(each, Same))
 
 
 def _is_read(node: ast.AST, name: str) -> bool:

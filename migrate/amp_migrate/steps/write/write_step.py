@@ -126,7 +126,7 @@ def _write_penalty(editor: Editor, penalty: Penalty, scaler: str) -> Iterator[Ed
         value = (
             f"{name} / {scaler}.get_scale()"
             if penalty.is_single
-            else f"[grad / {scaler}.get_scale() for grad in {name}]"
+            else f"tuple(grad / {scaler}.get_scale() for grad in {name})"
         )
         yield editor.after(penalty.statement, f"{name} = {value}")
 

@@ -38,7 +38,7 @@ def test_penalty_on_all_gradients_of_the_model(rewrites: Check) -> None:
         ~     loss = nn.functional.mse_loss(model(x), y)
         -     grads = torch.autograd.grad(outputs=loss, inputs=model.parameters(), create_graph=True)
         +     grads = torch.autograd.grad(outputs=scaler.scale(loss), inputs=model.parameters(), create_graph=True)
-        +     grads = [grad / scaler.get_scale() for grad in grads]
+        +     grads = tuple(grad / scaler.get_scale() for grad in grads)
         ~     loss = loss + sum(g.pow(2).sum() for g in grads).sqrt()
         ~     STEP
         """
@@ -54,9 +54,27 @@ def test_gradients_that_are_gone_through_beside_the_parameters(rewrites: Check) 
         ~     loss = nn.functional.mse_loss(model(x), y)
         -     grads = torch.autograd.grad(loss, model.parameters(), create_graph=True)
         +     grads = torch.autograd.grad(scaler.scale(loss), model.parameters(), create_graph=True)
-        +     grads = [grad / scaler.get_scale() for grad in grads]
+        +     grads = tuple(grad / scaler.get_scale() for grad in grads)
         ~     adapted = [p - 0.1 * g for p, g in zip(model.parameters(), grads)]
         ~     loss = nn.functional.mse_loss(nn.functional.linear(x, *adapted), y)
+        ~     STEP
+        """
+    )
+
+
+def test_gradients_that_go_to_code_which_nobody_has_read(rewrites: Check) -> None:
+    rewrites(
+        """
+          import maml
+          model = nn.Linear(2, 1)
+        ~ optimizer = torch.optim.Adam(model.parameters())
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        -     grads = torch.autograd.grad(loss, model.parameters(), create_graph=True)
+        +     grads = torch.autograd.grad(scaler.scale(loss), model.parameters(), create_graph=True)
+        +     grads = tuple(grad / scaler.get_scale() for grad in grads)
+        ~     adapted = maml.update(model, 0.1, grads)
+        ~     loss = nn.functional.mse_loss(adapted(x), y)
         ~     STEP
         """
     )
