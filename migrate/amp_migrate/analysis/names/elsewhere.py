@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Protocol
 
-# What is followed: the packages of AMP, what they hold, and the packages that hold them.
-_FOLLOWED = re.compile(r"(?:torch(?:\.(?:cuda|cpu))?|apex)(?:\.amp(?:\..+)?)?|torch\.autocast")
+# What is followed: the packages of AMP, what they hold, the packages that hold them, and torch's layers and functions.
+_FOLLOWED = re.compile(r"(?:torch(?:\.(?:cuda|cpu))?|apex)(?:\.amp(?:\..+)?)?|torch\.autocast|torch\.nn(?:\..+)?")
 
 
 class Elsewhere(Protocol):

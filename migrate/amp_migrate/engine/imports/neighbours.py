@@ -84,7 +84,7 @@ def _may_hand_on(text: str, name: str) -> bool:
     """Whether a text may bind a name to something of AMP, or to torch: what else it has is not worth a parse."""
     if name in _WORDS:
         return name in text or _STAR.search(text) is not None
-    return name in _made_of_amp(text)
+    return name in _made_of_amp(text) or name in _of_torch(text)
 
 
 def _may_bring(text: str, name: str) -> bool:

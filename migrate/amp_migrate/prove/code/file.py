@@ -18,6 +18,7 @@ class File:
         locate: gives the file that an import in this one loads, if it is among the files of this side.
         handed_on: gives the file of this side, and its name there, that something comes from which other files hand on.
         by_star: gives the full name of what star imports bring by a name, where files in sight import that.
+        of_torch: gives the full name of something of torch that an import takes from a file in sight; empty for others.
         outside: gives a function or class of a file that is the same on both sides, by its module and its name.
         decides: whether what is installed has decided something in it.
         choices: what was decided: where these are the same, the code is.
@@ -31,6 +32,7 @@ class File:
     locate: Callable[[str], str | None]
     handed_on: Callable[[str], tuple[str, str] | None]
     by_star: Callable[[str], str | None]
+    of_torch: Callable[[str], str]
     outside: Callable[[str, str], Definition | ast.ClassDef | None]
     decides: bool = False
     choices: tuple[object, ...] = ()

@@ -19,6 +19,10 @@ _HOPS = 8  # files that hand a name on
 _WORD = re.compile(r"[^\W\d]\w*")
 # What an import from a module names: to the end of its line, or of its parentheses.
 _FROM = re.compile(r"\bimport\b((?:[^\n(\\]|\\\r?\n)*(?:\([^)]*\))?)")
+# What is imported from torch, and what is called as one of its modules is.
+_FROM_TORCH = re.compile(
+    r"\bfrom\s+torch[\w.]*\s+import\b(\s*\([^)]*\)|.*)|\bimport\s+(?:torch[\w.]*\s+as\s+(\w+)|(torch)\b)"
+)
 # Gives the file that an import in a file loads, if it is one of the project.
 Locate = Callable[[str, str], "str | None"]
 
@@ -121,7 +125,8 @@ class Program:
         scopes = Scopes(tree, name, text)
         outside = partial(self.others.defined, name)
         handed_on, by_star = partial(self._handed_on, name), partial(self._by_star, name, scopes.module.stars)
-        file = File(name, tree, scopes, words, self._located(name), handed_on, by_star, outside)
+        of_torch = partial(self._of_torch, name)
+        file = File(name, tree, scopes, words, self._located(name), handed_on, by_star, of_torch, outside)
         chosen = [node for node in tree.body if may_choose(file.words_of(node))]
         if chosen:
             fold = Fold(scopes, self.installed, file.locate)
@@ -168,6 +173,15 @@ class Program:
         """The file of this side that an import comes to through files that are the same on both, and the name there."""
         module, name = split(full)
         return self._through(importer, module, name, _HOPS) if module else None
+
+    def _of_torch(self, importer: str, full: str) -> str:
+        """The full name of what a file takes from another that has it from torch; empty where it is anything else."""
+        module, name = split(full)
+        text = (module and self.others.text(module, importer)) or ""
+        if not any(name in _WORD.findall(match[match.lastindex or 0]) for match in _FROM_TORCH.finditer(text)):
+            return ""
+        found = self._by_one_star(importer, module, name, 0) or ""
+        return found if found.partition(".")[0] == "torch" else ""
 
     def _by_star(self, importer: str, stars: Sequence[str], name: str, hops: int = _HOPS) -> str | None:
         """The full name of what star imports bring by a name; None where that is nothing, empty where nobody knows."""

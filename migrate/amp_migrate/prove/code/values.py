@@ -510,7 +510,8 @@ class Values:
                 self._imported[key] = frozenset({("module", whole, full)})
             else:
                 of = None if origin is None else ("of", *origin)
-                self._imported[key] = frozenset({of or ("name", public(full))})
+                brought = (of is None and self.files[scope.file].of_torch(full)) or full
+                self._imported[key] = frozenset({of or ("name", public(brought))})
         value = self._imported[key]
         for each in value:
             if each[0] == "of":

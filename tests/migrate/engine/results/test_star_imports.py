@@ -1,4 +1,4 @@
-"""What only star imports bring is torch's where nothing that a star brings binds it to something else."""
+"""What star imports bring, or a file hands on, is torch's where nothing in sight binds it to something else."""
 
 from __future__ import annotations
 
@@ -42,6 +42,9 @@ def codes(folder: Path, stars: str, **files: str) -> set[str]:
         (PARTS + OTHERS, {"parts": NN, "others": "x = 1\n"}),
         (OTHERS + PARTS, {"parts": NN, "others": "from more import *\n", "more": "x = 1\n"}),
         ("from math import *\n" + PARTS, {"parts": NN}),
+        ("import torch\nfrom parts import nn\n", {"parts": NN}),
+        ("import torch\nfrom parts import x, layers as nn\n", {"parts": "x = 1\nfrom torch import nn as layers\n"}),
+        ("from parts import nn, torch\n", {"parts": BOTH}),
     ],
 )
 def test_it_is_torchs(tmp_path: Path, stars: str, files: dict[str, str]) -> None:
@@ -57,6 +60,11 @@ def test_it_is_torchs(tmp_path: Path, stars: str, files: dict[str, str]) -> None
         (PARTS + "from layers import *\n", {"parts": NN}),
         (PARTS, {"parts": NN + "nn = wrapped(nn)\n"}),
         (PARTS, {"parts": NN + '__all__ = ["torch"]\n'}),
+        ("import torch\nfrom parts import nn\n", {"parts": NN + "nn = wrapped(nn)\n"}),
+        (
+            "import torch\nfrom parts import nn\n",
+            {"parts": "import layers as nn\nif x: from torch import nn\n"},
+        ),
     ],
 )
 def test_it_may_be_something_else(tmp_path: Path, stars: str, files: dict[str, str]) -> None:
