@@ -15,7 +15,19 @@ from typing import NamedTuple
 
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.answers.sigmoid_modules import SigmoidModules
-from amp_migrate.flow.domain.atoms import NEVER, Class, External, Obj, Opaque, Part, Value, tensor_of
+from amp_migrate.flow.domain.atoms import (
+    NEVER,
+    Class,
+    External,
+    Obj,
+    Opaque,
+    Part,
+    Tup,
+    Value,
+    one,
+    tensor_of,
+    tensors_in,
+)
 from amp_migrate.flow.domain.contexts import OFF
 from amp_migrate.flow.domain.tensor import F32, F64, LOW, OF_INVERSE, OTHER, ROUGH, Tensor
 from amp_migrate.flow.events import (
@@ -27,6 +39,7 @@ from amp_migrate.flow.events import (
     Act,
     Event,
 )
+from amp_migrate.flow.python import containers
 from amp_migrate.flow.pytorch.functions import operator_name
 from amp_migrate.flow.pytorch.modules import SOME_LAYER, takes
 from amp_migrate.flow.pytorch.unread import is_known
@@ -258,10 +271,18 @@ class Casts:
         made = ((site_of(file, node), part) for file, tree in trees for node in ast.walk(tree) for part in _parts(node))
         found: defaultdict[Site, list[Tensor]] = defaultdict(list)
         for site, part in made:
-            tensor = tensor_of(self._value(part))
-            if tensor is not None:
-                found[site].append(tensor)
+            found[site] += self._tensors(self._value(part))
         return found
+
+    def _tensors(self, value: Value) -> Iterator[Tensor]:
+        """What a value is as a tensor, and what the lists and tuples in it hold."""
+        if (tensor := tensor_of(value)) is not None:
+            yield tensor
+        for each in value:
+            yield from tensors_in(one(each)) if isinstance(each, Tup) else ()
+            if isinstance(each, Obj) and each.made_of is containers.LIST:
+                names = (name for name in self._analysis.heap.names(each, None) if name.startswith("["))
+                yield from (held for name in names for held in tensors_in(self._analysis.heap.read(each, name, None)))
 
     @cached_property
     def _stores(self) -> list[tuple[ast.Subscript, ast.expr, Code]]:
