@@ -114,6 +114,7 @@ class Settings:
         scaled_already: the lines of files that go backward from a gradient which has the loss scale.
         evaluated_apart: the lines of files that are evaluated in float32, for what was found of a first plan.
         clipped_apart: the lines of files that clip, without Apex, more than is shown to be what Apex clips beside them.
+        sized: the lines of files that read a gradient of which more than the direction may be used while it is scaled.
         masked: the lines of files that fill what a first plan made float16 with a number that float16 does not have.
     """
 
@@ -139,6 +140,7 @@ class Settings:
     scaled_already: frozenset[tuple[str, int]] = frozenset()
     evaluated_apart: frozenset[tuple[str, int]] = frozenset()
     clipped_apart: frozenset[tuple[str, int]] = frozenset()
+    sized: frozenset[tuple[str, int]] = frozenset()
     masked: frozenset[tuple[str, int]] = frozenset()
 
     def applies(self, code: str) -> bool:

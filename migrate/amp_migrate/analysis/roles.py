@@ -53,10 +53,15 @@ _Place = tuple[File, cst.BaseExpression]
 
 
 class Roles:
-    """The roles of objects in one project."""
+    """The roles of objects in one project.
 
-    def __init__(self, project: Project) -> None:
+    Args:
+        sized: see `Settings.sized`.
+    """
+
+    def __init__(self, project: Project, sized: frozenset[tuple[str, int]] = frozenset()) -> None:
         self.project = project
+        self.sized = sized
         self.losses = Losses(project)
         self.sparse_modules = SparseModules(project)
         self._forwards: dict[cst.FunctionDef, bool] = {}

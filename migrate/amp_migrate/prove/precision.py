@@ -181,6 +181,7 @@ class Trouble(Enum):
     PROBABILITY = "a probability that may be rounded to one"
     ROUNDED = "differences of what is rounded: bfloat16 rounds more"
     UNSCALED = "gradients that are taken apart from those of the scaler's loss"
+    SIZED = "gradients of which it is not seen that their scale does not matter"
     READ_SCALED = "gradients of which more than the direction is used while they are scaled"
     LEFT_SCALED = "gradients that are clipped together, and of which no optimizer has some: these stay scaled"
     SCALED_AGAIN = "a loss that is not to be scaled, as the gradient that it goes backward from is"
@@ -386,9 +387,12 @@ def _harms(
 
     Beside it, where a loss goes backward if no device but mps is named anywhere, and the files that were read.
     """
-    found: list[tuple[Key, Harm | None]] = []
     script, questions = scripts[0], _read(after, scripts)
     analysis = questions.analysis
+    what = Trouble.SIZED.value
+    found: list[tuple[Key, Harm | None]] = [
+        ((script, what, False, ""), Harm(each, what, False, Trouble.SIZED, is_told=False)) for each in questions.sized
+    ]
     casts = Casts(analysis)
     faults = list(_first_of_large(_faults(questions)))
     running = {each.event.code.parent for each in faults if each.event and each.why == A_RUNNING_BUFFER}

@@ -59,7 +59,7 @@ class StepMigration:
         self.project = project
         self.wishes = wishes
         self.settings = wishes.settings
-        self.roles = Roles(project)
+        self.roles = Roles(project, self.settings.sized)
         self._traveller = Traveller(project, {})
         self._steppers = None if self.settings.dtype is Dtype.BF16 else Steppers(self.roles, values)
         self._moved: dict[File, list[ScaledStep]] = defaultdict(list)

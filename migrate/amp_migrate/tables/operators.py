@@ -275,6 +275,30 @@ LINEAR = VIEWS | frozenset(
 SIZELESS = frozenset(name for name, kind in RESULT.items() if kind in (INTEGER, BOOLEAN)) | frozenset(
     "sign sgn normalize cosine_similarity zeros_like ones_like empty_like rand_like randn_like full_like".split()
 )
+# What a positive factor in the operands becomes: a power of itself, or nothing.
+MIXING = frozenset("maximum minimum lerp dist".split())
+HOMOGENEOUS = (
+    (PROPORTIONAL - MIXING)
+    | OVERFLOW_TESTS
+    | frozenset(
+        (
+            "mul multiply matmul mm bmm linear dot einsum mv div divide true_divide square pow sqrt rsqrt reciprocal "
+            "sign sgn signbit normalize cosine_similarity argmax argmin argsort any all nonzero count_nonzero "
+            "zeros_like ones_like empty_like rand_like randn_like full_like zero fill copy"
+        ).split()
+    )
+)
+# What a positive factor goes into otherwise, of what keeps the precision of its operands.
+INHOMOGENEOUS = frozenset(
+    (
+        "softmax log_softmax softmin gumbel_softmax logsumexp logcumsumexp logsigmoid round floor ceil trunc fix frac "
+        "gelu silu mish elu selu celu softplus softsign hardsigmoid hardswish hardtanh relu6 glu tanhshrink hardshrink "
+        "softshrink threshold det logdet slogdet inverse pinverse cholesky matrix_exp matrix_power prod cumprod erfinv "
+        "bernoulli batch_norm group_norm instance_norm layer_norm rms_norm local_response_norm var cov corrcoef "
+        "cross_entropy binary_cross_entropy mse_loss smooth_l1_loss kl_div linalg.det linalg.inv linalg.slogdet "
+        "linalg.pinv linalg.cholesky linalg.matrix_exp linalg.matrix_power"
+    ).split()
+)
 # Where a number is given that goes into the tensor as it is: what the precision of the tensor cannot hold is refused.
 FILLED: dict[str, tuple[tuple[int, str], ...]] = {
     "masked_fill": ((2, "value"),), "fill": ((1, "value"),), "index_fill": ((3, "value"),), "scatter": ((3, "value"),),

@@ -221,6 +221,7 @@ def worse_numerics(
     scaled_already: set[tuple[str, int]] = set()
     evaluated_apart: set[tuple[str, int]] = set()
     clipped_apart: set[tuple[str, int]] = set()
+    sized: set[tuple[str, int]] = set()
     in_float32: defaultdict[str, InFloat32] = defaultdict(InFloat32)
     at_first: defaultdict[str, InFloat32] = defaultdict(InFloat32)
     apart: list[Withdrawn] = []
@@ -293,6 +294,7 @@ def worse_numerics(
         evaluated = {_line_of(site, changed) for each in unread for site in each.quiet}
         evaluated = evaluated.union(_lines(found, Trouble.APART, changed)) - settings.evaluated_apart
         evaluated = {each for each in evaluated if each[0] == name}  # what else runs it may train it in low precision
+        sized.update(_lines(found, Trouble.SIZED, changed))
         found = [e for e in found if e.is_told and (e.trouble in idle or e.trouble not in _IDLE)]
         sure = [harm for harm in found if harm.is_sure]
         if any(harm.trouble is Trouble.CACHE for harm in sure) and name not in settings.uncached:
@@ -340,6 +342,7 @@ def worse_numerics(
         scaled_already=settings.scaled_already | scaled_already,
         evaluated_apart=settings.evaluated_apart | evaluated_apart,
         clipped_apart=settings.clipped_apart | clipped_apart,
+        sized=settings.sized | sized,
     )
     at_last = replace(
         settings, withdrawn=(*settings.withdrawn, *apart), evaluated_apart=settings.evaluated_apart | quiet

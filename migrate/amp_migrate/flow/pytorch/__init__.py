@@ -123,6 +123,7 @@ class PyTorch:
         sums: where the elements were made that values are sums of, be something added to keep them from zero.
         numbers: those that tensors are made of, by where they are made.
         gradients_read: the loss scale in gradients, by where they were read.
+        sized: where those were read of which something is made that another scale may change.
         called: the full names of what was called of other packages, by place.
         told_apart: where something unknown is made that is known by who calls for it.
         out_of_registries: where something unknown is made that is one of what the project has registered.
@@ -158,6 +159,7 @@ class PyTorch:
         self.sums: defaultdict[Site, set[Site]] = defaultdict(set)
         self.numbers: dict[Site, frozenset[float]] = {}
         self.gradients_read: dict[Site, Units] = {}
+        self.sized: set[Site] = set()
         self.called: dict[Site, str] = {}
         self.of_models: set[Site] = set()  # the calls that give what models may have computed, in code nobody has read
         self.told_apart: set[Site] = set()
@@ -315,6 +317,7 @@ class PyTorch:
     def index_store(self, frame: Frame, tensor: Tensor, index: Value, value: Value, node: ast.AST) -> None:
         """Store into a part of a tensor."""
         gradients.replaced(frame, tensor, (index, value), node)
+        gradients.note_size(frame, value)
         operators.index_store(frame, tensor, index, value, node)
 
     def to_numpy(self, frame: Frame, value: Value, node: ast.AST) -> None:
@@ -365,6 +368,10 @@ class PyTorch:
         """An object of another package gets an array as an element: it may not take one in half precision."""
         if any(isinstance(each, Some) and each.halves for each in value) and (name := unread.name_of(frame, owners)):
             arrays.given(frame, [value], node, name)
+
+    def note_size(self, frame: Frame, value: Value) -> None:
+        """Something is made of a value that may show its size."""
+        gradients.note_size(frame, value)
 
     def gauge(self, frame: Frame, value: Value, node: ast.AST, why: str) -> None:
         """Something is made of a value that shows its size."""

@@ -371,9 +371,7 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
     fresh = made(precision, rank, place, tags=tags, regions=regions, born=frozenset({frame.site(node)}))
     if op in table.ZEROS:
         frame.analysis.pytorch.zeros.add(frame.site(node))
-    if constant(args.keywords.get("requires_grad", NEVER)) is True:
-        fresh = fresh.but(flows=FLOWS, leaf=frozenset({tensors.standalone(frame, node)}))
-    return one(fresh)
+    return one(tensors.asked_for_gradient(frame, fresh, args, node))
 
 
 def _tensors_of(*values: Value | None) -> list[Tensor]:

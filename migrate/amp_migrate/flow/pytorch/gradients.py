@@ -751,13 +751,24 @@ def all_in(frame: Frame, value: Value, key: str = "") -> Value:
     return frozenset(found)
 
 
+def note_size(frame: Frame, value: Value) -> None:
+    """Note that nobody sees whether the size of what was read of gradients matters, if a scale may be in it."""
+    held = all_in(frame, value)
+    if units_of(held) != PURE:
+        frame.analysis.pytorch.sized |= reads_of(held)
+
+
 def gauge(frame: Frame, value: Value, node: ast.AST, why: str) -> None:
     """Something is made of a value, or of what it holds, that shows its size: an event where a scale may be in it."""
     held = all_in(frame, value)
     reads = reads_of(held)
     if not reads:
         return
-    scalers = frozenset(each[0] for each in units_of(held) if each is not None and isinstance(each[0], Atom))
+    note_size(frame, value)
+    units = units_of(held)
+    if ANY_UNIT in units:  # of what a scale went into in some way
+        units = units.union(*(frame.analysis.pytorch.gradients_read.get(site, PURE) for site in reads))
+    scalers = frozenset(each[0] for each in units if each is not None and isinstance(each[0], Atom))
     if scalers:
         known = [each.units for each in held if isinstance(each, (Tensor, Some)) and each.reads]
         is_sure = bool(known) and not any(unit in (None, ANY_UNIT) for units in known for unit in units)
@@ -774,6 +785,7 @@ def stored(frame: Frame, tensor: Tensor, name: str, value: Value, node: ast.AST)
     """`p.grad = x`, `p.grad.data = x`, `p.grad.copy_(x)`: what is put into a gradient has to be of its scale."""
     if name == "data":
         frame.analysis.pytorch.limited |= tensor.leaf
+    note_size(frame, value)
     if name == "grad" and tensor.leaf:
         _replaced(frame, tensor.leaf, [value], node)
     elif name != "grad":
@@ -801,6 +813,7 @@ def changed_in_place(frame: Frame, tensor: Tensor, name: str, args: Arguments, n
             cleared(frame, _leaves_read(frame, tensor), node.func.value, node)
         return
     for value in args.positional:
+        note_size(frame, value)
         if reads_of(value) and not tensor.reads:
             gauge(frame, value, node, "added to a parameter")
     for value in args.positional:
@@ -1104,7 +1117,9 @@ def clear(frame: Frame, optimizers: dict[Atom, bool | None], node: ast.AST, *, o
 
     def change(machine: Machine) -> Iterable[Machine]:
         grads = {each: machine.grad(each) for each in optimizers}
-        kept = {each for each, old in grads.items() if only_spent and old is not None and not old.spent}
+        # No optimizer steps on those of a tensor by itself.
+        stepped = {each: old for each, old in grads.items() if each in registry.optimizers}
+        kept = {each for each, old in stepped.items() if only_spent and old is not None and not old.spent}
         cleared = ((each, NO_GRAD if answer else NO_GRAD.but(guessed=True)) for each, answer in optimizers.items())
         yield machine.but({grad_key(each): grads[each] if each in kept else grad for each, grad in cleared})
         if None in optimizers.values():
@@ -1445,6 +1460,7 @@ def put_out_of_sight(frame: Frame, value: Value, node: ast.AST) -> list[Atom]:
     That is what a container has, too, what a method is of, and a parameter or gradient itself.
     """
     registry = frame.analysis.pytorch.registry
+    note_size(frame, value)
     inside = all_in(frame, value)
     reached = inside | {each.owner for each in inside if isinstance(each, Native)}
     gone = [

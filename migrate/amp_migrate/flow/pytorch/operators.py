@@ -328,6 +328,9 @@ def _facts(
     args: Arguments,
 ) -> Tensor:
     is_view = name in table.VIEWS
+    if not _is_homogeneous(name, operands):
+        for each in operands:
+            frame.analysis.pytorch.note_size(frame, each)
     regions: frozenset[Site] = NOTHING
     if precision & LOW:
         regions = regions.union(*(each.regions for each in tensors))
@@ -579,6 +582,13 @@ def _of_overflow(name: str, args: Arguments) -> int:
     return OF_OVERFLOW if is_asked else 0
 
 
+def _is_homogeneous(name: str, operands: Sequence[Value]) -> bool:
+    """Whether a positive factor in what goes in is one in what comes out, be it to some power, or is not in it."""
+    if name in table.MIXING:
+        return len({units_of(each) for each in operands}) == 1
+    return name in table.HOMOGENEOUS or name.startswith("conv")
+
+
 def _units(name: str, kind: str | None, operands: Sequence[Value], tensors: list[Tensor]) -> Units:
     """The loss scale in what comes out."""
     terms = [each for each in operands if tensor_of(each) is not None] if name in table.OF_ONE else operands
@@ -600,13 +610,8 @@ def _units(name: str, kind: str | None, operands: Sequence[Value], tensors: list
     if name in ("sqrt", "rsqrt", "reciprocal"):
         return powered(given[0], {"sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1}[name])
     found = (_of_sum(operands) if name in _OF_TERMS else NOTHING) or NOTHING.union(*given)
-    if name in table.PROPORTIONAL or kind in (
-        table.SAME,
-        table.PIECES,
-        table.WITH_INDICES,
-        table.PROMOTED,
-        table.COUNTED,
-    ):
+    of_operands = (table.SAME, table.PIECES, table.WITH_INDICES, table.PROMOTED, table.COUNTED)
+    if name in table.PROPORTIONAL or (kind in of_operands and name not in table.INHOMOGENEOUS):
         return PURE if found == PURE else found
     return frozenset({ANY_UNIT})
 

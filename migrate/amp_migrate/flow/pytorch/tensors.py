@@ -280,7 +280,13 @@ def like(frame: Frame, tensor: Tensor, args: Arguments, name: str, node: ast.AST
     )
     if name in table.ZEROS:
         pytorch.zeros.add(frame.site(node))
-    return one(fresh)
+    return one(asked_for_gradient(frame, fresh, args, node))
+
+
+def asked_for_gradient(frame: Frame, fresh: Tensor, args: Arguments, node: ast.AST) -> Tensor:
+    """A new tensor, which gets a gradient of its own where it is made with `requires_grad=True`."""
+    is_asked = constant(args.keywords.get("requires_grad", NEVER)) is True
+    return fresh.but(flows=FLOWS, leaf=frozenset({standalone(frame, node)})) if is_asked else fresh
 
 
 def _to_numpy(frame: Frame, tensor: Tensor, node: ast.AST) -> None:

@@ -20,6 +20,7 @@ from amp_migrate.steps.gradients.gradient_uses import (
     goes_backward,
     needs_true_gradients,
     on_scaled,
+    shows_no_size,
     steps_after,
     unscaled_before,
     uses_gradients,
@@ -60,8 +61,9 @@ def read_before_return(
         optimizer = _stepped_once(roles, function, calls)
     if optimizer is not None:
         return (GradientUse(anchor, optimizer),)
-    scaled = [on_scaled(file, roles, each) for each in using]
-    return tuple(chain(*scaled)) if all(scaled) else read_apart(function, using[scaled.index(())])
+    sized = [each for each in using if not shows_no_size(file, roles, each)]
+    scaled = [on_scaled(file, roles, each) for each in sized]
+    return tuple(chain(*scaled)) if all(scaled) else read_apart(function, sized[scaled.index(())])
 
 
 def read_apart(function: FunctionRef, statement: cst.CSTNode) -> Refusal:

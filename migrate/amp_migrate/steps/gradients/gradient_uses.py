@@ -152,7 +152,7 @@ def _placed(
         if any(_has_stepped(tree, step, statement, backwards) for step in steps):
             # What it reads is divided already; what the next backward pass adds, it does not see.
             after = [step for step in after if not goes_backward(tree, statement, step.statement, backwards)]
-        elif not after and steps:
+        elif not after and steps and not shows_no_size(file, roles, statement):
             return Refusal(file, statement, *_NOT_ALWAYS)
         for step in after:
             wanted.setdefault(step, []).append(statement)
@@ -549,6 +549,18 @@ def first_reached(tree: Tree, using: Sequence[Statement], target: Block) -> Stat
     return min((tree.lift(each, block) for each in using), key=lambda each: tree.order[each])
 
 
+def shows_no_size(file: File, roles: Roles, statement: Statement) -> bool:
+    """Whether no scale matters to what a statement reads of gradients, as to a sign, as far as results have shown yet.
+
+    Where it does matter, or nobody sees that it does not, the result tells: see `Settings.sized`.
+    """
+    read = (each for part in header(statement) for each in _read_in(file, roles, part))
+    return all(
+        isinstance(node, cst.Attribute) and (where.name, where.tree.position(node)[0]) not in roles.sized
+        for where, node in read
+    )
+
+
 def uses_gradients(file: File, roles: Roles, statement: Statement) -> bool:
     """Whether a statement by itself reads or changes gradients."""
     if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
@@ -556,18 +568,24 @@ def uses_gradients(file: File, roles: Roles, statement: Statement) -> bool:
     return any(_reads_gradients(file, roles, part) for part in header(statement))
 
 
-def _reads_gradients(file: File, roles: Roles, part: cst.CSTNode, depth: int = 0) -> bool:
+def _reads_gradients(file: File, roles: Roles, part: cst.CSTNode) -> bool:
+    return any(True for _ in _read_in(file, roles, part))
+
+
+def _read_in(
+    file: File, roles: Roles, part: cst.CSTNode, depth: int = 0
+) -> Iterator[tuple[File, cst.Attribute | cst.Call]]:
+    """Where some code reads gradients, in functions that it calls, too: `p.grad`, or a call that clips or measures."""
     for node in walk(part):
         if isinstance(node, cst.Attribute) and node.attr.value == "grad" and not file.names.full(node):
             if not _asks_no_value(file.tree, node):
-                return True
+                yield file, node
         elif isinstance(node, cst.Call):
             if _is_clip(file, node) and not (_is_clip(file, node, MEASURING) and _gives_weights_alone(file, node)):
-                return True
+                yield file, node
             function = _called(file, roles, node) if depth < _DEPTH else None
-            if function is not None and _reads_gradients(function.file, roles, function.node.body, depth + 1):
-                return True
-    return False
+            if function is not None:
+                yield from _read_in(function.file, roles, function.node.body, depth + 1)
 
 
 def _calls_run(
