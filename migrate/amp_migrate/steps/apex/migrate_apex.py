@@ -31,14 +31,14 @@ from amp_migrate.catalog.step_rules import RISKY_NUMERICS, STEP_LEFT, UNSCALE_FI
 from amp_migrate.plan.edit import Edit
 from amp_migrate.plan.move import Move, Refusal
 from amp_migrate.report.finding import Finding, Kind, seen_from
-from amp_migrate.settings import Apex, Dtype
+from amp_migrate.settings import Apex, Dtype, Settings
 from amp_migrate.steps.apex.beside.read_beside import Beside, read_beside
 from amp_migrate.steps.apex.beside.without_apex import is_native_without_apex
 from amp_migrate.steps.apex.initialize.amp_or_none import with_amp_asked
 from amp_migrate.steps.apex.initialize.first_time import made_with_object
 from amp_migrate.steps.apex.initialize.in_helper import calls_of_helper, lifted
 from amp_migrate.steps.apex.initialize.in_loops import before_loops
-from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
+from amp_migrate.steps.apex.initialize.initialize_calls import STAYED, Initialize
 from amp_migrate.steps.apex.initialize.reached import ways_to
 from amp_migrate.steps.apex.initialize.switch import is_off
 from amp_migrate.steps.apex.names.apex_imports import Fate
@@ -86,6 +86,7 @@ from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
 
 Files: TypeAlias = tuple[File, ...]
+_UNSCALED = "scale it by a torch.amp.GradScaler, or run with --dtype bf16, which has float32's range"
 
 
 class ApexMigration:
@@ -322,7 +323,7 @@ class ApexMigration:
         edits = (*write_apex(native, self.roles, self.settings), *kept.edits)
         scaled = (each.step for each in native.steps if each.scaler is not None)
         told = (
-            *_told_of_native(self.project, script, native, self.settings.target_torch),
+            *_told_of_native(self.project, script, native, self.settings),
             *self._told_of_unprepared(script, native),
             *(told for step in scaled for told in told_of_scaled_gradients(self.roles, step)),
             *kept.findings,
@@ -502,7 +503,7 @@ class ApexMigration:
         self._lent[script.files] = {}
         spare = partial(self._spare, script)
         traveller = Traveller(self.project, homes, self._values, gives=gives, spare=spare)
-        if self.settings.dtype is Dtype.BF16 or is_off(script.initializes):
+        if self.settings.dtype is Dtype.BF16 or is_off(script.initializes) or script.is_unscaled:
             return [ScriptStep(each, None) for each in script.all_steps], traveller
         found: list[ScriptStep] = []
         for moving in script.steps:
@@ -552,7 +553,7 @@ def _told_of_shim(refusals: Iterable[Refusal], *, has_shim: bool, instead: str =
 
 
 def _told_of_native(
-    project: Project, script: ApexScript, native: NativeScript, target_torch: tuple[int, int]
+    project: Project, script: ApexScript, native: NativeScript, settings: Settings
 ) -> Iterator[Finding]:
     for left in native.evaluation.left:
         message = f"evaluation stays in float32: {left.reason}"
@@ -573,6 +574,9 @@ def _told_of_native(
         if is_off(script.initializes):
             message = "Apex step is a plain one now: opt_level O0 computed in float32, and a comment keeps it there"
         yield Finding.at(step.file.tree, step.place, APEX_STEP.code, Kind.MIGRATED, message)
+        if script.is_unscaled and settings.dtype is not Dtype.BF16:
+            message = "nothing scales this loss, as nothing did with Apex: small gradients become zero in float16"
+            yield Finding.at(step.file.tree, step.place, APEX_LEVEL.code, Kind.NOTE, message, _UNSCALED)
         for clip in () if each.scaler is None else clips_under_scale(step):
             message = "gradients are clipped while they are scaled, as they were under amp.scale_loss"
             yield Finding.at(step.file.tree, clip, RISKY_NUMERICS.code, Kind.NOTE, message, UNSCALE_FIRST)
@@ -590,14 +594,14 @@ def _told_of_native(
     yield from _told_of_imports(tuple(file for file in script.files if not _calls(file)))
     for file in script.files:
         for node in cast_uses(file):
-            note = said_of(file, node, form_of(project, file, node, target_torch))
+            note = said_of(file, node, form_of(project, file, node, settings.target_torch))
             if note:
                 yield Finding.at(file.tree, node, APEX_LEVEL.code, Kind.NOTE, note)
     for initialize in initializes:
         tree, call = initialize.file.tree, initialize.call
         message = f"{initialize.what} is gone: native AMP needs no preparation of models and optimizers"
         yield Finding.at(tree, call, APEX_INITIALIZE.code, Kind.MIGRATED, message)
-        for note in initialize.notes:
+        for note in (each for each in initialize.notes if each != STAYED or not script.is_unscaled):
             yield Finding.at(tree, call, APEX_LEVEL.code, Kind.NOTE, note)
 
 

@@ -78,6 +78,7 @@ class Initialize:
         limits: the least and the greatest scale, as code; None where there is none.
         growth: arguments of GradScaler about how the scale grows, with their values as code.
         has_masters: whether the weights were float16, and others of float32 stepped for them.
+        keeps_weights: whether these are float32 for certain, and PyTorch's functions cast: O1.
         is_late: whether an object may train without it: its scaler is off until then, and says whether it is on.
     """
 
@@ -97,6 +98,7 @@ class Initialize:
     limits: tuple[str | None, str | None] = (None, None)
     growth: tuple[tuple[str, str], ...] = ()
     has_masters: bool = False
+    keeps_weights: bool = False
     is_late: bool = False
 
     @property
@@ -165,6 +167,7 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
         limits=limits,
         growth=growth if setting is None else (),
         has_masters=level in ("O2", "O3"),
+        keeps_weights=level == "O1",
     )
 
 

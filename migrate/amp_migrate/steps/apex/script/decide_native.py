@@ -108,7 +108,7 @@ class NativeDecider:
         self._initializes = initializes = script.initializes
         self._traveller = traveller
         self._is_off = is_off(initializes)
-        self._is_scaled = self._dtype is not Dtype.BF16 and not self._is_off
+        self._is_scaled = self._dtype is not Dtype.BF16 and not self._is_off and not script.is_unscaled
         self._named: set[Initialize] = set()
         self._keeps_keys = False  # of the state that is saved
         # By functions that train and evaluate: how the switch comes to them, and what of them cannot have it.

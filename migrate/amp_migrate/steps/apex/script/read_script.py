@@ -16,7 +16,7 @@ from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.apex.initialize.init_calls import read_inits
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize, read_initializes
-from amp_migrate.steps.apex.initialize.reached import runs_early
+from amp_migrate.steps.apex.initialize.reached import runs_early, ways_to
 from amp_migrate.steps.apex.script.doubts import (
     asked_elsewhere,
     leftovers,
@@ -30,7 +30,7 @@ from amp_migrate.steps.apex.script.idle_optimizers import is_idle_optimizer
 from amp_migrate.steps.apex.script.prepared_steps import PreparedOptimizers, plain_steps_of
 from amp_migrate.steps.apex.script.script_group import ApexScript, trains, uses_apex_amp
 from amp_migrate.steps.apex.script.starting_files import starting_files
-from amp_migrate.steps.apex.step.apex_steps import ApexStep, read_steps
+from amp_migrate.steps.apex.step.apex_steps import ApexStep, read_plain, read_steps
 from amp_migrate.steps.apex.step.fp16_optimizer import not_understood, read_wrappers
 from amp_migrate.steps.apex.step.half_weights import asked_of_weights
 from amp_migrate.steps.apex.step.split_steps import ApexSplit, join
@@ -81,8 +81,8 @@ class ScriptReader:
         initializes: list[Initialize] = []
         found: list[ApexStep] = []
         prepared, apart = PreparedOptimizers(self._project, files), self._settings.clipped_apart
-        scales = prepared and self._settings.dtype is not Dtype.BF16
-        unprepared = partial(prepared.leaves, apart=()) if scales else None
+        knows = prepared and self._settings.dtype is not Dtype.BF16
+        unprepared = partial(prepared.leaves, apart=()) if knows else None
         for file in files:
             refusals += leftovers(self._project, file, files, self._settings.target_torch)
             refusals += not_understood(file, self._roles) if wraps else ()
@@ -95,7 +95,10 @@ class ScriptReader:
             asked = [asked_of_weights(self._project, self._roles, files, each) for each in initializes]
             refusals += [each for each in asked if isinstance(each, Refusal)]
             initializes = [each for each in asked if isinstance(each, Initialize)]
-        steps, splits, in_parts = self._joined(files, found)
+        plain = () if found else tuple(self._plain(files, initializes, prepared))
+        found += plain
+        scales = not plain and self._settings.dtype is not Dtype.BF16
+        steps, splits, in_parts = self._joined(files, found, scales=scales)
         refusals += in_parts
         refusals += asked_elsewhere(files, self._files)
         refusals += wrapper_asked_elsewhere(self._project, files) if wraps else ()
@@ -134,7 +137,23 @@ class ScriptReader:
             script = replace(script, initializes=tuple(of_models))
         if not refusals:
             refusals = self._missing(script, alone)
-        return replace(script, refusals=tuple(refusals))
+        return replace(script, refusals=tuple(refusals), is_unscaled=bool(plain))
+
+    def _plain(
+        self, files: Sequence[File], initializes: Sequence[Initialize], prepared: PreparedOptimizers
+    ) -> Iterator[ApexStep]:
+        """The steps of a script that scales no loss, where Apex prepares the optimizers of all, and casts for them."""
+        if not initializes or not all(each.keeps_weights and each.optimizers is not None for each in initializes):
+            return
+        read = [each for file in files for each in read_plain(file, self._roles, self._steppers)]
+        steps = [each for each in read if isinstance(each, ApexStep)]
+        stepped = [(each.gathered.step.file, one) for each in steps for one in each.gathered.step.optimizer_steps]
+        by = [prepared.preparing(file, each.optimizer) for file, each in stepped]
+        places = ((each.gathered.step.file, each.gathered.step.place) for each in steps)
+        ways = [ways_to(self._project, initializes, *each) for each in places]
+        is_cast = all(each is not None and not any(e.is_apart or e.is_early for e in each) for each in ways)
+        if len(steps) == len(read) and is_cast and by and all(each is not None and not each.is_off for each in by):
+            yield from steps
 
     def _evaluates(self, within: Collection[cst.FunctionDef], file: File, call: cst.Call) -> bool:
         """Whether a call runs a forward by a function that is no part of a step: Apex cast in the whole process."""
@@ -156,7 +175,7 @@ class ScriptReader:
         return refusals or list(without_forwards(script, self._roles))
 
     def _joined(
-        self, files: Collection[File], found: list[ApexStep]
+        self, files: Collection[File], found: list[ApexStep], *, scales: bool
     ) -> tuple[tuple[ApexStep, ...], tuple[ApexSplit, ...], list[Refusal]]:
         """The steps of a script with their parts put together, and what cannot be."""
         steps: list[ApexStep] = []
@@ -169,7 +188,7 @@ class ScriptReader:
                 splits.append(each)
                 for part in each.steps:
                     refusals += self._out_of_reach(files, part.gathered.step)
-            elif self._settings.dtype is not Dtype.BF16 and each.gathered.unscalable is not None:
+            elif scales and each.gathered.unscalable is not None:
                 refusals.append(each.gathered.unscalable)
             else:
                 steps.append(each)

@@ -47,6 +47,7 @@ class ApexScript:
         by_others: what is called, or handed on, that evaluates for others as well, or that nobody can tell apart; with
             the function that is called, where it may have its region round the call.
         has_round_calls: whether what evaluates may have its region round the calls of it.
+        is_unscaled: whether no loss of it is scaled, and its steps are plain ones that Apex casts for.
         keeps_keys: whether another script, with the shim's state, reads its checkpoints by the keys that they have.
     """
 
@@ -60,6 +61,7 @@ class ApexScript:
     has_round_calls: bool = True
     led: tuple[Initialize, ...] = ()
     keeps_keys: bool = False
+    is_unscaled: bool = False
 
     @property
     def shared(self) -> tuple[FunctionRef, ...]:

@@ -94,6 +94,18 @@ def read_steps(
             yield Refusal(file, call, "amp.scale_loss is not what a with statement opens by itself", USE_SHIM)
 
 
+def read_plain(file: File, roles: Roles, steppers: Steppers | None) -> Iterator[ApexStep | Refusal]:
+    """What each function of a file has of a step, where nothing scales a loss and Apex casts all the same."""
+    for function, body in bodies(file):
+        backwards = plain_backwards(file, roles, body, (), ())
+        if not backwards or isinstance(backwards, Refusal):
+            yield from () if not backwards else (backwards,)
+            continue
+        stepped = stepped_elsewhere(file, body, frozenset(), steppers)
+        gathered = gatherer(file, roles, frozenset()).gather(function, backwards, stepped_elsewhere=stepped)
+        yield gathered if isinstance(gathered, Refusal) else ApexStep(gathered, ())
+
+
 def _calls_of_context(statement: cst.With, found: tuple[cst.WithItem, Opened]) -> Iterator[cst.Call]:
     """The calls that a `with` opens, or that its context is kept from."""
     for each in (*(item.item for item in statement.items), *found[1].kept):
