@@ -139,6 +139,7 @@ PERHAPS_LEFT_SCALED = (
     "the loss scale"
 )
 NO_BFLOAT16 = "NumPy has no bfloat16"
+PAST = "an optimizer steps past its scaler"
 LIMITED = "gradients that are not scaled are clipped by a scaled limit"
 UNSCALED_LOSS = "torch.autograd.grad() takes gradients of an unscaled loss beside those of the scaled one"
 IDLE = "nothing that is trained computes in half precision"
@@ -994,6 +995,10 @@ class Questions:
                         and not self.is_off(scaler or _grad(each[0], optimizer).scaler, event.code, each[1])
                     ]
                     wrong = [each for each in reached if is_wrong(each[0], scaler, optimizer)]
+                    if (
+                        what is PAST and optimizer and self.is_single(optimizer)
+                    ):  # to step without gradients is to do nothing
+                        reached = [each for each in reached if _grad(each[0], optimizer).kind != EMPTY]
                     if wrong:
                         ways = {each[0] for each in wrong}
                         # Every scaler that is made anew was a first one once.
@@ -1303,7 +1308,7 @@ _STATES: dict[Act, tuple[tuple[str, _Test], ...]] = {
     Act.UPDATE: (("a scaler updates without having looked at gradients", _is_unchecked),),
     Act.REPLACED: ((MENDED, _is(UNSCALED)),),
     Act.STEP: (
-        ("an optimizer steps past its scaler", _is(SCALED, PARTLY)),
+        (PAST, _is(SCALED, PARTLY)),
         (ADDED, _is(MIXED)),
     ),
     Act.CLIP: (

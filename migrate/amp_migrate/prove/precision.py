@@ -69,6 +69,7 @@ from amp_migrate.flow.questions import (
     OF_A_REPLACEMENT,
     OF_SKIPPED,
     ONE_WITHOUT_GRADIENTS,
+    PAST,
     PERHAPS_LEFT_SCALED,
     SAVED_LOW,
     SEVERAL_SCALES,
@@ -181,6 +182,7 @@ class Trouble(Enum):
     PROBABILITY = "a probability that may be rounded to one"
     ROUNDED = "differences of what is rounded: bfloat16 rounds more"
     UNSCALED = "gradients that are taken apart from those of the scaler's loss"
+    PAST = "an optimizer that steps past its scaler: Apex may not have known it either"
     SIZED = "gradients of which it is not seen that their scale does not matter"
     READ_SCALED = "gradients of which more than the direction is used while they are scaled"
     LEFT_SCALED = "gradients that are clipped together, and of which no optimizer has some: these stay scaled"
@@ -275,6 +277,7 @@ _TROUBLES = {
     OF_SKIPPED: Trouble.SKIPPED,
     WATCHED: Trouble.WATCHED,
     ONE_WITHOUT_GRADIENTS: Trouble.SCALER,
+    PAST: Trouble.PAST,
     NOT_DIVIDED: Trouble.READ_SCALED,
     WRONG_BY_ITSELF[Act.SCALED_AGAIN]: Trouble.SCALED_AGAIN,
     WRONG_BY_ITSELF[Act.NO_OPTIMIZER]: Trouble.SCALER,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_STEP
+from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_LEVEL, APEX_STEP
 from amp_migrate.catalog.step_rules import (
     BY_PRECISION,
     FP32_STEP,
@@ -66,6 +66,7 @@ _IN_ANY_CASE = {
     Trouble.LEFT_SCALED: _OF_THE_OPTIMIZER,
     Trouble.LOSS_ON_CPU: _TO_ITS_MODEL,
     Trouble.MENDED: _UNSCALABLE,
+    Trouble.PAST: _UNSCALABLE,
     Trouble.READ_SCALED: _READ_LAST,
     Trouble.SCALED_AGAIN: _BY_ITS_GRADIENT,
     Trouble.SCALER: _UNSCALABLE,
@@ -273,6 +274,8 @@ def worse_numerics(
                 if each.trouble is not Trouble.READ_SCALED
                 or not (OUT_OF_SIGHT in each.message or _line_of(each.site, changed) in under_scale)
             ]
+            # An optimizer that it was not told of steps on what the scaled loss adds, as it did.
+            found = [e for e in found if e.trouble is not Trouble.PAST or not _is_said(e, changed, APEX_LEVEL.code)]
             # What it computes of a loss in mixed precision Apex has shown: its lists are autocast's. And it, too, has
             # seen gradients at the end of `amp.scale_loss`, and skips the step.
             found = [e for e in found if e.trouble not in (Trouble.UNREAD, Trouble.MENDED)]
@@ -459,12 +462,12 @@ def _at(harm: Harm, changed: Mapping[str, FilePlan]) -> Finding:
     return Finding(harm.site.file, line, 0, _code(harm), Kind.NOTE, harm.message, hint)
 
 
-def _is_said(harm: Harm, changed: Mapping[str, FilePlan]) -> bool:
-    """Whether a plan tells of a harm already, at its place."""
+def _is_said(harm: Harm, changed: Mapping[str, FilePlan], code: str = "") -> bool:
+    """Whether a plan tells of a harm already, at its place: by the code of another rule, where one is given."""
     plan = changed.get(harm.site.file)
     first, last = (_line_before(plan, line) for line in (harm.site.line, harm.site.end_line))
     findings = () if plan is None else plan.findings
-    return any(each.code == _code(harm) and first <= each.line <= last for each in findings)
+    return any(each.code == (code or _code(harm)) and first <= each.line <= last for each in findings)
 
 
 def _code(harm: Harm) -> str:

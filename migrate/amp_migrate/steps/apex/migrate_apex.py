@@ -69,7 +69,9 @@ from amp_migrate.steps.apex.write.write_apex import NOT_SCALED, write_apex, writ
 from amp_migrate.steps.apex.write.write_beside import write_beside
 from amp_migrate.steps.apex.write.write_uses import drop_imports
 from amp_migrate.steps.gradients.gradient_uses import told_of_scaled_gradients
-from amp_migrate.steps.model.training_step import TrainingStep
+from amp_migrate.steps.gradients.steppers import optimizer_steps
+from amp_migrate.steps.model.training_step import OptimizerStep, TrainingStep
+from amp_migrate.steps.read.split import key_of
 from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.scaler.callers import uncalled
 from amp_migrate.steps.scaler.find_route import Lent, Traveller, lost
@@ -77,7 +79,7 @@ from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints
 from amp_migrate.steps.scaler.made_first import is_late, make_first
 from amp_migrate.steps.scaler.stale_calls import told_of_stale
 from amp_migrate.steps.statements.amp_signs import names_amp
-from amp_migrate.steps.statements.bodies import bodies
+from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.steps.told_beside import told_beside
 from amp_migrate.steps.write.write_route import write_arguments
 from amp_migrate.tables.apex_names import AN_OLD_APEX, NATIVE_TODAY, SHIM_SINCE, USE_SHIM
@@ -341,10 +343,17 @@ class ApexMigration:
             for each in (one for one in step.optimizer_steps if last_word(one.call.func) == "step"):
                 is_left = prepared.leaves(step.file, each.optimizer, own)
                 if is_left and _is_scaled(step, each.optimizer, each.statement):
-                    name = step.file.tree.quote(each.optimizer)
-                    message = f"amp.initialize never prepared {name}: Apex left its gradients under the loss scale"
                     hint = "they are divided by it now: where its learning rate made up for that, it is too low"
-                    yield Finding.at(step.file.tree, each.call, APEX_LEVEL.code, Kind.NOTE, message, hint)
+                    yield _never_prepared(step.file, each, hint)
+        known = {key_of(each.step) for each in native.steps}
+        for file, function, body in ((file, *each) for file in script.files for each in bodies(file)):
+            # What goes backward by itself has plain gradients, as far as they come of that.
+            if not any(each.scaler for each in native.steps) or (file, function) in known or any(backward_calls(body)):
+                continue
+            for each in optimizer_steps(self.roles, file, body):
+                if each.part is None and prepared.leaves(file, each.optimizer, own):
+                    hint = "they are under it still, if the loss that is scaled comes to them: let the scaler step, before its update()"
+                    yield _never_prepared(file, each, hint)
 
     def _is_made_earlier(self, script: ApexScript, native: NativeScript, traveller: Traveller, kept: Move) -> bool:
         """Move up the scalers that some use would find without a value; whether there are any."""
@@ -540,6 +549,12 @@ def _carried_along(files: Files, refusals: Sequence[Refusal]) -> Iterator[Refusa
             cause = refusals[0]
             where = f"{seen_from(cause.file.name, file.name)}:{cause.file.tree.position(cause.node)[0]}"
             yield Refusal(file, calls[0], f"what is in {where} is, and the script moves as a whole")
+
+
+def _never_prepared(file: File, step: OptimizerStep, hint: str) -> Finding:
+    name = file.tree.quote(step.optimizer)
+    message = f"amp.initialize never prepared {name}: Apex left its gradients under the loss scale"
+    return Finding.at(file.tree, step.call, APEX_LEVEL.code, Kind.NOTE, message, hint)
 
 
 def _told_of_shim(refusals: Iterable[Refusal], *, has_shim: bool, instead: str = "") -> Iterator[Finding]:

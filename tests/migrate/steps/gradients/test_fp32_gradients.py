@@ -1317,3 +1317,31 @@ def test_other_elements_are_not(given: str, rewrites: Check) -> None:
               optimizer.zero_grad()
         """
     )
+
+
+def test_a_step_stays_where_an_optimizer_of_its_caller_steps_on_what_it_scales(leaves: Check) -> None:
+    leaves(
+        """
+        def train(model, optimizer, x, y, pose):
+            optimizer.zero_grad()
+            nn.functional.mse_loss(model(x @ pose), y).backward()
+            optimizer.step()
+
+        def main(args):
+            MODEL
+            if args.do_pose:
+                poses = nn.Embedding(100, 4, sparse=True)
+                others = torch.optim.SparseAdam(list(poses.parameters()), lr=0.01)
+            else:
+                poses = nn.Embedding(100, 4)
+            for x, y, index in loader:
+                if args.do_pose:
+                    others.zero_grad()
+                train(model, optimizer, x, y, poses(index).view(2, 2))
+                if args.do_pose:
+                    others.step()
+
+        main(parse())
+        """,
+        "an optimizer steps past its scaler",
+    )

@@ -98,12 +98,12 @@ def read_plain(file: File, roles: Roles, steppers: Steppers | None) -> Iterator[
     """What each function of a file has of a step, where nothing scales a loss and Apex casts all the same."""
     for function, body in bodies(file):
         backwards = plain_backwards(file, roles, body, (), ())
-        if not backwards or isinstance(backwards, Refusal):
-            yield from () if not backwards else (backwards,)
-            continue
-        stepped = stepped_elsewhere(file, body, frozenset(), steppers)
-        gathered = gatherer(file, roles, frozenset()).gather(function, backwards, stepped_elsewhere=stepped)
-        yield gathered if isinstance(gathered, Refusal) else ApexStep(gathered, ())
+        if isinstance(backwards, Refusal):
+            yield backwards
+        elif backwards:
+            stepped = stepped_elsewhere(file, body, frozenset(), steppers)
+            gathered = gatherer(file, roles, frozenset()).gather(function, backwards, stepped_elsewhere=stepped)
+            yield gathered if isinstance(gathered, Refusal) else ApexStep(gathered, ())
 
 
 def _calls_of_context(statement: cst.With, found: tuple[cst.WithItem, Opened]) -> Iterator[cst.Call]:

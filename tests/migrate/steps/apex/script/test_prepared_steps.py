@@ -240,3 +240,35 @@ def test_what_trains_before_anything_is_prepared_moves_by_itself(rewrites_files:
     trained = TRAIN.replace("er, ", "er, scaler, ", 1)
     body = (f'+ scaler = torch.amp.GradScaler("cuda")\n- {TUNE}\n+ {given}', NATIVE, f"- {TRAIN}\n+ {trained}")
     rewrites_files({"plain.py": PLAIN_MOVED, "scaled.py": SCALED_MOVED.format(""), "main.py": script(BOTH, *body)})
+
+
+def test_an_optimizer_that_apex_never_knew_and_that_steps_in_the_caller_is_told(migrate: Callable[..., Any]) -> None:
+    plan = migrate(
+        """
+        from apex import amp
+
+        def train(model, optimizer, x, y, pose):
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(model(x @ pose), y)
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+            optimizer.step()
+
+        def main():
+            model = nn.Linear(2, 2)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            poses = nn.Embedding(100, 4, sparse=True)
+            others = torch.optim.SparseAdam(list(poses.parameters()), lr=0.01)
+            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+            for x, y, index in loader:
+                others.zero_grad()
+                train(model, optimizer, x, y, poses(index).view(2, 2))
+                others.step()
+
+        main()
+        """
+    )
+    assert "scaler.step(optimizer)" in plan.after
+    assert "    others.step()" in plan.after
+    told = [each for each in plan.findings if each.message.startswith("amp.initialize never prepared others: ")]
+    assert [plan.source.text.split("\n")[each.line - 1].strip() for each in told] == ["others.step()"]
