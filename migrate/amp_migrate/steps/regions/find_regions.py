@@ -23,8 +23,12 @@ from amp_migrate.steps.regions.kept_apart import runs_module_kept_apart
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.steps.statements.effects import Effects
 from amp_migrate.steps.statements.no_grad import is_no_grad, is_switched_off
+from amp_migrate.tables.operators import AUTOCAST, DTYPE_METHODS, RESULT, VIEWS
 from amp_migrate.trees.nodes import Block, Statement, blocks, find, header, nested_statements, statements, walk_own
 from amp_migrate.trees.own_calls import calls_of
+
+# The operators that autocast casts for.
+_CAST_FOR = (cst.Power, cst.PowerAssign, cst.MatrixMultiply, cst.MatrixMultiplyAssign)
 
 
 @dataclass(frozen=True)
@@ -209,8 +213,25 @@ class RegionFinder:
         self._close(run, members, barriers, found)
 
     def _goes_on_computing(self, statement: Statement, outputs: frozenset[str]) -> bool:
-        """Whether a statement calls something on what came out of a region before: a term of a later loss."""
-        return bool(self.effects.reads(statement) & outputs) and bool(self._calls_of(statement))
+        """Whether a statement calls something on what came out of a region before: a term of a later loss.
+
+        What autocast leaves as it is needs no region: `output.max(1)`, `delta.detach()`.
+        """
+        calls = self._calls_of(statement)
+        if not calls or self.effects.reads(statement).isdisjoint(outputs):
+            return False
+        nodes = (node for part in header(statement) for node in walk_own(part))
+        is_cast_for = any(isinstance(getattr(node, "operator", None), _CAST_FOR) for node in nodes)
+        return is_cast_for or not all(map(self._is_left_by_autocast, calls))
+
+    def _is_left_by_autocast(self, call: cst.Call) -> bool:
+        """Whether a call is of an operator of tensors that computes under autocast as it does without."""
+        full = self.file.names.callee(call)
+        if full and not full.startswith("torch."):
+            return False
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        is_known = name in RESULT or name in VIEWS or name in DTYPE_METHODS
+        return is_known and name not in AUTOCAST and (bool(full) or self.roles.project.called(self.file, call) is None)
 
     def _derived_before(self, statement: Statement) -> frozenset[str]:
         """What statements outside every region have made of the results of regions before a statement."""

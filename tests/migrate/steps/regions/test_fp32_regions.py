@@ -432,3 +432,46 @@ def test_own_and_inherited_forward_of_a_module_that_trains_itself(rewrites: Chec
         """,
         dtype="bf16",
     )
+
+
+def test_what_autocast_leaves_as_it_is_needs_no_region(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ MODEL
+          for x, y in loader:
+              delta = torch.zeros_like(x)
+              for _ in range(5):
+                  delta.requires_grad = True
+        ~         output = model(x + delta)
+        ~         loss = nn.functional.cross_entropy(output, y)
+                  optimizer.zero_grad()
+        -         loss.backward()
+        +         scaler.scale(loss).backward()
+                  hit = output.max(1)[1] == y
+                  delta.data[hit] = torch.clamp(delta + torch.sign(delta.grad), -0.1, 0.1)[hit]
+              delta = delta.detach()
+        ~     output = model(x + delta)
+        ~     loss = nn.functional.cross_entropy(output, y)
+              optimizer.zero_grad()
+        ~     loss.backward()
+        ~     optimizer.step()
+        """
+    )
+
+
+@pytest.mark.parametrize("term", ["out.pow(2).mean()", "(out ** 2).mean()", "(out @ weights).mean()"])
+def test_a_term_that_autocast_casts_for_has_its_region_behind_another_loss(rewrites: Check, term: str) -> None:
+    rewrites(
+        f"""
+        ~ MODEL
+          for x, y in loader:
+        ~     out = model(x)
+        ~     loss = nn.functional.mse_loss(out, y)
+              optimizer.zero_grad()
+        -     loss.backward(retain_graph=True)
+        +     scaler.scale(loss).backward(retain_graph=True)
+        ~     loss = {term}
+        ~     loss.backward()
+        ~     optimizer.step()
+        """
+    )
