@@ -77,13 +77,18 @@ def targets(statement: Statement) -> list[cst.BaseExpression]:
 
 
 def writes(statement: Statement) -> frozenset[str]:
-    """What a statement gives a value to by itself, or puts something into."""
-    found = {_key(target) for target in targets(statement)}
+    """What a statement gives a value to by itself, or puts something into; not that of which it wants gradients."""
+    found = {_key(target) for target in targets(statement) if not _is_switch(target)}
     if isinstance(statement, cst.Expr) and isinstance(statement.value, cst.Call):
         func = statement.value.func
         if isinstance(func, cst.Attribute) and (func.attr.value in _MUTATORS or func.attr.value.endswith("_")):
-            found.add(_key(func.value))
+            found.add(None if _is_switch(func) else _key(func.value))
     return frozenset(key for key in found if key is not None)
+
+
+def _is_switch(node: cst.CSTNode) -> bool:
+    """Whether something is `loss.requires_grad`, or the method that sets it: the value stays what it is."""
+    return isinstance(node, cst.Attribute) and node.attr.value in ("requires_grad", "requires_grad_")
 
 
 def leaves_graph(statement: Statement) -> bool:
@@ -108,5 +113,5 @@ def overwrites(statement: Statement) -> frozenset[str]:
     """The names that have a wholly new value after a statement."""
     if not isinstance(statement, (cst.Assign, cst.AnnAssign)):
         return frozenset()
-    plain = [t for t in targets(statement) if not isinstance(t, cst.Subscript)]
+    plain = [t for t in targets(statement) if not isinstance(t, cst.Subscript) and not _is_switch(t)]
     return frozenset(key for key in map(_key, plain) if key is not None) - statement_reads(statement)

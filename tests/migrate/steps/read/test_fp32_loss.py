@@ -261,3 +261,33 @@ def test_a_criterion_that_judges_by_a_network_of_its_own_is_no_forward(leaves: C
         ),
         "the forward pass behind",
     )
+
+
+@pytest.mark.parametrize("asked", ["loss.requires_grad = True", "loss.requires_grad_(True)"])
+def test_a_loss_that_is_asked_for_gradients_is_what_it_was(rewrites: Check, asked: str) -> None:
+    rewrites(
+        f"""
+        ~ MODEL
+          for x, y in loader:
+        ~     loss = nn.functional.mse_loss(model(x), y)
+              optimizer.zero_grad()
+              {asked}
+        ~     loss.backward()
+        ~     optimizer.step()
+        """
+    )
+
+
+def test_a_loss_that_is_made_a_leaf_comes_to_no_parameter(leaves: Check) -> None:
+    leaves(
+        """
+        MODEL
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y).detach()
+            optimizer.zero_grad()
+            loss.requires_grad = True
+            loss.backward()
+            optimizer.step()
+        """,
+        "",
+    )
