@@ -11,6 +11,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 
 import libcst as cst
 
@@ -33,6 +34,7 @@ from amp_migrate.trees.nodes import (
     block_of,
     find,
     last_word,
+    method_of,
     nested_statements,
     subscript_key,
     walk,
@@ -526,19 +528,38 @@ class Roles:
         return function is not None and "backward" in function.file.tree.text and self.goes_backward(function)
 
     def _may_go_backward(self, file: File, call: cst.Call) -> bool:
-        return any(map(self.goes_backward, self.project.may_call(file, call, "backward")))
+        may_run = itertools.chain(self.project.may_call(file, call, "backward"), self._methods_seen(file, call))
+        return any(map(self.goes_backward, may_run))
+
+    def _methods_seen(self, file: File, call: cst.Call) -> Iterator[FunctionRef]:
+        """The methods that a call runs of what its object is seen to be on some way; its name may be of many, as `fit`.
+
+        Only those that may go backward are looked for.
+        """
+        func = call.func
+        if not isinstance(func, cst.Attribute) or "backward" not in file.tree.text:
+            return
+        for made in self.classes(file, func.value):
+            named = ((where, method_of(owner, func.attr.value)) for where, owner in self.project.lineage(*made))
+            yield from islice((self.project.reference(where, node) for where, node in named if node is not None), 1)
 
     def goes_backward(self, function: FunctionRef) -> bool:
-        """Whether a function goes backward, or calls one of the project that does."""
+        """Whether a function goes backward, calls one of the project that does, or hands on its own that does."""
         if function.node not in self._backwards:
             self._backwards[function.node] = False
-            calls = find(function.node.body, cst.Call)
+            calls = [*find(function.node.body, cst.Call)]
+            given = {arg.value.value for call in calls for arg in call.args if isinstance(arg.value, cst.Name)}
+            closures = [e for e in find(function.node.body, cst.FunctionDef) if e.name.value in given]
             self._backwards[function.node] = any(
                 (isinstance(each.func, cst.Attribute) and each.func.attr.value == "backward")
-                or ((called := self.project.called(function.file, each)) is not None and self.goes_backward(called))
-                for each in calls
+                or any(map(self.goes_backward, self._run_by(function.file, each)))
+                for each in (*calls, *(call for closure in closures for call in find(closure.body, cst.Call)))
             )
         return self._backwards[function.node]
+
+    def _run_by(self, file: File, call: cst.Call) -> Iterator[FunctionRef]:
+        called = self.project.called(file, call)
+        yield from self._methods_seen(file, call) if called is None else (called,)
 
     def takes_gradients(self, function: FunctionRef) -> bool:
         """Whether a function calls `torch.autograd.grad()`, or one of the project that does."""

@@ -346,13 +346,17 @@ class ApexMigration:
                     hint = "they are divided by it now: where its learning rate made up for that, it is too low"
                     yield _never_prepared(step.file, each, hint)
         known = {key_of(each.step) for each in native.steps}
-        for file, function, body in ((file, *each) for file in script.files for each in bodies(file)):
-            # What goes backward by itself has plain gradients, as far as they come of that.
-            if not any(each.scaler for each in native.steps) or (file, function) in known or any(backward_calls(body)):
-                continue
+        # What goes backward by itself has plain gradients, as far as they come of that.
+        apart = [
+            (file, body)
+            for file in script.files
+            for function, body in bodies(file)
+            if (file, function) not in known and not any(backward_calls(body))
+        ]
+        hint = "they are under it still, if a scaled loss comes to them: let the scaler step, before its update()"
+        for file, body in apart if any(each.scaler for each in native.steps) else ():
             for each in optimizer_steps(self.roles, file, body):
-                if each.part is None and prepared.leaves(file, each.optimizer, own):
-                    hint = "they are under it still, if the loss that is scaled comes to them: let the scaler step, before its update()"
+                if each.part is None and not each.call.args and prepared.leaves(file, each.optimizer, own):
                     yield _never_prepared(file, each, hint)
 
     def _is_made_earlier(self, script: ApexScript, native: NativeScript, traveller: Traveller, kept: Move) -> bool:

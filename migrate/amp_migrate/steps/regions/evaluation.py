@@ -80,7 +80,7 @@ class EvaluationRegions:
         for function, body in bodies(file):
             if among is not None and function not in among:
                 continue
-            if function is not None and (function in apart or _is_module_method(file, self._roles, function)):
+            if function is not None and (function in apart or self._runs_in_callers(file, function)):
                 continue
             step = next((each for each in self._moved if each.file is file and each.function is function), None)
             whole = step is None and function is not None and _is_evaluation(file, function)
@@ -98,6 +98,11 @@ class EvaluationRegions:
             regions.extend(placed.regions)
             islands.extend(placed.islands)
         return Placement(tuple(regions), tuple(islands))
+
+    def _runs_in_callers(self, file: File, function: cst.FunctionDef) -> bool:
+        """Whether the regions of what a function computes stand round the calls of it: none does where it trains."""
+        is_method = _is_module_method(file, self._roles, function)
+        return is_method and not self._roles.goes_backward(self._roles.project.reference(file, function))
 
 
 def _differentiates(file: File, body: Block) -> bool:
