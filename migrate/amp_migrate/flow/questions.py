@@ -787,19 +787,20 @@ class Questions:
 
     @property
     def sized(self) -> list[Site]:
-        """Where gradients are read, and it is not seen that what is made of them is the same at any loss scale."""
+        """Where gradients are read in what goes backward, and another loss scale may change what is made of them."""
         analysis, known = self.analysis, set[Site]()
         if analysis.is_complete:
             scales = analysis.pytorch.gradients_read
             read = {each.site for each in self.events(Act.READ)} - analysis.pytorch.sized
             known = {site for site in read if ANY_UNIT not in scales[site]}
-        found = []
-        for module in filter(None, analysis.modules.values()):
-            for node in ast.walk(module.tree):
+        codes = (code for module in filter(None, analysis.modules.values()) for code in module.codes.values())
+        found: dict[Site, None] = {}
+        for code in (each for each in codes if "backward" in each.asked):
+            for node in ast.walk(code.node):
                 target = node.target if isinstance(node, ast.AugAssign) else node
                 is_read = target is not node or (isinstance(target, ast.Attribute) and isinstance(target.ctx, ast.Load))
                 if is_read and isinstance(target, ast.Attribute) and target.attr == "grad":
-                    found.append(site_of(module.file, target))
+                    found[site_of(code.file, target)] = None
         return [site for site in found if site not in known]
 
     @property

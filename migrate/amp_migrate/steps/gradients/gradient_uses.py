@@ -22,6 +22,7 @@ from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.steps.gradients.reductions import reduces_gradients
 from amp_migrate.steps.gradients.updates import exclude
 from amp_migrate.steps.model.training_step import Backward, GradientUse, OptimizerStep, ScaledUse, TrainingStep
+from amp_migrate.steps.statements.bodies import backward_calls
 from amp_migrate.steps.statements.data_flow import reads, writes
 from amp_migrate.tables.torch_names import CLIPPING, GRADIENT_FUNCTIONS, MEASURING
 from amp_migrate.trees.nodes import (
@@ -552,11 +553,14 @@ def first_reached(tree: Tree, using: Sequence[Statement], target: Block) -> Stat
 def shows_no_size(file: File, roles: Roles, statement: Statement) -> bool:
     """Whether no scale matters to what a statement reads of gradients, as to a sign, as far as results have shown yet.
 
-    Where it does matter, or nobody sees that it does not, the result tells: see `Settings.sized`.
+    Where it does matter, or nobody sees that it does not, the result tells: see `Settings.sized`. It is asked of what
+    goes backward, and reads what that has made.
     """
     read = (each for part in header(statement) for each in _read_in(file, roles, part))
     return all(
-        isinstance(node, cst.Attribute) and (where.name, where.tree.position(node)[0]) not in roles.sized
+        isinstance(node, cst.Attribute)
+        and any(backward_calls(where.tree.body(node)))
+        and (where.name, where.tree.position(node)[0]) not in roles.sized
         for where, node in read
     )
 
