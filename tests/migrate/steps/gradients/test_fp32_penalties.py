@@ -100,7 +100,7 @@ def test_penalty_of_a_function_beside_the_loop(rewrites: Check) -> None:
           for x in loader:
         ~     out = D(x)
               gp = penalty(D, x)
-        ~     loss = out.mean() + 10 * gp
+              loss = out.mean() + 10 * gp
         ~     STEP
         """
     )
