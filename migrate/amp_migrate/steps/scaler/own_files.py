@@ -17,7 +17,7 @@ from amp_migrate.plan.code import code, plain
 from amp_migrate.plan.edit import Edit
 from amp_migrate.steps.scaler.checkpoint_entries import asked
 from amp_migrate.steps.scaler.made_late import MadeLate, may_be_repeated, may_change, tests_of
-from amp_migrate.trees.nodes import find
+from amp_migrate.trees.nodes import Statement, find
 from amp_migrate.write.editor import Editor, guarded
 
 _OPTIMIZER = re.compile(r"(?<![a-z])opt(?:im(?:izer)?)?(?![a-z])")
@@ -29,13 +29,15 @@ class OwnFile:
 
     Attributes:
         call: that of `torch.save` or `torch.load`.
-        path: the argument that says which file.
+        given: the argument that says which file.
+        path: the same, or what the variable stands for that it is.
         name: the literal in it by which the file is the optimizer's.
     """
 
     optimizer: cst.BaseExpression
     statement: cst.Expr
     call: cst.Call
+    given: cst.BaseExpression
     path: cst.BaseExpression
     name: str
 
@@ -66,12 +68,13 @@ def restored_alone(file: File) -> Iterator[OwnFile]:
 
 
 def _own_file(
-    file: File, of_state: cst.BaseExpression, method: str, call: cst.Call, path: cst.BaseExpression, whole: cst.Call
+    file: File, of_state: cst.BaseExpression, method: str, call: cst.Call, given: cst.BaseExpression, whole: cst.Call
 ) -> Iterator[OwnFile]:
     func = of_state.func if isinstance(of_state, cst.Call) else None
     statement = file.tree.parents[whole]
     if not (isinstance(func, cst.Attribute) and func.attr.value == method and isinstance(statement, cst.Expr)):
         return
+    path = _written_out(file, given, statement)
     texts = [each.value for each in find(path, cst.SimpleString)]
     texts += [each.value for each in find(path, cst.FormattedStringText)]
     names = [each for each in texts if _OPTIMIZER.search(each)]
@@ -79,7 +82,20 @@ def _own_file(
     is_plain = is_plain and may_be_repeated(file, path)
     # Somebody else's scaler, as that of a data set, may have the name.
     if is_plain and is_optimizer(file, func.value) and _of_scaler(names[-1]) not in _strings(file):
-        yield OwnFile(func.value, statement, call, path, names[-1])
+        yield OwnFile(func.value, statement, call, given, path, names[-1])
+
+
+def _written_out(file: File, path: cst.BaseExpression, statement: Statement) -> cst.BaseExpression:
+    """What a variable stands for that is bound once, before it in its function, to what is the same at a statement."""
+    bindings, tree = file.scopes.of(path).lookup(path.value) if isinstance(path, cst.Name) else [], file.tree
+    if len(bindings) != 1 or bindings[0].value is None or tree.function(bindings[0].node) is not tree.function(path):
+        return path
+    assigned = tree.statement(bindings[0].node)
+    if tree.order[assigned] > tree.order[statement] or tree.block(assigned) not in tree.ancestors(statement):
+        return path
+    again = [each for each in tree.loops(statement) if each not in tree.ancestors(assigned)]
+    until = again[-1] if again else statement
+    return path if may_change((bindings[0].value,), file, assigned, until) else bindings[0].value
 
 
 def _strings(file: File) -> set[str]:
@@ -114,7 +130,7 @@ def write_restored_alone(
 ) -> Edit:
     """The edit that restores the scaler behind the optimizer, if its state was saved, and there is one."""
     path = entry.of_scaler(editor.file)
-    load = editor.text(entry.call).replace(editor.text(entry.path), path, 1)
+    load = editor.text(entry.call).replace(editor.text(entry.given), path, 1)
     first = tests_of(late) + asked(scaler, is_spared=is_spared)
     where = entry.statement if late is None else late.home
     exists = code("if {}{}.path.exists({}):", plain(first), editor.module("os", where), plain(path))
@@ -125,4 +141,5 @@ def asks_for(file: File, entry: OwnFile, test: cst.BaseExpression) -> bool:
     """Whether a test asks for the file of an optimizer."""
     if not (isinstance(test, cst.Call) and file.names.callee(test) in ("os.path.isfile", "os.path.exists")):
         return False
-    return [file.tree.code(each.value) for each in test.args] == [file.tree.code(entry.path)]
+    asked_for = [file.tree.code(each.value) for each in test.args]
+    return asked_for in ([file.tree.code(entry.given)], [file.tree.code(entry.path)])

@@ -170,6 +170,53 @@ def test_it_asks_first_what_says_that_there_is_a_path(test: str, asked: str) -> 
     assert f'\nif {asked}os.path.exists(os.path.join(start, "scaler.pt")):\n' in after
 
 
+_NAMED = 'state = os.path.join(start, "optimizer.pt")\n'
+
+
+@pytest.mark.parametrize(
+    "loads",
+    [
+        f"{_NAMED}optimizer.load_state_dict(torch.load(state))",
+        f"{_NAMED}if os.path.exists(state):\n    optimizer.load_state_dict(torch.load(state))",
+    ],
+)
+@pytest.mark.parametrize("is_late", [True, False])
+def test_a_path_that_has_a_name_is_written_out(loads: str, is_late: bool) -> None:
+    order = (loads, _INITIALIZES) if is_late else (_INITIALIZES, loads)
+    plan = migrate_text(_RESUMED.format(first=order[0], then=order[1]), Settings())
+    path = 'os.path.join(start, "scaler.pt")'
+    assert f"if os.path.exists({path}):" in plan.after
+    assert f"scaler.load_state_dict(torch.load({path}))" in plan.after
+    assert "AMP611" not in {each.code for each in plan.findings}
+    assert migrate_text(plan.after, Settings()).after == plan.after
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        f"{_NAMED}state = other or state\n",
+        f"{_NAMED}start = out\n",
+        f"if start:\n    {_NAMED}",
+        f"for start in starts:\n    {_NAMED}",
+        f"{_NAMED}for start in starts:\n    pass\n",
+        "state = newest(start, 'optimizer.pt')\n",
+    ],
+)
+def test_a_name_that_may_stand_for_another_path_is_not(named: str) -> None:
+    loads = f"{named}optimizer.load_state_dict(torch.load(state))"
+    plan = migrate_text(_RESUMED.format(first=_INITIALIZES, then=loads), Settings())
+    assert "scaler.load_state_dict(" not in plan.after
+    assert "AMP611" in {each.code for each in plan.findings}
+
+
+@pytest.mark.parametrize(("again", "saved"), [("", 1), ("        out = newer\n", 0)])
+def test_nor_is_one_whose_path_is_another_in_the_next_round(again: str, saved: int) -> None:
+    text = _RESUMED.format(first=_INITIALIZES, then='state = os.path.join(out, "optimizer.pt")')
+    text, _, _ = text.partition("torch.save(")
+    kept = f"    if saves(x):\n        torch.save(optimizer.state_dict(), state)\n{again}"
+    assert migrate_text(text + kept, Settings()).after.count("torch.save(scaler.state_dict()") == saved
+
+
 @pytest.mark.parametrize(
     ("first", "then"),
     [
