@@ -412,7 +412,13 @@ class Casts:
         # not low.
         if not all(each in given or self._is_known(each) or (loss and not self._may_be_low(each)) for each in named):
             return None
-        low = dict.fromkeys(FloatCast(site_of(file, each)) for each in named if self._may_be_low(each))
+        low = dict.fromkeys(
+            FloatCast(
+                site_of(file, each), is_floating=loss is not None or each in given or not self._may_be_other(each)
+            )
+            for each in named
+            if self._may_be_low(each)
+        )
         if isinstance(loss, ast.Call) and self._is_taken_alone(loss):  # what callers would give it is not known
             compared = {each: tensor_of(self._value(each)) for each in _compared(loss)}
             unknown = (each for each, tensor in compared.items() if tensor is not None and tensor.precision & OTHER)
@@ -515,12 +521,21 @@ class Casts:
         return name in table.DTYPE_METHODS or (made is not None and made.precision == F32)
 
     def _is_known(self, node: ast.expr) -> bool:
-        """Whether a tensor is as precise as it was, or `.float()` takes nothing from it; or something is no tensor."""
+        """Whether a tensor is as precise as it was, or a cast takes nothing from it; or something is no tensor.
+
+        What a module that nobody has read gives in a region may be of another type: one that has a name can be asked.
+        """
         value = self._value(node)
         tensor = tensor_of(value)
         if tensor is None or not tensor.may_be_low:
             return bool(value) and all(_is_in_sight(each) for each in value if isinstance(each, Opaque))
-        return not tensor.precision & ~(LOW | F32) and not any(isinstance(each, Opaque) for each in value)
+        is_asked = _path(node) and not tensor.precision & F64
+        return (is_asked or not self._may_be_other(node)) and not any(isinstance(each, Opaque) for each in value)
+
+    def _may_be_other(self, node: ast.expr) -> bool:
+        """Whether a tensor may be anything but float32 and half precision."""
+        tensor = tensor_of(self._value(node))
+        return tensor is not None and bool(tensor.precision & ~(LOW | F32))
 
     def _may_be_low(self, node: ast.expr) -> bool:
         tensor = tensor_of(self._value(node))
