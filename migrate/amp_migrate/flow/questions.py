@@ -573,7 +573,8 @@ class Questions:
         if any(code.has(each) for each in training for code in self.analysis.given_up):
             return []
         serving = {each for each in training if not self._serves_no_loss(each)}
-        is_idle = not pytorch.working & (serving or training) or self._trains_nothing_low
+        is_trained = any(self.events(Act.BACKWARD))
+        is_idle = not pytorch.working & (serving if is_trained else training) or self._trains_nothing_low
         what = IN_FLOAT64 if pytorch.in_float64 & training else IDLE
         return [Fault(site, what) for site in sorted(training)] if is_idle else []
 

@@ -73,7 +73,7 @@ agent = Agent(lib.make())
 agent.train()
 print(agent.test())
 """
-LEFT = "left as it was: nothing that is trained computes in half precision (line 34)"
+LEFT = "left as it was: nothing that is trained computes in half precision (line 55)"
 
 
 @pytest.mark.parametrize("dtype", [Dtype.FP16, Dtype.BF16])
