@@ -26,7 +26,8 @@ def implied(test: ast.expr, outcome: bool) -> Facts:
         return implied(test.args[0], outcome)
     if isinstance(test, ast.BoolOp):
         if isinstance(test.op, ast.And) is outcome:
-            return frozenset().union(*(implied(each, outcome) for each in test.values))
+            whole = frozenset() if outcome else _fact(test, outcome)  # an `or` that is asked again comes to the same
+            return whole.union(*(implied(each, outcome) for each in test.values))
         return _fact(test, outcome)
     if isinstance(test, ast.BinOp) and isinstance(test.op, ast.Mod):
         return implied(ast.Compare(test, [ast.Eq()], [ast.Constant(0)]), not outcome)

@@ -120,6 +120,8 @@ WRONG_BY_ITSELF = {
 CHOSEN_BY_DTYPE = "a number is chosen by a dtype that a region changes"
 SAVED_LOW = "saved in half precision"
 ADDED = "true gradients are added to scaled ones"
+OUTDATED = "gradients are of an older scale"
+OF_TWO_SCALES = "gradients of an older scale and of a newer one are added up"
 MADE_ANEW = "a scaler is made anew"
 NO_GRADIENTS = "a scaler steps an optimizer without gradients"
 ONE_WITHOUT_GRADIENTS = (
@@ -1013,7 +1015,13 @@ class Questions:
                             for machine, _, about, _ in wrong
                         )
                         is_always &= what is not SEVERAL_SCALES or self._is_surely_of(optimizer, event.leaves)
-                        is_seen = any(self.is_known(each, scaler, optimizer) for each in ways)
+                        # Which step comes before which, a scaler's switch does not decide.
+                        is_seen = any(
+                            self.is_known(each, scaler, optimizer)
+                            if what not in _OF_AN_UPDATE
+                            else scaler is not None and self.is_single(scaler) and self.is_no_guess(each, optimizer)
+                            for each in ways
+                        )
                         why = _ways(wrong)
                         if what is NO_GRADIENTS and not why:
                             why = self._other_losses(optimizer) or (BY_HAND if event.code.gives_gradients else "")
@@ -1082,10 +1090,12 @@ class Questions:
 
     def is_known(self, machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
         """Whether no guess has led to a state of an optimizer, and its scaler is surely switched on."""
-        grad = _grad(machine, optimizer)
-        by = scaler or grad.scaler
+        return self.is_on(scaler or _grad(machine, optimizer).scaler) and self.is_no_guess(machine, optimizer)
+
+    def is_no_guess(self, machine: Machine, optimizer: Atom | None) -> bool:
+        """Whether no guess has led to a state of an optimizer."""
         is_single = optimizer is not None and self.is_single(optimizer)
-        return self.is_on(by) and is_single and not grad.guessed and not machine.get(GUESSED)
+        return is_single and not _grad(machine, optimizer).guessed and not machine.get(GUESSED)
 
     def is_single(self, atom: Atom) -> bool:
         """Whether an optimizer or a scaler is one, and none of several that nobody can tell apart."""
@@ -1255,6 +1265,15 @@ def _is_outdated(machine: Machine, scaler: Atom | None, optimizer: Atom | None) 
     return grad.kind == SCALED and grad.outdated and not grad.spent
 
 
+def _is_of_two_scales(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
+    grad = _grad(machine, optimizer)
+    return grad.kind == MIXED and grad.outdated and not grad.spent
+
+
+def _is_mixed(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
+    return _is(MIXED)(machine, scaler, optimizer) and not _grad(machine, optimizer).outdated
+
+
 def _is_unchecked(machine: Machine, scaler: Atom | None, optimizer: Atom | None) -> bool:
     return machine.get(("checked", scaler)) is False
 
@@ -1286,23 +1305,28 @@ def _is_limited_unscaled(machine: Machine, scaler: Atom | None, optimizer: Atom 
     return scaler is not None and _is(TRUE, UNSCALED)(machine, scaler, optimizer)
 
 
+_OF_AN_UPDATE = frozenset({OUTDATED, OF_TWO_SCALES})
 _Test = Callable[[Machine, "Atom | None", "Atom | None"], bool]
 _STATES: dict[Act, tuple[tuple[str, _Test], ...]] = {
     Act.UNSCALE: (
         (UNSCALED_AGAIN, _in_stage(UNSCALED_BY)),
         ("gradients are unscaled after the step", _in_stage(STEPPED)),
-        ("gradients that are not scaled are divided by the scale", _is(TRUE, MIXED)),
+        ("gradients that are not scaled are divided by the scale", _is(TRUE)),
+        ("gradients that are not scaled are divided by the scale", _is_mixed),
+        (OUTDATED, _is_outdated),
+        (OF_TWO_SCALES, _is_of_two_scales),
         ("gradients of another scaler are unscaled", _is_another_scalers),
         (SHARED, _is(PARTLY)),
     ),
     Act.SCALER_STEP: (
         ("a scaler steps twice without an update", _in_stage(STEPPED)),
         (NO_GRADIENTS, _has_none),
-        (ADDED, _is(MIXED)),
+        (ADDED, _is_mixed),
+        (OF_TWO_SCALES, _is_of_two_scales),
         (SHARED, _is_partly_and_ready),
         ("a scaler steps on gradients that are not scaled", _is_true_and_ready),
         ("gradients of another scaler are stepped on", _is_another_scalers),
-        ("gradients are of an older scale", _is_outdated),
+        (OUTDATED, _is_outdated),
         ("gradients are stepped on that have come behind unscale_()", _is_scaled_and_unscaled),
         ("a scaler that has scaled nothing steps", _is_idle),
         (MADE_ANEW, _goes_on),

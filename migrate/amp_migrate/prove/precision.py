@@ -68,7 +68,9 @@ from amp_migrate.flow.questions import (
     NOT_DIVIDED,
     OF_A_REPLACEMENT,
     OF_SKIPPED,
+    OF_TWO_SCALES,
     ONE_WITHOUT_GRADIENTS,
+    OUTDATED,
     PAST,
     PERHAPS_LEFT_SCALED,
     SAVED_LOW,
@@ -188,6 +190,7 @@ class Trouble(Enum):
     LEFT_SCALED = "gradients that are clipped together, and of which no optimizer has some: these stay scaled"
     SCALED_AGAIN = "a loss that is not to be scaled, as the gradient that it goes backward from is"
     UNSCALED_TWICE = "gradients that are unscaled twice: behind a batch that is skipped, the scale is not updated"
+    OUTDATED = "gradients of more than one scale: with a scaler for each optimizer they have one"
     SCALER = "what a scaler raises at, or divides wrongly: without a scaler it does not happen"
     BEHIND = "what is low behind its region"
     MENDED = "gradients that are mended where they are not finite, and a scaler skips the step"
@@ -274,6 +277,8 @@ _TROUBLES = {
     _NOT_CLEARED_IN_SIGHT: Trouble.UNCLEARED,
     WRONG_BY_ITSELF[Act.GAUGE]: Trouble.READ_SCALED,
     OF_A_REPLACEMENT: Trouble.SCALER,
+    OF_TWO_SCALES: Trouble.OUTDATED,
+    OUTDATED: Trouble.OUTDATED,
     OF_SKIPPED: Trouble.SKIPPED,
     WATCHED: Trouble.WATCHED,
     ONE_WITHOUT_GRADIENTS: Trouble.SCALER,

@@ -42,6 +42,7 @@ _OF_STEPS = (FP32_STEP.code, APEX_STEP.code)
 _OF_APEX = (APEX_STEP.code, APEX_INITIALIZE.code)
 _BY_HAND = "put what it needs in float32 into torch.amp.autocast(..., enabled=False), and run again"
 _UNSCALABLE = "use --dtype bf16, which needs no scaler"
+_OF_ITS_OWN = "give each optimizer a scaler of its own by hand, or use --dtype bf16, which needs none"
 _ELSEWHERE = "put the forward pass that its loss comes from into torch.amp.autocast(...) by hand, and scale this loss"
 _LEFT_IN_FLOAT32 = "train it in float32"
 _UNCAST = "drop the cast to half precision, which autocast does where it may, and run again"
@@ -66,6 +67,7 @@ _IN_ANY_CASE = {
     Trouble.LEFT_SCALED: _OF_THE_OPTIMIZER,
     Trouble.LOSS_ON_CPU: _TO_ITS_MODEL,
     Trouble.MENDED: _UNSCALABLE,
+    Trouble.OUTDATED: _OF_ITS_OWN,
     Trouble.PAST: _UNSCALABLE,
     Trouble.READ_SCALED: _READ_LAST,
     Trouble.SCALED_AGAIN: _BY_ITS_GRADIENT,

@@ -47,7 +47,7 @@ class Grad(Numbered):
         kind: nothing, those of a true loss, of a scaled one, scaled ones that were divided again, a sum of both.
         scaler: the scaler whose scale is in them, or was.
         spent: whether an optimizer has stepped on them; None where that, too, was lost.
-        outdated: whether the scale has been updated since.
+        outdated: whether the scale has been updated since; of a sum, between those that it is of.
         guessed: whether it is one of several answers to what nobody can tell, as which optimizer a loss trains.
     """
 

@@ -421,7 +421,8 @@ def _accumulated(old: Grad, new: Grad) -> Grad:
         return new.but(spent=old.spent, guessed=guessed)
     if old.kind in (TRUE, UNSCALED) and new.kind == TRUE:
         return new.but(guessed=guessed)
-    return Grad(MIXED, new.scaler or old.scaler, False, False, guessed)
+    is_of_two_scales = old.kind == new.kind and old.scaler is new.scaler
+    return Grad(MIXED, new.scaler or old.scaler, False, is_of_two_scales, guessed)
 
 
 def backward_all(frame: Frame, losses: Value, gradients: Value | None, node: ast.AST) -> None:

@@ -9,9 +9,10 @@ import libcst as cst
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow.domain.atoms import Atom
-from amp_migrate.flow.domain.machine import READY, SCALED, UNSCALED, Machine
+from amp_migrate.flow.domain.machine import MIXED, READY, SCALED, UNSCALED, Machine
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.pytorch.gradients import AGAIN, stage
+from amp_migrate.flow.questions import Questions
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.rounds import rounds
 from amp_migrate.hazards.seen.script import Script
@@ -60,7 +61,8 @@ RULE = Rule(
     why=(
         "`step` divides the gradients by the scale of now. Where `update()` has changed it since `backward()`, they "
         "are divided by another number than they were multiplied by. Where a loop steps several optimizers and updates "
-        "in every round, so are those of all but the first."
+        "in every round, so are those of all but the first. Where gradients of several iterations are added up, and "
+        "another optimizer's step updates the scale in between, they are of two scales, and no number divides both."
     ),
     sources=(f"{EXAMPLES}#working-with-multiple-models-losses-and-optimizers",),
     safety=Safety.MANUAL,
@@ -69,19 +71,49 @@ FLOAT16_ONLY = True
 
 
 def detect(script: Script) -> Iterator[Hazard]:
-    """Every step whose gradients are of an older scale, always or for all optimizers but the first of a loop."""
-    questions = script.flowing.questions
-    for event in questions.events(Act.SCALER_STEP) if script.courses else ():
+    """Every division of gradients of an older scale, always or for all optimizers but the first of a loop.
+
+    Of those that are of an older and of a newer one: on any way.
+    """
+    questions, tree = script.flowing.questions, script.file.tree
+    for event in questions.events(Act.SCALER_STEP, Act.UNSCALE) if script.courses else ():
         if len(event.scaler) != 1 or not all(isinstance(e, Atom) and questions.is_single(e) for e in event.scaler):
             continue  # it may be another in every round of a loop
         call = script.flowing.interpreted.node_at(script.file, event.site)
-        is_old = _is_always_old(event) or (_is_old(event) and _is_behind_one_loss(script, event, call))
-        if is_old and isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
+        if not (isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)):
+            continue
+        update = f"{tree.code(call.func.value)}.update()"
+        if _is_of_two_scales(questions, event):
             yield Hazard(
                 call,
-                f"{script.file.tree.quote(call)} divides by a scale that is newer than the gradients",
-                f"move {script.file.tree.code(call.func.value)}.update() behind the last step of the iteration",
+                f"{tree.quote(call)} divides gradients by one scale that are of two: it is updated while they add up",
+                f"let {update} come once, behind the last step of an iteration, or give each optimizer its own scaler",
             )
+        elif _is_always_old(event) or (_is_old(event) and _is_behind_one_loss(script, event, call)):
+            yield Hazard(
+                call,
+                f"{tree.quote(call)} divides by a scale that is newer than the gradients",
+                f"move {update} behind the last step of the iteration",
+            )
+
+
+def _is_of_two_scales(questions: Questions, event: Event) -> bool:
+    """Whether gradients of an older scale have come to those of a newer one, on some way that no guess leads to.
+
+    It is a way through one function, which goes backward, steps and updates: what tests have come to is known in it.
+    Of one optimizer, AMP608 says so.
+    """
+    acts = (Act.BACKWARD, Act.UPDATE, Act.SCALER_STEP)
+    here = [each for each in questions.events(*acts) if each.code is event.code and each.scaler & event.scaler]
+    others = [each for each in here if each.act is Act.SCALER_STEP and each.optimizer - event.optimizer]
+    if not others or {each.act for each in here} != set(acts):
+        return False
+    ways = ((machine, each, machine.grad(each)) for machine, _, about, _ in event.reached for each in about)
+    return any(
+        grad is not None and grad.kind == MIXED and grad.outdated and grad.scaler in event.scaler
+        for machine, each, grad in ways
+        if isinstance(each, Atom) and questions.is_no_guess(machine, each)
+    )
 
 
 def _is_always_old(event: Event) -> bool:

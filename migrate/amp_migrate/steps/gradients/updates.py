@@ -1,10 +1,12 @@
 """Where `scaler.update()` goes: once per iteration, after the last optimizer has stepped.
 
-Where an iteration is of branches that each go backward and step by themselves, and may take none, it goes into each.
+Where an iteration is of branches that each go backward and step by themselves, and may take none, it goes into each;
+where all steps are under one test, each in an `if` of its own, into the last of these.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Iterable
 from itertools import pairwise
 
@@ -12,8 +14,10 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.values.looped import chosen_in
+from amp_migrate.implications import implied
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.model.training_step import Backward, OptimizerStep
+from amp_migrate.steps.statements.data_flow import reads, writes
 from amp_migrate.trees.nodes import LOOP_TYPES, Block, Statement, blocks, nested_statements, statements
 from amp_migrate.trees.tree import Tree
 
@@ -114,9 +118,25 @@ def _after_group(tree: Tree, group: list[Statement], iterations: Collection[cst.
         return _after_branches(tree, holders[0], group, iterations)
     if len(set(holders)) == 1 and chosen_in(holders[0]) is not None:
         return holders  # it is updated in the arm that steps
-    if not any(always_runs(holder, group) for holder in holders):
-        return None
-    return [max(holders, key=lambda each: tree.order[each])]
+    last = max(holders, key=lambda each: tree.order[each])
+    if any(always_runs(holder, group) for holder in holders):
+        return [last]
+    if isinstance(last, cst.If) and _is_one_test(tree, block, holders, last):
+        own = [each for each in group if tree.lift(each, block) is last]
+        return _after_group(tree, own, iterations) if any(always_runs(each, own) for each in _top(last.body)) else None
+    return None
+
+
+def _is_one_test(tree: Tree, block: Block, holders: Collection[Statement], last: cst.If) -> bool:
+    """Whether steps stand under `if`s that all ask the same, and nothing from the first to the last changes what."""
+    tests = [each.test if isinstance(each, cst.If) and each.orelse is None else None for each in holders]
+    asked = {None if each is None else tree.code(each) for each in tests}
+    if len(asked) != 1 or None in asked or not implied(ast.parse(tree.code(last.test), mode="eval").body, True):
+        return False
+    orders = [tree.order[each] for each in holders]
+    between = (each for each in statements(block) if min(orders) <= tree.order[each] < max(orders))
+    inside = (one for each in between for one in (each, *(e for b in blocks(each) for e in nested_statements(b))))
+    return reads([last.test]).isdisjoint(name for each in inside for name in writes(each))
 
 
 def _after_branches(

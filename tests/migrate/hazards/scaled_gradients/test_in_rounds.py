@@ -517,3 +517,63 @@ def test_a_loop_that_is_left_by_a_flag_behind_an_inner_one_unscales_no_more(
 )
 def test_one_that_is_not_left_for_certain_unscales_again(marked: Check, first: str, flag: str, behind: str) -> None:
     marked(FLAGGED.format(first=first, flag=flag, behind=behind, mark="  # AMP608"))
+
+
+TWO_SCALES = """
+    def train(loader, n):
+        encoder, judge = nn.Linear(8, 8), nn.Linear(8, 2)
+        optimizer = torch.optim.Adam(encoder.parameters())
+        judging = torch.optim.Adam(judge.parameters())
+        scaler = torch.amp.GradScaler("cuda", enabled={enabled})
+        for i, (x, y) in enumerate(loader):
+            with torch.autocast("cuda", dtype=torch.float16):
+                code = encoder(x)
+                judged = F.cross_entropy(judge(code.detach()), y) / n
+            scaler.scale(judged).backward()
+            if (i + 1) % n == 0:
+                scaler.step(judging)
+                {between}
+                judging.zero_grad()
+            scaler.scale(code.square().mean() / n).backward()
+            if (i + 1) % n == 0:
+                {first}
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("enabled", ["True", "torch.cuda.is_available()"])
+def test_a_scale_that_is_updated_while_gradients_add_up_is_told(marked: Check, clean: Check, enabled: str) -> None:
+    mark = "  # AMP605"
+    told = TWO_SCALES.replace("scaler.step(optimizer)", "scaler.step(optimizer){mark}")
+    parts = {"enabled": enabled, "between": "scaler.update()"}
+    marked(told.format(first="pass", mark=mark, **parts))
+    marked(told.format(first=f"scaler.unscale_(optimizer){mark}", mark="", **parts))
+    clean(TWO_SCALES.format(first="pass", between="pass", enabled=enabled))
+
+
+def test_gradients_that_are_cleared_behind_an_update_are_of_one_scale(clean: Check) -> None:
+    """What a generator's loss leaves in the critic is cleared before the critic's own loss goes backward."""
+    clean(
+        """
+        def train(generator, critic, loader, n):
+            of_generator = torch.optim.Adam(generator.parameters())
+            of_critic = torch.optim.Adam(critic.parameters())
+            scaler = torch.amp.GradScaler("cuda")
+            for i, x in enumerate(loader):
+                of_critic.zero_grad()
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = critic(generator(x).detach()).mean() - critic(x).mean()
+                scaler.scale(loss).backward()
+                scaler.step(of_critic)
+                scaler.update()
+                if i % n == 0:
+                    of_generator.zero_grad()
+                    with torch.autocast("cuda", dtype=torch.float16):
+                        loss = -critic(generator(x)).mean()
+                    scaler.scale(loss).backward()
+                    scaler.step(of_generator)
+                    scaler.update()
+        """
+    )

@@ -225,8 +225,92 @@ def test_branches_of_which_one_adds_to_the_gradients_of_the_other(leaves: Check)
                 opt_d.step()
                 opt_d.zero_grad()
         """,
-        "added to scaled ones",
+        "gradients of an older scale and of a newer one are added up",
     )
+
+
+ACCUMULATED = """
+    encoder, judge = nn.Linear(2, 2).cuda(), nn.Linear(2, 2).cuda()
+    optimizer = torch.optim.Adam(encoder.parameters())
+    judging = torch.optim.Adam(judge.parameters())
+    for i, (x, y) in enumerate(loader):
+        code = encoder(x)
+        judged = nn.functional.cross_entropy(judge(code.detach()), y)
+        judged.backward()
+        if {first}:
+            judging.step()
+            judging.zero_grad()
+        {between}
+        loss = code.square().mean()
+        loss.backward()
+        if {last}:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("test", ["(i + 1) % 4 == 0", "i % 4 == 3 or i + 1 == len(loader)"])
+def test_optimizers_that_step_under_one_test_share_the_update_of_the_last(rewrites: Check, test: str) -> None:
+    rewrites(
+        f"""
+          encoder, judge = nn.Linear(2, 2).cuda(), nn.Linear(2, 2).cuda()
+          optimizer = torch.optim.Adam(encoder.parameters())
+          judging = torch.optim.Adam(judge.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          for i, (x, y) in enumerate(loader):
+        ~     code = encoder(x)
+        ~     judged = nn.functional.cross_entropy(judge(code.detach()), y)
+        ~     judged.backward()
+              if {test}:
+        -         judging.step()
+        +         scaler.step(judging)
+                  judging.zero_grad()
+        ~     loss = code.square().mean()
+        ~     loss.backward()
+              if {test}:
+        ~         optimizer.step()
+                  optimizer.zero_grad()
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "between", "last"),
+    [
+        ("i % 4 == 3", "pass", "i % 2 == 1"),
+        ("i % n == 0", "n = 3", "i % n == 0"),
+        ("loader.is_due()", "pass", "loader.is_due()"),
+        ("i % 4 == 3", "if True: i = 3", "i % 4 == 3"),
+    ],
+)
+def test_optimizers_that_step_under_several_tests_are_left(leaves: Check, first: str, between: str, last: str) -> None:
+    leaves(ACCUMULATED.format(first=first, between=between, last=last), "an iteration may step no optimizer at all")
+
+
+ROUNDS = """
+    encoder, judge = nn.Linear(2, 2).cuda(), nn.Linear(2, 2).cuda()
+    optimizer = torch.optim.Adam(encoder.parameters())
+    judging = torch.optim.Adam(judge.parameters())
+    for i, (x, y) in enumerate(loader):
+        code = encoder(x)
+        for _ in range(2):
+            judged = nn.functional.cross_entropy(judge(code.detach()), y)
+            judged.backward()
+            if {test}:
+                judging.step()
+                judging.zero_grad()
+        loss = code.square().mean()
+        loss.backward()
+        if {test}:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+def test_a_scale_is_not_updated_while_gradients_of_another_optimizer_add_up(leaves: Check, migrate: Check) -> None:
+    found = leaves(ROUNDS.format(test="i % 4 == 3"), "of an older scale and of a newer")
+    assert found.hint.startswith("give each optimizer a scaler of its own")
+    assert migrate(ROUNDS.format(test="True")).changed
 
 
 def test_iteration_that_may_step_no_optimizer(leaves: Check) -> None:
@@ -418,7 +502,7 @@ def test_gradients_that_an_early_end_leaves_for_later_iterations_are_of_another_
             b_optimizer.step()
             b_optimizer.zero_grad()
         """,
-        "true gradients are added to scaled ones",
+        "gradients of an older scale and of a newer one are added up",
     )
 
 
