@@ -65,6 +65,7 @@ from amp_migrate.steps.apex.uses import apex_state
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name, amp_uses, has_later_wrapper, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import amp_by_name, is_apex_import, probes_for_apex
 from amp_migrate.steps.apex.uses.cast_functions import cast_functions, cast_uses, form_of, said_of
+from amp_migrate.steps.apex.uses.unread_attributes import prepared_unread
 from amp_migrate.steps.apex.write.write_apex import NOT_SCALED, write_apex, write_float32, write_uses
 from amp_migrate.steps.apex.write.write_beside import write_beside
 from amp_migrate.steps.apex.write.write_uses import drop_imports
@@ -220,10 +221,10 @@ class ApexMigration:
             known: what is known already to stand in the way of native AMP.
             keeps_keys: whether what it saves of its scaler stays under the keys of Apex's state.
         """
-        by_name = tuple(self._beside_name(files))
-        if by_name:
+        of_others = (*self._beside_name(files), *prepared_unread(self.project, files))
+        if of_others:
             self._left.update(files)
-            return Move((), tuple(_told_of_shim(by_name, has_shim=False)))
+            return Move((), tuple(_told_of_shim(of_others, has_shim=False)))
         if is_idle(self.project, files) and self.settings.apex is not Apex.SHIM:
             if self._probes is not Fate.GONE:
                 files = tuple(file for file in files if not probes_for_apex(file))

@@ -6,12 +6,13 @@ branches of Apex go, and wherever the script asks for native AMP, what asked for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.code import Code
 from amp_migrate.plan.move import Refusal
@@ -26,7 +27,9 @@ from amp_migrate.steps.apex.step.master_parameters import parameters_of
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_uses
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
 from amp_migrate.steps.apex.uses.cast_functions import is_needless
-from amp_migrate.steps.statements.amp_signs import names_amp
+from amp_migrate.steps.apex.uses.unread_attributes import is_unread
+from amp_migrate.steps.statements.amp_signs import is_scaled, names_amp
+from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.tables.apex_names import USE_SHIM
 from amp_migrate.trees.nodes import Statement, walk
 
@@ -92,6 +95,9 @@ def read_beside(roles: Roles, files: Sequence[File]) -> Beside | Refusal | None:
             if native_handler(file, guard) is not None and does_more(guard):
                 reason = "native AMP is imported only where this fails, which does more than import Apex"
                 return Refusal(file, guard, reason, USE_SHIM)
+    unread = next((each for file in files for each in _made_unread(project, file, dead)), None)
+    if unread is not None:
+        return Refusal(*unread, "native AMP would scale where Apex does by a scaler that no code in sight makes", USE_SHIM)
     changing = dict.fromkeys(file for file, _ in (*starting, *asked, *choice.always))
     masters = [(file, call) for file in files for call in amp_calls(file, "master_params") if call not in dead]
     masters = [(file, call) for file, call in masters if len(call.args) == 1]
@@ -136,6 +142,17 @@ def read_beside(roles: Roles, files: Sequence[File]) -> Beside | Refusal | None:
         choice.asked if choice.apex is None and choice.native is None and not choice.always else "",
         tuple(dict.fromkeys(idle)),
     )
+
+
+def _made_unread(project: Project, file: File, dead: Collection[cst.CSTNode]) -> Iterator[tuple[File, cst.CSTNode]]:
+    """The scalers of native AMP that code which nobody has read gives to its classes, maybe not where Apex is chosen."""
+    for _, body in bodies(file):
+        for _, call in backward_calls(body):
+            loss = cst.ensure_type(call.func, cst.Attribute).value
+            scale = loss.func if isinstance(loss, cst.Call) and call not in dead and is_scaled(loss) else None
+            scaler = scale.value if isinstance(scale, cst.Attribute) else None
+            if isinstance(scaler, cst.Attribute) and is_unread(project, file, scaler):
+                yield file, scaler
 
 
 def _instead_of(tried: Tried, scaling: Sequence[tuple[File, Statement]]) -> Beside | Refusal:
