@@ -136,6 +136,12 @@ def test_what_computes_something_else_is_another_program(wrong: Check, old: str,
     assert wrong(PLAIN, NATIVE.replace(old, new)).startswith("the result is another program: ")
 
 
+@pytest.mark.parametrize(("limit", "is_same"), [("1.0", True), ("max_norm=1.0", True), ("2.0", False)])
+def test_an_older_name_of_one_function_is_the_same(wrong: Check, limit: str, is_same: bool) -> None:
+    old = NATIVE.replace("clip_grad_norm_(model.parameters(), 1.0)", f"clip_grad_norm(model.parameters(), {limit})")
+    assert (wrong(PLAIN, old) == "") is is_same
+
+
 def test_the_difference_is_shown_with_both_lines() -> None:
     from .conftest import found
 

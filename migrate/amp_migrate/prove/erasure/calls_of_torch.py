@@ -11,6 +11,8 @@ _BY_NEW: dict[str, list[TorchForm]] = {}
 for _native in NATIVES:
     _BY_OLD.setdefault(_native.old, []).append(_native)
     _BY_NEW.setdefault(_native.new, []).append(_native)
+# Older names of the same function.
+_OF_TODAY = {"torch.nn.utils.clip_grad_norm": "torch.nn.utils.clip_grad_norm_"}
 
 
 def native_call(call: ast.Call, name: str, *, is_held: bool = False) -> ast.Call:
@@ -24,7 +26,7 @@ def native_call(call: ast.Call, name: str, *, is_held: bool = False) -> ast.Call
         translated = _translated(call, native)
         if translated is not None:
             return call if is_held and native.is_value and _takes_all(call, native) else translated
-    for native in _BY_NEW.get(name, ()):
+    for native in _BY_NEW.get(_OF_TODAY.get(name, name), ()):
         return _in_order(call, native)
     return call
 

@@ -37,6 +37,34 @@ def test_branches_that_clip_apart_are_both_scaled(rewrites: Check) -> None:
     )
 
 
+def test_branches_that_clip_by_the_new_name_and_the_old_do_the_same(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          MODEL
+        - if args.fp16:
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+          for x in loader:
+        -     loss = model(x).mean()
+        -     if args.fp16:
+        -         with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+        -     else:
+        -         loss.backward()
+        -         torch.nn.utils.clip_grad_norm(model.parameters(), 1.0)
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.unscale_(optimizer)
+        +     torch.nn.utils.clip_grad_norm(model.parameters(), 1.0)
+        ~     optimizer.step()
+              optimizer.zero_grad()
+        """
+    )
+
+
 def test_clipping_of_every_micro_batch_goes_by_a_scaled_limit(rewrites: Check) -> None:
     rewrites(
         """
