@@ -23,7 +23,17 @@ from amp_migrate.steps.scaler.callers import every_call
 from amp_migrate.steps.statements.amp_signs import names_amp
 from amp_migrate.tables.apex_names import INITIALIZE
 from amp_migrate.tables.torch_names import GRAD_SCALER
-from amp_migrate.trees.nodes import Block, block_of, compared_with_none, find, is_constant, statements, walk
+from amp_migrate.trees.nodes import (
+    Block,
+    Statement,
+    block_of,
+    blocks,
+    compared_with_none,
+    find,
+    is_constant,
+    statements,
+    walk,
+)
 from amp_migrate.trees.own_calls import named_arguments
 
 _PLAIN = (cst.Assign, cst.Expr, cst.Pass)
@@ -53,9 +63,9 @@ def read_tried(project: Project, files: Sequence[File]) -> Tried | None:
         return None  # where it is off, steps by Apex train in float32
     guards = [each for call in starting if (each := _guard(file, call)) is not None]
     made = [_made(file, each) for each in guards]
-    if len(files) > 1 or not starting or len(guards) < len(starting) or any(len(each) != 1 for each in made):
+    if len(files) > 1 or not starting or len(guards) < len(starting) or not all(made):
         return None
-    targets = [each[0] for each in made]
+    targets = [target for each in made for target in each]
     scaler = file.scopes.of(targets[0]).lookup(targets[0].value)
     own = [file.tree.statement(each) for each in targets]
     others = (each for each in scaler if each.node not in own)
@@ -154,22 +164,36 @@ def _guard(file: File, call: cst.Call) -> cst.Try | None:
         return None
     name = None if handler.name is None else handler.name.name
     names = {each.value for each in find(handler.body, cst.Name)}
-    is_plain = all(isinstance(each, _PLAIN) for each in statements(block_of(handler)))
+    is_plain = all(map(_is_plain, statements(block_of(handler))))
     if not is_plain or (isinstance(name, cst.Name) and name.value in names):
         return None
     return around if all(each is statement or is_apex_import(file, each) for each in statements(around.body)) else None
 
 
+def _is_plain(statement: Statement) -> bool:
+    """Whether nothing leaves a handler by a statement, which may choose by what PyTorch has: `try: ... except: ...`."""
+    is_choice = isinstance(statement, cst.Try) and statement.orelse is None and statement.finalbody is None
+    return isinstance(statement, _PLAIN) or (
+        is_choice and all(isinstance(each, _PLAIN) for block in blocks(statement) for each in statements(block))
+    )
+
+
 def _made(file: File, guard: cst.Try) -> list[cst.Name]:
-    """What the handler of a `try` gives a scaler to."""
-    given = (each for each in statements(block_of(guard.handlers[0])) if isinstance(each, cst.Assign))
-    return [
-        target.target
-        for each in given
-        if isinstance(each.value, cst.Call) and file.names.meanings(each.value.func) & GRAD_SCALER
-        for target in each.targets
-        if isinstance(target.target, cst.Name)
-    ]
+    """What the handler of a `try` gives a scaler to, once on each way through it; nothing where it may be another."""
+    made = [found for each in statements(block_of(guard.handlers[0])) if (found := _scalers(file, each))]
+    return made[0] if len(made) == 1 and len({each.value for each in made[0]}) == 1 else []
+
+
+def _scalers(file: File, statement: Statement) -> list[cst.Name]:
+    """The targets that a statement gives a scaler to, on whichever way through it; nothing where some way has none."""
+    if isinstance(statement, cst.Try):
+        ways = [[one for each in statements(block) for one in _scalers(file, each)] for block in blocks(statement)]
+        return [target for way in ways for target in way] if all(len(way) == 1 for way in ways) else []
+    call = statement.value if isinstance(statement, cst.Assign) else None
+    if not (isinstance(call, cst.Call) and file.names.meanings(call.func) & GRAD_SCALER):
+        return []
+    targets = [each.target for each in cst.ensure_type(statement, cst.Assign).targets]
+    return [each for each in targets if isinstance(each, cst.Name)]
 
 
 def _goes(file: File, use: cst.CSTNode) -> bool:

@@ -343,9 +343,27 @@ def test_native_amp_where_initialize_raises_is_what_is_left(old: str, new: str, 
     assert plan.after == "import torch\n" + text.replace(_CHOOSES, re.sub("^    ", "", _HAS_SCALER, flags=re.M))
 
 
+_MADE = '            scaler = torch.amp.GradScaler("cuda")\n'
+_BY_VERSION = """            try:
+                scaler = torch.amp.GradScaler("cuda")
+            except AttributeError:
+                scaler = torch.cuda.amp.GradScaler()
+"""
+
+
+def test_a_scaler_by_which_pytorch_there_is_serves_where_initialize_raises(migrate: Check) -> None:
+    plan = migrate(_TRIED.replace(_MADE, _BY_VERSION), head="import torch\n")
+    assert "apex" not in plan.after
+    assert re.sub("^    ", "", _BY_VERSION, flags=re.M) in plan.after
+
+
 @pytest.mark.parametrize(
     "text",
     [
+        # A way without a scaler, or with another one.
+        _TRIED.replace(_MADE, _BY_VERSION.replace("scaler = torch.cuda.amp.GradScaler()", "pass")),
+        _TRIED.replace(_MADE, _BY_VERSION.replace("scaler = torch.cuda", "other = torch.cuda")),
+        _TRIED.replace(_MADE, _BY_VERSION.replace("scaler = torch.cuda.amp.GradScaler()", "raise")),
         # A call that hands no scaler on.
         _TRIED + "    train(model, optimizer, x, use_amp=args.amp)\n",
         _TRIED.replace("scaler=scaler)", "scaler=find(scaler))"),
