@@ -277,9 +277,10 @@ class Traveller:
         free = self._free_attribute(where, owner, file)
         if free is None:
             return lost(file, at, f"the names {', '.join(SCALER_NAMES)} are all taken")
-        prepared = next((self.homes[each] for each in find(owner.body, cst.FunctionDef) if each in self.homes), None)
-        if prepared is not None:
-            return Route(free, (Creation(where, prepared, free),))
+        prepared = [self.homes[each] for each in find(owner.body, cst.FunctionDef) if each in self.homes]
+        if prepared:  # another method may prepare one that it keeps for itself
+            own = (each for each in prepared if not reads([each]).isdisjoint(names))
+            return Route(free, (Creation(where, next(own, prepared[0]), free),))
         if self._gives:
             return self._given_with(where, owner, names, free)
         nodes = [node for name in names for node in where.class_attribute(owner, name)]

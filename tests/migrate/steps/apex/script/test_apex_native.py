@@ -261,3 +261,39 @@ def test_plain_step_beside_apex_is_told_and_stays_in_float32(rewrites: Check) ->
     )
     told = [each for each in plan.findings if each.code == "AMP590"]
     assert [each.message for each in told] == ["step left in float32: Apex does not scale its loss"]
+
+
+def test_a_method_that_keeps_what_it_prepares_for_itself_has_a_scaler_of_its_own(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          class Learner:
+              def __init__(self, data):
+                  self.data, self.model = data, nn.Linear(2, 2).cuda()
+                  self.optimizer = None
+              def fit(self):
+                  optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        -         self.model, optimizer = amp.initialize(self.model, optimizer)
+        +         scaler = torch.amp.GradScaler("cuda")
+                  for x in self.data:
+        ~             loss = self.model(x).mean()
+        ~             SCALE_LOSS
+        ~             optimizer.step()
+                      optimizer.zero_grad()
+              def search(self):
+                  self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        -         self.model, self.optimizer = amp.initialize(self.model, self.optimizer)
+        +         self.scaler = torch.amp.GradScaler("cuda")
+                  for x in self.data:
+                      self.train(x)
+              def train(self, x):
+                  self.optimizer.zero_grad()
+        ~         loss = self.model(x).mean()
+        -         with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+        -             scaled_loss.backward()
+        -         self.optimizer.step()
+        +         self.scaler.scale(loss).backward()
+        +         self.scaler.step(self.optimizer)
+        +         self.scaler.update()
+        """
+    )
