@@ -951,3 +951,25 @@ def test_gradients_that_come_behind_unscale_are_not_true(told: Tell) -> None:
     early = "    scaler.unscale_(opt)\n" + RIGHT.removeprefix("\n").replace("    scaler.unscale_(opt)\n", "")
     found = wrong(told, SETUP + early)
     assert "gradients are stepped on that have come behind unscale_()" in found[at(SETUP + early, "scaler.step")]
+
+
+@pytest.mark.parametrize("division", ["scaler.step(opt)", "scaler.unscale_(opt)"])
+@pytest.mark.parametrize("enabled", ["True", "args.amp"])
+def test_gradients_of_two_scales_are_told_where_they_are_divided(told: Tell, division: str, enabled: str) -> None:
+    head = f"""
+        a, b = nn.Linear(2, 2).cuda(), nn.Linear(2, 2).cuda()
+        opt, other = optim.SGD(a.parameters()), optim.SGD(b.parameters())
+        scaler = torch.amp.GradScaler("cuda", enabled={enabled})
+        """
+    round_ = """
+        scaler.scale(a(x).mean()).backward()
+        scaler.scale(b(x).mean()).backward()
+        scaler.step(other)
+        scaler.update()
+        """
+    found = {each.what for each in faults(told(head + round_ + division).analysis) if each.always or each.is_seen}
+    assert "gradients are of an older scale" in found
+    again = round_ + "scaler.scale(a(x).mean()).backward()\n        " + division
+    found = {each.what for each in faults(told(head + again).analysis) if each.always or each.is_seen}
+    assert "gradients of an older scale and of a newer one are added up" in found
+    assert "true gradients are added to scaled ones" not in found

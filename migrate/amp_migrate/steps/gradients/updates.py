@@ -18,7 +18,7 @@ from amp_migrate.implications import implied
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.model.training_step import Backward, OptimizerStep
 from amp_migrate.steps.statements.data_flow import reads, writes
-from amp_migrate.trees.nodes import LOOP_TYPES, Block, Statement, blocks, nested_statements, statements
+from amp_migrate.trees.nodes import LOOP_TYPES, Block, Statement, block_of, blocks, nested_statements, statements
 from amp_migrate.trees.tree import Tree
 
 
@@ -42,6 +42,7 @@ def place_updates(file: File, backwards: list[Backward], steps: list[OptimizerSt
     for step in steps:
         iterations.setdefault(iteration(step.statement), []).append(step)
     found: list[Statement] = []
+    placed_behind: list[tuple[list[Statement], list[Statement]]] = []
     for loop, group in ((loop, part) for loop, own in iterations.items() for part in _rounds(file, backwards, own)):
         if not group:
             return Refusal(
@@ -62,7 +63,71 @@ def place_updates(file: File, backwards: list[Backward], steps: list[OptimizerSt
                 "call scaler.update() by hand where at least one optimizer has stepped, or run with --dtype bf16",
             )
         found.extend(placed)
-    return tuple(found)
+        placed_behind.append((group, placed))
+    return _waiting(file, backwards, steps, placed_behind) or tuple(found)
+
+
+def _waiting(
+    file: File,
+    backwards: list[Backward],
+    steps: list[OptimizerStep],
+    placed: list[tuple[list[Statement], list[Statement]]],
+) -> Refusal | None:
+    """An optimizer whose gradients add up over several rounds, in which the step of another one updates the scale.
+
+    Args:
+        placed: what steps, each with the updates behind it.
+    """
+    tree = file.tree
+    named = [(tree.code(each.optimizer), each.statement) for each in steps]
+    for group, updates in placed if len(placed) > 1 else ():
+        own = {name for name, statement in named if statement in group}
+        for update in updates:
+            for name, statement in named:
+                if name not in own and _waits(tree, name, statement, update, backwards, named):
+                    stepped = f"the scale is updated behind the step of {' and '.join(sorted(own))}"
+                    return Refusal(
+                        file,
+                        statement,
+                        f"{stepped} while gradients of {name} add up for a later one",
+                        "give each optimizer a scaler of its own by hand, or run with --dtype bf16",
+                    )
+    return None
+
+
+def _waits(
+    tree: Tree,
+    name: str,
+    step: Statement,
+    update: Statement,
+    backwards: list[Backward],
+    named: list[tuple[str, Statement]],
+) -> bool:
+    """Whether gradients may wait for a step from round to round of the loop that it shares with an update."""
+    around = set(tree.ancestors(update))
+    loops = [each for each in tree.ancestors(step) if isinstance(each, LOOP_TYPES)]
+    loop = next((each for each in loops if each in around), None)
+    if loop is None and loops and tree.loop(update) is not None:
+        return False  # one behind the other: neither comes again
+    body = tree.body(step) if loop is None else block_of(loop)
+    rounds, inside = statements(body), list(nested_statements(body))
+    if any(always_runs(each, [statement for other, statement in named if other == name]) for each in rounds):
+        return False
+    others = {other for other, _ in named} - {name}
+    cleared = [each for each in inside if _clears(tree, each, others)]
+    if any(always_runs(each, cleared) for each in rounds):
+        return False
+    tests = (each for each in tree.ancestors(step) if isinstance(each, cst.If) and each in inside)
+    going = {each for backward in backwards for each in tree.ancestors(backward.statement)}
+    return any(each not in going for each in tests)
+
+
+def _clears(tree: Tree, statement: Statement, others: Collection[str]) -> bool:
+    """Whether a statement clears gradients, be it those of a model, but not those of some optimizers."""
+    call = statement.value if isinstance(statement, cst.Expr) else None
+    func = call.func if isinstance(call, cst.Call) else None
+    is_zero = isinstance(func, cst.Attribute) and func.attr.value == "zero_grad"
+    return is_zero and tree.code(cst.ensure_type(func, cst.Attribute).value) not in others
 
 
 def chosen_alone(tree: Tree, update: Statement, steps: Iterable[OptimizerStep], updates: Collection[Statement]) -> bool:

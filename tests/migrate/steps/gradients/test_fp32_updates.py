@@ -288,29 +288,49 @@ def test_optimizers_that_step_under_several_tests_are_left(leaves: Check, first:
 
 
 ROUNDS = """
-    encoder, judge = nn.Linear(2, 2).cuda(), nn.Linear(2, 2).cuda()
-    optimizer = torch.optim.Adam(encoder.parameters())
-    judging = torch.optim.Adam(judge.parameters())
+    {made}
     for i, (x, y) in enumerate(loader):
+        {clear}
         code = encoder(x)
         for _ in range(2):
             judged = nn.functional.cross_entropy(judge(code.detach()), y)
             judged.backward()
-            if {test}:
-                judging.step()
-                judging.zero_grad()
+            {judge}: judging.step(); judging.zero_grad()
         loss = code.square().mean()
         loss.backward()
-        if {test}:
-            optimizer.step()
-            optimizer.zero_grad()
+        {test}: optimizer.step()
+        {behind}
 """
+SEEN = """encoder, judge = nn.Linear(2, 2).cuda(), nn.Linear(2, 2).cuda()
+    optimizer = torch.optim.Adam(encoder.parameters())
+    judging = torch.optim.Adam(judge.parameters())"""
 
 
-def test_a_scale_is_not_updated_while_gradients_of_another_optimizer_add_up(leaves: Check, migrate: Check) -> None:
-    found = leaves(ROUNDS.format(test="i % 4 == 3"), "of an older scale and of a newer")
+UNSEEN = f"{SEEN.partition(chr(10))[0]}\n    optimizer, judging = make_optimizers(args, encoder, judge)"
+
+
+@pytest.mark.parametrize("made", [SEEN, UNSEEN])
+def test_a_scale_is_not_updated_while_gradients_of_another_optimizer_add_up(leaves: Check, made: str) -> None:
+    parts = {"made": made, "clear": "pass", "judge": "if i % 4 == 3"}
+    found = leaves(
+        ROUNDS.format(test="if i % 4 == 3", behind="if i % 4 == 3: optimizer.zero_grad()", **parts),
+        "the scale is updated behind the step of judging while gradients of optimizer add up for a later one",
+    )
     assert found.hint.startswith("give each optimizer a scaler of its own")
-    assert migrate(ROUNDS.format(test="True")).changed
+
+
+@pytest.mark.parametrize(
+    ("clear", "test", "behind"),
+    [
+        ("pass", "with span()", "optimizer.zero_grad()"),
+        ("encoder.zero_grad()", "if loss < 9", "pass"),
+        ("optimizer.zero_grad()", "if loss < 9", "pass"),
+    ],
+)
+def test_a_scale_is_updated_in_rounds_whose_gradients_add_up_to_no_others(
+    migrate: Check, clear: str, test: str, behind: str
+) -> None:
+    assert migrate(ROUNDS.format(made=SEEN, clear=clear, judge="with span()", test=test, behind=behind)).changed
 
 
 def test_iteration_that_may_step_no_optimizer(leaves: Check) -> None:

@@ -97,7 +97,9 @@ def read_beside(roles: Roles, files: Sequence[File]) -> Beside | Refusal | None:
                 return Refusal(file, guard, reason, USE_SHIM)
     unread = next((each for file in files for each in _made_unread(project, file, dead)), None)
     if unread is not None:
-        return Refusal(*unread, "native AMP would scale where Apex does by a scaler that no code in sight makes", USE_SHIM)
+        return Refusal(
+            *unread, "native AMP would scale where Apex does by a scaler that no code in sight makes", USE_SHIM
+        )
     changing = dict.fromkeys(file for file, _ in (*starting, *asked, *choice.always))
     masters = [(file, call) for file in files for call in amp_calls(file, "master_params") if call not in dead]
     masters = [(file, call) for file, call in masters if len(call.args) == 1]
@@ -145,7 +147,7 @@ def read_beside(roles: Roles, files: Sequence[File]) -> Beside | Refusal | None:
 
 
 def _made_unread(project: Project, file: File, dead: Collection[cst.CSTNode]) -> Iterator[tuple[File, cst.CSTNode]]:
-    """The scalers of native AMP that code which nobody has read gives to its classes, maybe not where Apex is chosen."""
+    """The scalers of native AMP that unread code gives to its classes, maybe not where Apex is chosen."""
     for _, body in bodies(file):
         for _, call in backward_calls(body):
             loss = cst.ensure_type(call.func, cst.Attribute).value

@@ -39,7 +39,8 @@ STEP = (
     "        else:\n            self.optimizer.step()"
 )
 MADE = (
-    "def __init__(self, model):\n        self.model, self.optimizer = model, torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    "def __init__(self, model):\n        self.model = model\n"
+    "        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
     "        if self.with_apex:\n"
     "            self.model, self.optimizer = amp.initialize(self.model, self.optimizer)"
 )
@@ -54,7 +55,7 @@ def test_no_step_goes_by_a_scaler_that_a_library_may_make_where_apex_is_not_chos
 @pytest.mark.parametrize(
     "given",
     [
-        "\n\nclass More(Own):\n    def __init__(self):\n        self.optimizer = torch.optim.SGD(self.model.parameters())",
+        "\n\nclass More(Own):\n    def __init__(self):\n        self.optimizer = torch.optim.SGD(self.parts)",
         "\n\ntrainer = Own()\ntrainer.optimizer = torch.optim.SGD(trainer.model.parameters())",
     ],
 )
