@@ -187,7 +187,7 @@ def _placed(
             clip = _scaled_clip(file, statement)
             scaled: tuple[ScaledUse, ...] = () if clip is None else (clip,)
             if problem is not None:
-                scaled = on_scaled(file, roles, statement) or _scaled_in_method(file, roles, statement, step)
+                scaled = on_scaled(file, roles, statement) or _scaled_in_function(file, roles, statement, step)
             found += [each for each in scaled if each not in found]
             if not scaled and problem is not None:
                 return Refusal(file, statements[0], *problem)
@@ -392,20 +392,30 @@ def on_scaled(file: File, roles: Roles, statement: Statement) -> tuple[ScaledUse
     return tuple(_scaled_measures(file, roles, statement)) if clip is None else (clip,)
 
 
-def _scaled_in_method(file: File, roles: Roles, statement: Statement, step: OptimizerStep) -> tuple[ScaledUse, ...]:
-    """The same in a method that only this statement calls, where the scaler is an attribute beside its optimizer."""
+def _scaled_in_function(file: File, roles: Roles, statement: Statement, step: OptimizerStep) -> tuple[ScaledUse, ...]:
+    """The same in a function that only this statement calls, where the scaler is at hand by the same words as here."""
     call = statement.value if isinstance(statement, cst.Expr) else None
-    if not isinstance(call, cst.Call) or not (dotted(step.optimizer) or "").startswith("self."):
-        return ()
-    function = roles.project.called(file, call)
-    if function is None or dotted(call.func) != f"self.{function.name}" or roles.project.overriding(function):
+    function = roles.project.called(file, call) if isinstance(call, cst.Call) else None
+    if function is None or not _has_scaler(file, function, step.optimizer) or roles.project.overriding(function):
         return ()
     sites = roles.project.call_sites(function) or ()
-    if [site.call for site in sites] != [call] or function.owner is not file.tree.owner_class(call):
+    if [site.call for site in sites] != [call]:
         return ()
     reading = [each for each in nested_statements(block_of(function.node)) if uses_gradients(file, roles, each)]
     scaled = [on_scaled(file, roles, each) for each in reading]
     return tuple(chain.from_iterable(scaled)) if all(scaled) else ()
+
+
+def _has_scaler(file: File, function: FunctionRef, optimizer: cst.BaseExpression) -> bool:
+    """Whether a function of a file has an optimizer, and so the scaler beside it, as who steps with it has."""
+    if function.file is not file:
+        return False
+    if isinstance(optimizer, cst.Name):  # of a function round both, or of the file
+        here, there = (file.scopes.of(node).lookup(optimizer.value) for node in (optimizer, block_of(function.node)))
+        own = file.tree.function(optimizer)
+        return bool(here) and here == there and all(file.tree.function(each.node) is not own for each in here)
+    owner = file.tree.owner_class(optimizer)
+    return owner is not None and function.owner is owner and (dotted(optimizer) or "").startswith("self.")
 
 
 def _scaled_clip(file: File, statement: Statement) -> ScaledUse | None:

@@ -632,3 +632,51 @@ def test_a_method_that_steps_is_known_by_what_it_does_and_not_by_its_name(name: 
 
       Agent(args).fit(loader)
     """)
+
+
+CLIPS_BESIDE = """
+~ APEX
+  def main(args):
+      model = nn.Linear(8, 2).cuda()
+      optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+-     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
++     scaler = torch.amp.GradScaler("cuda")
+      def train(step, x, y):
+~         loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())
+-         with amp.scale_loss(loss, optimizer) as scaled_loss:
+-             scaled_loss.backward()
++         scaler.scale(loss).backward()
+          clip(1.0)
+          if step % 4 == 0:
+-             optimizer.step()
++             scaler.step(optimizer)
++             scaler.update()
+              optimizer.zero_grad()
+      def clip(limit):
+-         nn.utils.clip_grad_norm_(amp.master_params(optimizer), limit)
++         nn.utils.clip_grad_norm_(model.parameters(), limit * scaler.get_scale())
+      for step in range(100):
+          train(step, torch.randn(4, 8), torch.randn(4, 2))
+"""
+
+
+def test_function_beside_the_step_clips_what_stays_scaled_to_a_scaled_limit(rewrites: Check) -> None:
+    rewrites(CLIPS_BESIDE)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"for step in range(100):\n": "for step in range(100):\n        clip(2.0)\n"},
+        {"clip(1.0)": "clip(1.0, optimizer)", "clip(limit)": "clip(limit, optimizer)"},
+    ],
+    ids=["called elsewhere", "given its optimizer"],
+)
+def test_function_beside_the_step_that_may_clip_something_else(changes: dict[str, str], migrate: Check) -> None:
+    before = "\n".join(each[2:] for each in CLIPS_BESIDE.splitlines() if not each.startswith("+"))
+    for old, new in changes.items():
+        assert old in before
+        before = before.replace(old, new)
+    plan = migrate(before)
+    assert "from amp_shim import amp\n" in plan.after
+    assert any("gradients are read where the optimizer does not always step" in each.message for each in plan.findings)
