@@ -132,7 +132,8 @@ class ApexMigration:
 
     def moves(self, files: Iterable[File]) -> list[Move]:
         """What becomes of every script that uses Apex, and of all else that a file uses of it."""
-        self._files = tuple(each for each in files if not self._is_beside_apex(each))
+        given = tuple(files)
+        self._files = tuple(each for each in given if not self._is_beside_apex(each))
         apex = [file for file in self._files if asks_apex(file)]
         reader = ScriptReader(self.project, self.roles, self.wishes, self._files, self._values)
         decided: dict[Files, Move] = {}
@@ -152,6 +153,7 @@ class ApexMigration:
                 stays, amp_is_gone = self._is_on_shim(file), file in self._native
                 moves += rest.moves(file, stays=stays, amp_is_gone=amp_is_gone, probes=self._probes)
         moves.append(Move((), tuple(_told_of_shim(of_unknown_amp(self._files), has_shim=False))))
+        moves.append(Move((), tuple(self._told_of_copies(each for each in given if each not in self._files))))
         return list(told_beside(moves))
 
     @property
@@ -168,6 +170,16 @@ class ApexMigration:
         """Whether `import apex` loads a file of the tree: that of Apex itself, or one that keeps a copy of it."""
         library = self.project.library
         return library.module("apex", file) is not None or library.text_not_given("apex", file) is not None
+
+    def _told_of_copies(self, files: Iterable[File]) -> Iterator[Finding]:
+        """What is said of each file that trains with the `apex` of its own tree, and is no part of that."""
+        for file in files:
+            calls, loaded = _calls(file), self.project.library.name_of_module("apex", file)
+            is_part = loaded is not None and file.name.startswith(loaded.removesuffix("__init__.py"))
+            if calls and not is_part and self._is_wanted((file,)):
+                reason = "left as it was: `import apex` loads what stands in this project by that name"
+                hint = "where that is a copy of NVIDIA's, a further run moves this once the copy has another name"
+                yield Finding.at(file.tree, calls[0], APEX_ON_SHIM.code, Kind.LEFT, reason, hint)
 
     def _decide_anew(self, decided: dict[Files, Move], reader: ScriptReader) -> None:
         """Decide anew about native scripts where what has been decided of others since says something of them.

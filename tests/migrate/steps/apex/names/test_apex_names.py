@@ -123,7 +123,12 @@ def test_copy_of_apex_in_the_tree_is_used_as_it_is(tmp_path: Path, folder: str) 
     (tmp_path / folder / "apex/__init__.py").write_text("from . import amp\n")
     (tmp_path / folder / "apex/amp/__init__.py").write_text("def initialize(model):\n    return model\n")
     (tmp_path / folder / "train.py").write_text("from apex import amp\n\nmodel = amp.initialize(model)\n")
-    assert not list(migrate_paths([tmp_path], Settings()).changed)
+    (tmp_path / folder / "apex/trial.py").write_text("from apex import amp\n\nmodel = amp.initialize(model)\n")
+    outcome = migrate_paths([tmp_path], Settings())
+    assert not list(outcome.changed)
+    (told,) = outcome.findings
+    assert (told.code, told.kind, told.path) == ("AMP290", Kind.LEFT, str(tmp_path / folder / "train.py"))
+    assert "`import apex` loads what stands in this project by that name" in told.message
 
 
 @pytest.mark.parametrize(
