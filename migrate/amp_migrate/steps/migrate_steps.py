@@ -29,6 +29,7 @@ from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.route import Route, ScaledStep, Ways
 from amp_migrate.steps.model.training_step import Backward, Region, TrainingStep
 from amp_migrate.steps.read import fp32
+from amp_migrate.steps.read.called_in_float32 import called_in_float32
 from amp_migrate.steps.read.gather import Gathered
 from amp_migrate.steps.read.split import Joiner, Split
 from amp_migrate.steps.read.unfit import of_a_test, unfit
@@ -185,6 +186,10 @@ class StepMigration:
         refused = next((part.step for part in split.parts if not self._is_wanted(part.step)), None)
         if refused is not None:
             return
+        off = next(filter(None, (called_in_float32(self.project, part.step) for part in split.parts)), None)
+        if off is not None:
+            self._refuse(off, *(part.step for part in split.parts if _goes_backward(part.step)))
+            return
         parts = [ScaledStep(part.step, None) for part in split.parts]
         told = next(part.step for part in reversed(split.parts) if _goes_backward(part.step))
         if self.settings.dtype is not Dtype.BF16:
@@ -258,6 +263,10 @@ class StepMigration:
             return None
         step, route = read.step, None
         if not self.wishes.wants(step.file.tree, step.place, FP32_STEP.code):
+            return None
+        off = called_in_float32(self.project, step)
+        if off is not None:
+            self._refuse(off, step)
             return None
         if step.file.spelling.is_shadowed("torch", step.place):
             hint = "give it another name, so that torch can be imported"
