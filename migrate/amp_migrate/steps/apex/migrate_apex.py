@@ -37,7 +37,7 @@ from amp_migrate.steps.apex.beside.without_apex import is_native_without_apex
 from amp_migrate.steps.apex.initialize.amp_or_none import with_amp_asked
 from amp_migrate.steps.apex.initialize.first_time import made_with_object
 from amp_migrate.steps.apex.initialize.in_helper import calls_of_helper, lifted
-from amp_migrate.steps.apex.initialize.in_loops import before_loops
+from amp_migrate.steps.apex.initialize.in_loops import further_up
 from amp_migrate.steps.apex.initialize.initialize_calls import STAYED, Initialize
 from amp_migrate.steps.apex.initialize.reached import ways_to
 from amp_migrate.steps.apex.initialize.switch import is_off
@@ -77,7 +77,7 @@ from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.scaler.callers import uncalled
 from amp_migrate.steps.scaler.find_route import Lent, Traveller, lost
 from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints
-from amp_migrate.steps.scaler.made_first import is_late, make_first
+from amp_migrate.steps.scaler.made_first import late_uses, make_first
 from amp_migrate.steps.scaler.stale_calls import told_of_stale
 from amp_migrate.steps.statements.amp_signs import names_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
@@ -328,7 +328,8 @@ class ApexMigration:
             return native
         uses = self._uses(script, native, traveller, kept)
         in_loops = [each for each in script.initializes if each.file.tree.loop(each.home) is not None]
-        moved_up = {each: before_loops(each) for each in in_loops if is_late(traveller.ways, uses, each.home)}
+        early = ((each, [*late_uses(traveller.ways, uses, each.home)]) for each in in_loops)
+        moved_up = {each: further_up(each, found) for each, found in early if found}
         for each, seen in moved_up.items():
             if seen is None:
                 return Refusal(each.file, each.call, "a step may come without the loop that initializes Apex")

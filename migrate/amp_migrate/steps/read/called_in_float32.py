@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.project import FunctionRef, Project
+from amp_migrate.analysis.project import Project
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.steps.statements.amp_signs import is_switched_off

@@ -55,16 +55,15 @@ def make_first(ways: Ways, edits: Iterable[Edit], said: Collection[Statement] = 
         ways.creations[key] = _behind_optimizers(_before_all(_Making(creation, scope), uses), uses).creation
 
 
-def is_late(ways: Ways, edits: Iterable[Edit], home: Statement) -> bool:
-    """Whether code in the function of a statement may come to a scaler that is made at that before it is made."""
+def late_uses(ways: Ways, edits: Iterable[Edit], home: Statement) -> Iterator[cst.CSTNode]:
+    """The code in the function of a statement that may come to a scaler which is made at that before it is made."""
     for key, creation in ways.creations.items():
         tree, name = creation.file.tree, re.compile(rf"(?<![\w.]){re.escape(creation.target)}\b")
         making = _Making(replace(creation, before=True), key)
         for edit in edits if creation.home is home else ():
             is_beside = edit.tree is tree and tree.function(edit.node) is tree.function(home)
             if is_beside and name.search(" ".join(_written(edit))) and not making.has_run_at(edit):
-                return True
-    return False
+                yield edit.node
 
 
 def _written(edit: Edit) -> Iterator[str]:
@@ -162,7 +161,8 @@ class _Making:
         is_behind = self._is_behind(use)
         if is_behind and self.tree.loop(self.creation.home) is None:
             return False
-        return any(self._comes_with(read) for read in _read_with(use.tree, use.node, with_later=not is_behind))
+        until = use.node if is_behind else self.creation.home
+        return any(self._comes_with(read, until) for read in _read_with(use.tree, use.node, with_later=not is_behind))
 
     def _is_behind(self, use: Edit) -> bool:
         """Whether the scaler is made by what stands behind a use: for the first one, too late."""
@@ -210,11 +210,17 @@ class _Making:
             return False
         return any(self.tree.block(end) is self.tree.body(end) for end in self._ends)
 
-    def _comes_with(self, read: _Read) -> bool:
-        """Whether what is read has a value only where the scaler has one as well."""
+    def _comes_with(self, read: _Read, until: cst.CSTNode) -> bool:
+        """Whether what is read has a value only where the scaler has one as well.
+
+        Args:
+            until: where it is read, if the scaler is made further down, in one loop; else where that is made.
+        """
         bindings = [each for each in self._bindings(read.node) if not isinstance(each.node, cst.Del)]
         given = [each for each in bindings if not is_constant(each.value, "None")]
-        return bool(given) and (read.is_needed or given == bindings) and all(map(self._is_with, given))
+        return (
+            bool(given) and (read.is_needed or given == bindings) and all(self._is_with(each, until) for each in given)
+        )
 
     def _bindings(self, node: cst.BaseExpression) -> list[Binding]:
         """Where a name, or an attribute of `self`, gets its value; nothing where it lives elsewhere than the scaler."""
@@ -226,13 +232,15 @@ class _Making:
         scope = file.scopes.of(node).find(path) if node in self.tree.parents else None
         return [] if scope is None or scope.node is not self.key else scope.bindings.get(path, [])
 
-    def _is_with(self, binding: Binding) -> bool:
-        """Whether who gives a name its value makes the scaler as well, or has made it before."""
+    def _is_with(self, binding: Binding, until: cst.CSTNode) -> bool:
+        """Whether who gives a name its value makes the scaler as well, and by then, or has made it before."""
         node = binding.node
         if binding.kind is BindingKind.PARAMETER:
             return False
         if self.creation.home in (node, *self.tree.ancestors(node)) or self._precedes(node):
             return True
+        if until is not self.creation.home and self.tree.order[node] < self.tree.order[until]:
+            return False  # in the same round
         siblings = self.tree.siblings(self.creation.home)
         between = siblings[: siblings.index(self.creation.home)]
         first = next((index for index, each in enumerate(between) if each is self.tree.statement(node)), None)

@@ -105,3 +105,43 @@ def test_loop_that_decides_about_its_last_round_keeps_the_shim(migrate: Check) -
     assert "from amp_shim import amp\n" in plan.after
     told = [each.message for each in plan.findings if each.code == "AMP290"]
     assert told[0].endswith("a step may come without the loop that initializes Apex")
+
+
+def test_each_round_has_the_scaler_of_its_checkpoint(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex.fp16_utils import FP16_Optimizer
+        -
+        - def epoch(args, model, optimizer, loader):
+        + def epoch(args, model, optimizer, scaler, loader):
+              for x, y in loader:
+                  optimizer.zero_grad()
+        -         loss = nn.functional.mse_loss(model(x), y)
+        -         if args.fp16:
+        -             optimizer.backward(loss)
+        -         else:
+        -             loss.backward()
+        -         optimizer.step()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
+        +             loss = nn.functional.mse_loss(model(x), y)
+        +         scaler.scale(loss).backward()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+
+          def main(args, loader):
+              for fold in range(5):
+                  model = nn.Linear(2, 2).cuda()
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        +         scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+                  if args.resume:
+                      state = torch.load(args.resume)
+                      optimizer.load_state_dict(state["optimizer"])
+        +             if state.get("scaler"):
+        +                 scaler.load_state_dict(state["scaler"])
+        -         if args.fp16:
+        -             optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=True)
+        -             model = model.half()
+        -         epoch(args, model, optimizer, loader)
+        +         epoch(args, model, optimizer, scaler, loader)
+        """
+    )
