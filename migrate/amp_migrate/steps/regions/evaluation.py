@@ -99,6 +99,16 @@ class EvaluationRegions:
             islands.extend(placed.islands)
         return Placement(tuple(regions), tuple(islands))
 
+    def first_with_gradients(self, file: File, function: cst.FunctionDef | None) -> Region | None:
+        """Where a function that goes backward by itself, and has no step, first runs what regions elsewhere are for."""
+        body = file.tree.module if function is None else block_of(function)
+        if function in self.within or uses_amp(file, body, function):
+            return None
+        finder = RegionFinder(file, self._roles, of_prepared=self._of_prepared)
+        in_float32 = partial(self._in_float32, file)
+        placed = place_quiet_regions(finder, body, (), lambda _: True, self._helpers, in_float32)
+        return next(iter(placed.regions), None)
+
     def _runs_in_callers(self, file: File, function: cst.FunctionDef) -> bool:
         """Whether the regions of what a function computes stand round the calls of it: none does where it trains."""
         is_method = _is_module_method(file, self._roles, function)

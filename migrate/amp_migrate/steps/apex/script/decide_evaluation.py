@@ -32,9 +32,11 @@ from amp_migrate.steps.regions.find_regions import Placement, RegionFinder
 from amp_migrate.trees.nodes import Statement, find, last_word
 
 UNASKED = "whether mixed precision is on cannot be asked here"
+GOES_BACKWARD = "it goes backward by itself"
 PASS_SWITCH = "pass the switch to this function, and put the forward into torch.amp.autocast(..., enabled=...)"
 
 _Switched: TypeAlias = "tuple[Region, Code | None]"
+REGION_BY_HAND = "where nothing reads its gradients, put its forward into torch.amp.autocast(..., enabled=...)"
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,13 @@ class EvaluationDecider:
         asking = {file.tree.function(region.first) for file, found in regions.items() for region, _ in found}
         used = {node: way for node, way in handed.items() if node is not None and node in asking}
         return Evaluation(regions, islands, tuple(told), round_calls, used)
+
+    def with_gradients(self, file: File, functions: Iterable[cst.FunctionDef | None]) -> Iterator[EvaluatedInFloat32]:
+        """What stays in float32 because it goes backward, be it to free memory: Apex cast it as all else."""
+        for function in functions:
+            first = self._regions.first_with_gradients(file, function)
+            if first is not None and not self._handing.is_off(file, first.first):
+                yield EvaluatedInFloat32(file, first, GOES_BACKWARD, REGION_BY_HAND)
 
     def _left(self, placed: Mapping[File, Placement]) -> Iterator[EvaluatedInFloat32]:
         for file in self._among:

@@ -49,7 +49,7 @@ from amp_migrate.steps.apex.script.native_script import (
     ScriptStep,
     WrapperUses,
 )
-from amp_migrate.steps.apex.script.prepared_steps import PreparedOptimizers, plain_steps_in
+from amp_migrate.steps.apex.script.prepared_steps import PreparedOptimizers, plain_steps_in, without_step_in
 from amp_migrate.steps.apex.script.script_group import ApexScript
 from amp_migrate.steps.apex.step.folded_branches import FoldedBranch, clip_folds, clips_apart
 from amp_migrate.steps.apex.step.fp16_optimizer import copies_of_gradients, trained_networks, wrapper_attributes
@@ -300,7 +300,10 @@ class NativeDecider:
             self._roles, self._initializes, moved, self._switch_at, self._among, staying, self._handing
         )
         found = decider.decide(script.shared, has_round_calls=script.has_round_calls)
-        return replace(found, left=(*self._left, *found.left), handed={**self._handed, **found.handed})
+        known = [key_of(each) for each in moved]
+        plain = {file: without_step_in(file, self._project, self._roles, known) for file in script.files}
+        apart = [each for file, functions in plain.items() for each in decider.with_gradients(file, functions)]
+        return replace(found, left=(*self._left, *found.left, *apart), handed={**self._handed, **found.handed})
 
     @property
     def _among(self) -> dict[File, Collection[cst.FunctionDef] | None]:

@@ -186,6 +186,15 @@ def plain_steps_in(
             yield from calls
 
 
+def without_step_in(
+    file: File, project: Project, roles: Roles, known: Collection[Key]
+) -> Iterator[cst.FunctionDef | None]:
+    """The functions of a file that take a loss backward which nothing scales, and for which nothing steps."""
+    for function, calls in _plain_steps(file, roles, known, ()):
+        if calls and not any(True for _ in _stepped(project, roles, (file, function), known)):
+            yield function
+
+
 def _plain_steps(
     file: File, roles: Roles, known: Collection[Key], gone: Sequence[cst.CSTNode]
 ) -> Iterator[tuple[cst.FunctionDef | None, list[Statement]]]:

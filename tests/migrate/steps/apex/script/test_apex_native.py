@@ -236,6 +236,32 @@ def test_a_layer_of_apex_is_known_for_a_model(rewrites: Check) -> None:
     )
 
 
+def test_evaluation_that_goes_backward_is_told_to_stay_in_float32(rewrites: Check) -> None:
+    plan = rewrites(
+        """
+        ~ APEX
+          MODEL
+        ~ INITIALIZE
+        ~ APEX_EPOCH
+
+          def evaluate(model, loader):
+              total = 0.0
+              for x, y in loader:
+                  loss = nn.functional.mse_loss(model(x), y)
+                  loss.backward()
+                  model.zero_grad()
+                  total += loss.item()
+              return total
+
+          def backward(loss):
+              loss.backward()
+        """
+    )
+    (told,) = (each for each in plan.findings if each.code == "AMP211")
+    assert told.message == "evaluation stays in float32: it goes backward by itself"
+    assert plan.source.text.splitlines()[told.line - 1].strip() == "loss = nn.functional.mse_loss(model(x), y)"
+
+
 def test_plain_step_beside_apex_is_told_and_stays_in_float32(rewrites: Check) -> None:
     plan = rewrites(
         """
