@@ -17,6 +17,7 @@ from amp_migrate.flow.domain.tensor import (
     CONTEST,
     F16,
     F32,
+    FLOATING,
     HUGE,
     LOW,
     OPPOSITE,
@@ -109,7 +110,9 @@ def follow(
     if name in PRODUCTS:
         if name == "scaled_dot_product_attention":
             huge = [each for each in huge if each not in tensors[_FACTORS_OF_ATTENTION:]]
-        if any(each.precision & ~F16 for each in huge) and is_float16(precision, is_switched=is_switched):
+        # Integers beside floating numbers raise: what may be either has them from elsewhere, as from a list of both.
+        is_huge = any(each.precision & FLOATING & ~F16 for each in huge)
+        if is_huge and is_float16(precision, is_switched=is_switched):
             frame.analysis.event(frame, Act.RISK, node, tensor=huge[0], why=OF_TOO_LARGE, is_sure=True)
         return False
     is_number = any(map(is_too_large, operands))

@@ -69,6 +69,8 @@ def test_ways_of_such_a_number_into_a_product(masked: str) -> None:
         ("x = self.b(x)", "nn.functional.scaled_dot_product_attention(scores, x, x, (1 - mask) * -1e30)"),
         ("scores = scores * mask + (1 - mask) * -1e4", "scores @ x"),
         ('scores = scores * mask + (1 - mask) * float("-inf")', "scores @ x"),
+        # An integer that a list has beside floating numbers: a product with it would raise.
+        ("far = torch.zeros(4, dtype=torch.long) + 100000; held = [x]; held.extend([far, scores])", "held[2] @ x"),
     ],
 )
 def test_what_float16_has_or_a_product_does_not_get(masked: str, product: str) -> None:
