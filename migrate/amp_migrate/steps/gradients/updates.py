@@ -49,7 +49,7 @@ def place_updates(file: File, backwards: list[Backward], steps: list[OptimizerSt
                 file,
                 steps[0].statement,
                 "an optimizer steps twice in one iteration, on gradients that are not parted by a backward()",
-                "call scaler.update() by hand between the two, or run with --dtype bf16",
+                "step once for each backward(), or run with --dtype bf16, which needs no scaler",
             )
         placed = _after_group(tree, group, loops_with_backward)
         if placed is None:
