@@ -76,9 +76,22 @@ def last_word(node: cst.CSTNode | None) -> str:
 
 
 def written_string(node: cst.CSTNode | None) -> str | None:
-    """What a string says that is written out; None for any other node, and for bytes."""
+    """What a string says that is written out, as `f"O{1}"` is, too; None for any other node, and for bytes."""
+    if isinstance(node, cst.FormattedString):
+        texts = [_written_part(each) for each in node.parts]
+        return None if None in texts else "".join(filter(None, texts))
     value = node.evaluated_value if isinstance(node, cst.SimpleString) else None
     return value if isinstance(value, str) else None
+
+
+def _written_part(part: cst.BaseFormattedStringContent) -> str | None:
+    """What a part of a formatted string says, if that is written out."""
+    if isinstance(part, cst.FormattedStringText):
+        return None if any(each in part.value for each in "\\{}") else part.value
+    if not isinstance(part, cst.FormattedStringExpression) or part.conversion or part.format_spec or part.equal:
+        return None
+    inside = part.expression
+    return str(inside.evaluated_value) if isinstance(inside, cst.Integer) else written_string(inside)
 
 
 def subscript_key(node: cst.CSTNode | None) -> cst.SimpleString | None:

@@ -20,6 +20,10 @@ CASES = {
         "if input():\n    t = U('y', 2)\ni, _ = t",
         {"a": "1", "b": "'x'", "c": "1", "d": "'x'", "f": "2", "g": "1 | 2", "h": "3 | 4", "i": "'y' | 1 | 2"},
     ),
+    "texts with something put in": (
+        "a, b, c = 1, 'x', input()\nd, e, f, g = f'O{a}{b}', f'{a:3}', f'{c}', f'{b!r}'",
+        {"d": "'O1x'", "e": "some str", "f": "some str", "g": "some str"},
+    ),
     "names are swapped": ("a, b = 1, 2\na, b = b, a", {"a": "1 | 2", "b": "1 | 2"}),
     "a branch joins": ("if input():\n    a = 1\nelse:\n    a = 'x'\nb = a", {"b": "'x' | 1"}),
     "a loop that counts": ("n = 0\nfor i in range(3):\n    n = n + 1\nm = n", {"m": "some int"}),
@@ -284,7 +288,7 @@ CASES = {
         {"x": "(2, 1)", "y": "(1, 's')"},
     ),
     "a name that is deleted": ("x = 1\ndel x\nx = 2\ny = x", {"y": "2"}),
-    "strings": ("a = 'x' + 'y'\nb = a.upper()\nc = f'{a}'", {"a": "'xy'", "b": "'XY'", "c": "some str"}),
+    "strings": ("a = 'x' + 'y'\nb = a.upper()\nc = f'{a}'", {"a": "'xy'", "b": "'XY'", "c": "'xy'"}),
     "slices": ("a = (1, 2, 3)[1:]\nb = [1, 2][-1]", {"a": "(2, 3)", "b": "2"}),
 }
 

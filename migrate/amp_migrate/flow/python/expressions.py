@@ -530,10 +530,16 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 
 def _text(frame: Frame, node: ast.JoinedStr) -> Value:
+    texts: list[str | None] = []
     for each in node.values:
+        value = evaluate(frame, each.value) if isinstance(each, ast.FormattedValue) else evaluate(frame, each)
+        is_plain = isinstance(each, ast.Constant)
         if isinstance(each, ast.FormattedValue):
-            frame.analysis.pytorch.gauge(frame, evaluate(frame, each.value), each.value, "printed")
-    return some("str")
+            frame.analysis.pytorch.gauge(frame, value, each.value, "printed")
+            is_plain = each.conversion == -1 and each.format_spec is None
+        known = constant(value) if is_plain else None
+        texts.append(str(known) if isinstance(known, (str, int)) else None)
+    return some("str") if None in texts else const("".join(filter(None, texts)))
 
 
 def _formatted(frame: Frame, node: ast.FormattedValue) -> Value:

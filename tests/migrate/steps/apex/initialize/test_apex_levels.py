@@ -228,6 +228,8 @@ for x in loader:
     [
         ("'O1' if fp16 else 'O0'", False),
         ("'O1' if fp16 else ('O0' if slow else 'O1')", False),
+        ("f'O{1}'", False),
+        ("f'O{2}' if fp16 else 'O0'", True),
         ("'O2' if fp16 else 'O0'", True),
         ("LEVELS[fp16] if fp16 else 'O0'", True),
         ("args.level", True),
@@ -262,3 +264,9 @@ def test_a_level_that_is_chosen_in_its_place_is_asked_as_a_whole(level: str, ask
     for slow in (True, False):
         names = {"cfg": SimpleNamespace(slow=slow, fp16=slow, level="O1" if slow else "O0"), "a": slow, "b": True}
         assert eval(asked, dict(names)) == (eval(level, dict(names)) != "O0")
+
+
+@pytest.mark.parametrize("level", ["f'O{1}'", "f'{\"O\"}1'"])
+def test_level_that_is_put_together_of_what_is_written_out_is_known(level: str, migrate: Check) -> None:
+    plan = migrate(said_at(level))
+    assert plan.after == migrate(said_at("'O1'")).after
