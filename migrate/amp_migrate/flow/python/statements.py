@@ -426,10 +426,12 @@ def _try(frame: Frame, node: Any) -> None:
         for loop in frame.loops:
             loop.breaks = loop.continues = None
     frame.raising.append(None)
-    if not all(map(_only_brings_amp, node.body)):
+    is_there = all(map(_only_brings_amp, node.body))
+    if not is_there:
         frame.may_raise()
     execute(frame, node.body)
     raised = frame.raising.pop()
+    raised = None if is_there else raised
     done = frame.state
     frame.raising.append(None)
     if node.orelse:
@@ -455,12 +457,15 @@ def _try(frame: Frame, node: Any) -> None:
 
 
 def _only_brings_amp(statement: ast.stmt) -> bool:
-    """Whether a statement imports what PyTorch has, so that a handler's stub is never meant, or is a constant."""
+    """Whether a statement is of what PyTorch has, so that a handler's stub is never meant, or is a constant."""
     if isinstance(statement, ast.Import):
         return all(each.name in _OF_AMP for each in statement.names)
     if isinstance(statement, ast.ImportFrom):
         return all(f"{statement.module}.{each.name}" in _OF_AMP for each in statement.names) and not statement.level
-    return isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant)
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    if isinstance(value, ast.Call) and ast.unparse(value.func) in _OF_AMP:
+        return all(isinstance(each, ast.Constant) for each in (*value.args, *(word.value for word in value.keywords)))
+    return isinstance(value, ast.Constant)
 
 
 def _finally(frame: Frame, body: list[ast.stmt], outer: Any, escaping: State | None) -> None:

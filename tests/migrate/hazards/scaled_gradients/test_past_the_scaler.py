@@ -843,6 +843,12 @@ OPTIONAL = """
 MADE_UNDER_TEST = """scaler = None
         if args.amp:
             scaler = torch.amp.GradScaler("cuda")"""
+MADE_IN_TRY = """scaler = None
+        if args.amp:
+            try:
+                scaler = torch.amp.GradScaler("cuda")
+            except AttributeError:
+                scaler = torch.cuda.amp.grad_scaler.GradScaler()"""
 MADE_OR_NONE = 'scaler = torch.amp.GradScaler("cuda") if args.amp else None'
 PLAIN_STEP = "pose_optimizer.step()"
 _ROUND = "\n                "
@@ -853,7 +859,7 @@ def _optional(called: str, made: str, step: str) -> str:
 
 
 @pytest.mark.parametrize("called", ["scaler is not None", "use_amp", "use_amp and scaler"])
-@pytest.mark.parametrize("made", [MADE_UNDER_TEST, MADE_OR_NONE])
+@pytest.mark.parametrize("made", [MADE_UNDER_TEST, MADE_IN_TRY, MADE_OR_NONE])
 @pytest.mark.parametrize(
     "step",
     [
