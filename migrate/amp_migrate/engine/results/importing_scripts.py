@@ -11,12 +11,19 @@ from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.imports.importers import may_import
 from amp_migrate.engine.source import display_name
 from amp_migrate.engine.workspace import Workspace
+from amp_migrate.tables.operators import AUTOCAST, LAYERS, NO_HALF_KERNEL, REFUSED
 
 _SCALER = re.compile(r"scaler\w*\.(load_)?state_dict\(")
+_WORD = re.compile(r"\w+")
 _OPTIMIZER = re.compile(r"opt\w*(\[.*\])?\.state_dict\(", re.IGNORECASE)
 _TEST = re.compile(r"(^|/)test_[^/]*$|_test\.py$")
-# Each costs an analysis of its own; what one of them does not show, another hardly does.
+# Each costs an analysis of its own; what one of them does not show, another hardly does, unless it names it.
 _MOST = 2
+# What raises in a region: no reader is to find out by a run.
+_RAISING = NO_HALF_KERNEL | {name for name, treatment in AUTOCAST.items() if treatment == REFUSED}
+_RAISING_NAMES = frozenset(
+    [each.rpartition(".")[2] for each in _RAISING] + [name for name, each in LAYERS.items() if each in _RAISING]
+)
 
 
 def saving_scripts(workspace: Workspace, stepping: Iterable[str], changed: Iterable[str]) -> Iterator[str]:
@@ -38,13 +45,23 @@ def saving_scripts(workspace: Workspace, stepping: Iterable[str], changed: Itera
 def handing_scripts(workspace: Workspace, step: str) -> Iterator[str]:
     """The names of files that import one with a step, and may make what it is given: the model, the criterion.
 
-    Unit tests are the last: what they make is small, and on the CPU as often as not.
+    Unit tests are the last: what they make is small, and on the CPU as often as not. Of more than are looked at, those
+    follow that bring something which raises in a region, and which no other has brought.
     """
     path = Path(step)
     for project in workspace.focused({path}).by_project():
         graph = ImportGraph(project)
-        importing = (display_name(each) for each in may_import(project, {path}) if path in graph.reachable(each))
-        yield from sorted(importing, key=lambda each: _TEST.search(each) is not None)[:_MOST]
+        importing = [each for each in may_import(project, {path}) if path in graph.reachable(each)]
+        importing.sort(key=lambda each: _TEST.search(display_name(each)) is not None)
+        yield from map(display_name, importing[:_MOST])
+        if len(importing) > _MOST:
+            naming = _Naming(project)
+            brought = naming.brought(each for one in (path, *importing[:_MOST]) for each in graph.reachable(one))
+            for each in importing[_MOST:]:
+                own = naming.brought(graph.reachable(each))
+                if not own <= brought:
+                    brought |= own
+                    yield display_name(each)
 
 
 def starting_scripts(workspace: Workspace, step: str) -> list[str]:
@@ -66,6 +83,25 @@ def starting_scripts(workspace: Workspace, step: str) -> list[str]:
 
 def _brings(graph: ImportGraph, path: Path, known: set[Path]) -> bool:
     return _TEST.search(display_name(path)) is None and not known.isdisjoint(graph.reachable(path))
+
+
+class _Naming:
+    """The names of what raises in a region that stand in files."""
+
+    def __init__(self, project: Workspace) -> None:
+        self._project = project
+        self._known: dict[Path, frozenset[str]] = {}
+
+    def brought(self, paths: Iterable[Path]) -> frozenset[str]:
+        """Those that stand in some files."""
+        return frozenset().union(*map(self._in, paths))
+
+    def _in(self, path: Path) -> frozenset[str]:
+        if path not in self._known:
+            may_hold = self._project.may_hold_one(path, _RAISING_NAMES)
+            source = self._project.file(path) if may_hold else None
+            self._known[path] = _RAISING_NAMES.intersection(() if source is None else _WORD.findall(source.text))
+        return self._known[path]
 
 
 def _in_project(workspace: Workspace, known: set[Path]) -> Iterator[str]:

@@ -8,6 +8,8 @@ from textwrap import dedent
 import pytest
 from amp_migrate.engine.migrate import migrate
 from amp_migrate.engine.outcome import Outcome
+from amp_migrate.engine.results.importing_scripts import handing_scripts
+from amp_migrate.engine.workspace import Workspace
 from amp_migrate.settings import Settings
 
 TRAINER = """
@@ -254,3 +256,34 @@ def test_a_step_of_a_function_that_goes_out_of_sight_is_read_with_what_its_maker
     outcome = migrate([tmp_path], Settings())
     assert changed(outcome) == ["actors.py", "main.py", "trainer.py"]
     assert any(each.message.endswith("autocast refuses it: binary_cross_entropy") for each in outcome.findings)
+
+
+GOOD = LAYERS.replace("nn.BCELoss()", "nn.BCEWithLogitsLoss()")
+
+
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_one_of_many_that_hand_in_a_refused_loss_is_read_however_many_there_are(tmp_path: Path, number: int) -> None:
+    for each in range(number):
+        (tmp_path / f"good_{each}.py").write_text(GOOD)
+    outcome = migrated(tmp_path, ISLAND, LAYERS, CRITERIONS)
+    (trainer,) = outcome.changed
+    assert "loss = self.criterion(out.float(), y.cuda())" in trainer.after
+
+
+def test_so_is_one_whose_criterion_is_of_another_file(tmp_path: Path) -> None:
+    for each in range(3):
+        (tmp_path / f"good_{each}.py").write_text(GOOD)
+    (tmp_path / "losses.py").write_text("from torch import nn\n\n\ndef loss():\n    return nn.BCELoss()\n")
+    main = LAYERS.replace("nn.BCELoss()", "losses.loss()").replace("import torch\n", "import losses\nimport torch\n", 1)
+    (trainer,) = migrated(tmp_path, ISLAND, main, CRITERIONS).changed
+    assert "loss = self.criterion(out.float(), y.cuda())" in trainer.after
+
+
+def test_those_that_bring_nothing_new_are_not_read(tmp_path: Path) -> None:
+    for each in range(5):
+        (tmp_path / f"good_{each}.py").write_text(GOOD)
+    (tmp_path / "trainer.py").write_text(CRITERIONS)
+    (tmp_path / "more.py").write_text(LAYERS)
+    workspace = Workspace.open([tmp_path])
+    names = handing_scripts(workspace, (tmp_path / "trainer.py").as_posix())
+    assert [Path(each).name for each in names] == ["good_0.py", "good_1.py", "more.py"]
