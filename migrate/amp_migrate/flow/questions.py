@@ -324,9 +324,12 @@ class Questions:
         return [each for each in self.events(Act.SCALER_STEP) if self.adds_up(each, clearing)]
 
     def _halving(self, event: Event) -> str:
-        """The calls that make float16 of the weights which something is about, in the words of a message."""
-        calls = (each.node for each in self.events(Act.HALVED) if each.subject & event.subject)
-        texts = dict.fromkeys(ast.unparse(each) for each in calls)
+        """What makes float16 of the weights which something is about, in the words of a message."""
+        found = (each for each in self.events(Act.HALVED) if each.subject & event.subject)
+        # Calls, and attributes that something is stored in: `weight.data`, of `weight.data = weight.data.half()`.
+        around = ((each.node, self._around(each.site.file, each.node)) for each in found)
+        nodes = (next(outer, node) if isinstance(node, ast.Attribute) else node for node, outer in around)
+        texts = dict.fromkeys(ast.unparse(each) for each in nodes)
         return f" by {', '.join(f'`{each}`' for each in texts)}" if texts else ""
 
     def adds_up(self, step: Event, clearing: Sequence[Event]) -> bool:

@@ -22,6 +22,7 @@ from amp_migrate.flow.domain.atoms import (
     Native,
     Obj,
     Opaque,
+    Part,
     Some,
     Tup,
     Value,
@@ -411,6 +412,9 @@ class PyTorch:
         if any(each.tags & ROUGH for each in tensors_in(value)):
             for each in tensors_in(frame.read(owner, name)):
                 gradients.updated(frame, each, value, node)
+        if isinstance(owner, Obj) and is_module_name(owner.external):
+            parameters = frozenset(each for each in value if isinstance(each, Tensor) and each.leaf)
+            modules.made_low(frame, [owner], parameters, node)
         if name == "param_groups" and isinstance(owner, Obj) and isinstance(owner.made_of, Class):
             gradients.wrap_optimizer(frame, owner, value, node)
         made = [each.path for each in value if isinstance(each, Opaque) and each.made_at and _is_result(each)]
@@ -429,6 +433,8 @@ class PyTorch:
         """An attribute of a tensor is stored: `p.grad = None` clears a gradient, `p.data = x` changes a precision."""
         if name in ("grad", "data"):
             gradients.stored(frame, tensor, name, value, node)
+        if name == "data":
+            modules.made_low(frame, [each.owner for each in tensor.leaf if isinstance(each, Part)], value, node)
         if name == "grad" and tensor.leaf and (value == NONE_VALUE or self.are_zeros(value)):
             gradients.cleared(frame, tensor.leaf, node, node, is_gone=value == NONE_VALUE)
         if name == "requires_grad" and isinstance(node, ast.Attribute):

@@ -566,6 +566,7 @@ def _parameter(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     place = base.place if base.place != CPU else 4
     if given is not None:
         frame.write(owner, gradients.MADE_OF, one(given))
+        modules.made_low(frame, [owner], one(given), node)
     # What sums up products is no weight that is trained, nor what is made of such: the codes of a codebook.
     running = frame.analysis.pytorch.running
     is_running = base.tags & (BUFFER | ROUGH) or any(isinstance(e, Part) and e.owner in running for e in base.reach)

@@ -865,21 +865,37 @@ def cast_weights(frame: Frame, owners: Sequence[Atom], name: str, args: Argument
     precision = DTYPES.get(table.DTYPE_METHODS.get(name, ""))
     for value in [*args.positional, *args.keywords.values()] if name in ("to", "type") else ():
         precision = pytorch.precision_of(value) if pytorch.precision_of(value) is not None else precision
-    dtypes = frozenset(External(name) for bit, name in DTYPE_OF.items() if bit & (precision or 0)) or some("dtype")
     is_frozen = name == "requires_grad_" and constant(args.get(0, "") or const(True)) is False
+    known = _known_by_path(owners)
+    if precision is not None:
+        become(frame, known, precision, node)
+    for each in known if is_frozen else ():
+        frame.write(each, FROZEN, const(True), strong=False)
+
+
+def become(frame: Frame, owners: Iterable[Atom], precision: int, node: ast.AST) -> None:
+    """The weights of modules get another precision, on some way."""
+    known = _known_by_path(owners)
+    dtypes = frozenset(External(name) for bit, name in DTYPE_OF.items() if bit & precision) or some("dtype")
     if precision == F16:
-        frame.analysis.event(frame, Act.HALVED, node, subject=frozenset(map(by_path, owners)))
-    for each in owners:
-        owner = by_path(each)
-        if isinstance(owner, Opaque) and not owner.path:  # nothing tells it from others
-            continue
-        if precision is not None:
-            frame.write(owner, DTYPE, dtypes, strong=False)
-            path = owner.path if isinstance(owner, Opaque) else ()
-            for end in range(1, len(path)):
-                frame.write(Opaque(path[:end]), CAST_PARTS, one(owner), strong=False)
-        if is_frozen:
-            frame.write(owner, FROZEN, const(True), strong=False)
+        frame.analysis.event(frame, Act.HALVED, node, subject=frozenset(known))
+    for owner in known:
+        frame.write(owner, DTYPE, dtypes, strong=False)
+        path = owner.path if isinstance(owner, Opaque) else ()
+        for end in range(1, len(path)):
+            frame.write(Opaque(path[:end]), CAST_PARTS, one(owner), strong=False)
+
+
+def made_low(frame: Frame, owners: Iterable[Atom], value: Value, node: ast.AST) -> None:
+    """Modules or parameters are given what may be low, and was made so by no region: `weight.data.half()`."""
+    precision = reduce(or_, (each.precision for each in tensors_in(value) if not each.regions), 0)
+    if precision & LOW:
+        become(frame, owners, precision, node)
+
+
+def _known_by_path(owners: Iterable[Atom]) -> list[Atom]:
+    """Modules by where they are, but for those that nothing tells from others."""
+    return [each for each in map(by_path, owners) if not isinstance(each, Opaque) or each.path]
 
 
 def with_low_weights(frame: Frame, owner: Atom) -> list[Atom]:

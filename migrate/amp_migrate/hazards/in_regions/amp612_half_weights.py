@@ -83,7 +83,9 @@ def detect(script: Script) -> Iterator[Hazard]:
         if place is None or call is None or not is_first:
             continue
         file, node = place
-        if not branches(file, file.tree.statement(node)):
+        statement = file.tree.statement(node)
+        node = statement if isinstance(node, cst.Attribute) else node  # `p.data`, of `p.data = p.data.half()`
+        if not branches(file, statement):
             scaler = script.file.tree.code(cst.ensure_type(cst.ensure_type(call, cst.Call).func, cst.Attribute).value)
             yield Hazard(
                 node,

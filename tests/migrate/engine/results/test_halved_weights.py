@@ -1,0 +1,111 @@
+"""Weights that the code itself stores in half precision, one by one, are as those of `model.half()`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from amp_migrate.engine.migrate import migrate, migrate_text
+from amp_migrate.settings import Settings
+
+TRAINED = """\
+import torch
+from torch import nn
+{more}
+model = nn.Sequential(nn.Conv2d(3, 8, 1), nn.Flatten(), nn.Linear(8, 3)).cuda()
+{cast}
+optimizer = torch.optim.Adam(model.parameters(), eps=1e-4)
+for x, y in loader:
+    loss = nn.functional.cross_entropy(model(x.cuda().half()), y.cuda())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+TO_HALF = """
+def to_half(layer):
+    if isinstance(layer, (nn.Conv2d, nn.Linear)):
+        layer.weight.data = layer.weight.data.half()
+"""
+WEIGHTS_CAST = "what is trained is in half precision already: a model's weights were cast by "
+
+
+@pytest.mark.parametrize(
+    ("more", "cast", "by"),
+    [
+        ("", "for p in model.parameters():\n    p.data = p.data.half()", "p.data = p.data.half()"),
+        (
+            "",
+            "for layer in model.modules():\n    if isinstance(layer, nn.Linear):\n"
+            "        layer.bias.data = layer.bias.to(torch.float16)",
+            "layer.bias.data = layer.bias.to(torch.float16)",
+        ),
+        (
+            "",
+            "model[2].weight = nn.Parameter(model[2].weight.half())",
+            "model[2].weight = nn.Parameter(model[2].weight.half())",
+        ),
+        (TO_HALF, "model.apply(to_half)", "layer.weight.data = layer.weight.data.half()"),
+        (TO_HALF, "to_half(model[2])", "layer.weight.data = layer.weight.data.half()"),
+    ],
+)
+def test_they_leave_the_step(more: str, cast: str, by: str) -> None:
+    plan = migrate_text(TRAINED.format(more=more, cast=cast), Settings())
+    assert not plan.changed
+    (left,) = plan.findings
+    assert left.message.startswith(f"left as it was: {WEIGHTS_CAST}`{by}`")
+
+
+@pytest.mark.parametrize(
+    "cast",
+    [
+        "for p in model.parameters():\n    p.data = p.data.half().float()",
+        "for p in model.parameters():\n    p.data = p.data * 0.5",
+        "kept = [p.data.half() for p in model.parameters()]",
+        "model[2].weight = nn.Parameter(model[2].weight.half().float())",
+        "mean = model[2].weight.data.half()\nmean.data = mean.data * 2",
+    ],
+)
+def test_what_stays_float32_moves(cast: str) -> None:
+    assert "scaler.step(optimizer)" in migrate_text(TRAINED.format(more="", cast=cast), Settings()).after
+
+
+def test_a_parameter_that_is_made_so_leaves_the_step() -> None:
+    module = """
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(3, dtype=torch.float16))
+
+    def forward(self, x):
+        return x * self.scale
+
+"""
+    plan = migrate_text(TRAINED.format(more=module, cast="model.append(Scale().cuda())"), Settings())
+    assert not plan.changed
+    assert WEIGHTS_CAST in plan.findings[0].message
+
+
+def test_so_do_those_that_a_package_loads(tmp_path: Path) -> None:
+    (tmp_path / "nets").mkdir()
+    (tmp_path / "nets" / "__init__.py").write_text("from .net import *\n")
+    (tmp_path / "nets" / "net.py").write_text(f"""\
+import torch
+from torch import nn
+
+__all__ = ["load"]
+{TO_HALF}
+
+def load(name, device="cuda"):
+    model = nn.Sequential(nn.Linear(8, 3))
+    model.apply(to_half)
+    model.load_state_dict(torch.load(name))
+    model.to(device)
+    if str(device) == "cpu":
+        model.float()
+    return model
+""")
+    text = TRAINED.format(more="import nets\n", cast='model = nets.load("a.pt")')
+    (tmp_path / "train.py").write_text(text)
+    outcome = migrate([tmp_path], Settings())
+    assert not outcome.changed
+    assert any(WEIGHTS_CAST in each.message for each in outcome.findings)
