@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 
 from amp_migrate.counters import behind_all_in, implied_in
 from amp_migrate.implications import Fact, Facts
-from amp_migrate.prove.code.arguments import bound, defaults
+from amp_migrate.prove.code.arguments import arguments, bound, defaults
 from amp_migrate.prove.code.atoms import CONTEXT, ENTERED, NONE, SCALE, SCALER, is_carrier
 from amp_migrate.prove.code.program import Program
 from amp_migrate.prove.code.public_names import NO_CONTEXTS, OPTIMIZERS
-from amp_migrate.prove.code.scopes import DEFINITIONS, Definition, Function, Scope, heads, last_word
+from amp_migrate.prove.code.scopes import DEFINITIONS, Definition, Function, Scope, heads, imported_name, last_word
 from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.code.ways import Walk
 
@@ -29,6 +29,7 @@ _READERS = frozenset(
     {"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "get_total_norm", "clip_grads_with_norm_"}
 )
 _NAME, _CALL = re.compile(r"\w+"), re.compile(r"\w\(")
+_OF_AUTOGRAD = "torch.autograd.backward"
 _SPOKEN_OF = _READERS | {"backward", "step", "zero_grad"}
 
 
@@ -357,7 +358,11 @@ class _Order(Walk[Between]):
         if isinstance(func, ast.Attribute) and func.attr == "backward" and not callees:
             if call.args and _word(_key(func.value, self._names)) in self._code.stepped:
                 return frozenset()  # what a scaler steps is an optimizer, and has no such method
-            return self._backward(call, func.value, scope, states)
+            if imported_name(func, scope) != _OF_AUTOGRAD:
+                goes_on = bool(call.args) or any(each.arg == "gradient" for each in call.keywords)
+                return self._backward(call, func.value, goes_on, scope, states)
+            given = arguments(call, ("tensors", "grad_tensors"))
+            return self._backward(call, given.get("tensors"), "grad_tensors" in given, scope, states)
         takes_scaler = any(is_carrier(self._code.values.of(each, scope)) for each in call.args)
         if isinstance(func, ast.Attribute) and func.attr == "zero_grad" and not callees:
             key = _key(func.value, self._names)
@@ -434,9 +439,11 @@ class _Order(Walk[Between]):
         is_own = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
         return self._names.get("self", "self") if is_own else _key(node, self._names)
 
-    def _backward(self, call: ast.Call, loss: ast.expr, scope: Scope, states: frozenset[Between]) -> frozenset[Between]:
+    def _backward(
+        self, call: ast.Call, loss: ast.expr | None, goes_on: bool, scope: Scope, states: frozenset[Between]
+    ) -> frozenset[Between]:
+        """A loss goes backward, or from gradients that are given."""
         is_scaled = isinstance(loss, ast.Call) and self._code.scaler_method(loss, scope) == "scale"
-        goes_on = bool(call.args) or any(each.arg == "gradient" for each in call.keywords)
         if is_scaled and self._regions:
             self._note("backward() runs inside an autocast region", call)
         if is_scaled:

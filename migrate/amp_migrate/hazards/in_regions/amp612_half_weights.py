@@ -71,6 +71,7 @@ def detect(script: Script) -> Iterator[Hazard]:
     flowing, questions = script.flowing, script.flowing.questions
     steps = questions.events(Act.SCALER_STEP) if script.courses else []
     made = questions.events(Act.OPTIMIZER_MADE) if steps else []
+    told: set[cst.CSTNode] = set()
     for event in questions.events(Act.HALVED) if steps else ():
         place = flowing.interpreted.place(event.site)
         halved = {each for each in event.subject if isinstance(each, Atom) and questions.are_float16(each)}
@@ -84,6 +85,9 @@ def detect(script: Script) -> Iterator[Hazard]:
             continue
         file, node = place
         statement = file.tree.statement(node)
+        if statement in told:
+            continue
+        told.add(statement)
         node = statement if isinstance(node, cst.Attribute) else node  # `p.data`, of `p.data = p.data.half()`
         if not branches(file, statement):
             scaler = script.file.tree.code(cst.ensure_type(cst.ensure_type(call, cst.Call).func, cst.Attribute).value)

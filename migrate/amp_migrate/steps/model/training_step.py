@@ -44,6 +44,7 @@ class Backward:
         of_object: whether the loss is kept by the object whose method that function is.
         steps: whether it steps the optimizer, too.
         wrapped: whether it is a wrapper's `optimizer.backward(loss)`, which is given the loss.
+        given: whether it is a function's, `torch.autograd.backward(loss)`, which goes on to be given it.
         context: where Apex's `with` stands for it, what that opens to scale the loss.
         before: the statements in front of the `with` that only keep what it opens.
     """
@@ -58,6 +59,7 @@ class Backward:
     of_object: bool = False
     steps: bool = False
     wrapped: bool = False
+    given: bool = False
     context: cst.WithItem | None = None
     before: tuple[Statement, ...] = ()
 

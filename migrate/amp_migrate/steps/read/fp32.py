@@ -23,6 +23,7 @@ from amp_migrate.steps.statements.amp_signs import switched_off, unused_scaler, 
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.tables.torch_names import OTHER_FRAMEWORKS, TRAINED_WITH_AMP
 from amp_migrate.trees.nodes import Block, Statement, block_of, find
+from amp_migrate.trees.own_calls import argument
 
 # Objects whose `backward(loss)` is a framework's own: its precision is a switch of that framework.
 _FRAMEWORK_NAME = re.compile(r"(^|[._])(accelerator|fabric|engine|model_engine|manager|booster|trainer|strategy)$")
@@ -30,7 +31,7 @@ _FRAMEWORK_NAME = re.compile(r"(^|[._])(accelerator|fabric|engine|model_engine|m
 _LOSS_SCALE = re.compile(r"(^|\.)loss_?scale$", re.IGNORECASE)
 _GRADIENTS = frozenset({"gradient", "grad_tensors"})
 _WITHOUT_IT = "delete that scaler, or use it and autocast, and run again"
-_BACKWARD_KEYWORDS = frozenset({"gradient", "retain_graph", "create_graph", "inputs"})
+_BACKWARD_KEYWORDS = frozenset({"gradient", "grad_tensors", "retain_graph", "create_graph", "inputs"})
 
 
 def read_steps(
@@ -206,10 +207,13 @@ def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Bac
     full = file.names.full(receiver)
     if full == "torch.autograd" and _goes_on(file, roles, call, call.args[1:]):
         return None
-    if full.startswith("torch."):
+    given = _given_to_autograd(call) if full == "torch.autograd" else None
+    if full.startswith("torch.") and given is None:
         return Refusal(
             file, call, f"{code} is not the backward of one loss", "call backward() on the sum of the losses instead"
         )
+    loss = receiver if given is None else given.value
+    others = [arg for arg in call.args if arg is not given]
     if _is_of_framework(file, call) or (call.args and path == "self"):
         return Refusal(
             file,
@@ -218,7 +222,7 @@ def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Bac
             "switch mixed precision on in that framework instead",
             code=OTHER_PRECISION.code,
         )
-    if _is_in_function(file, call) and _goes_on(file, roles, call, call.args):
+    if _is_in_function(file, call) and _goes_on(file, roles, call, others):
         return None
     if is_of_engine(file, roles, call):
         return Refusal(
@@ -228,7 +232,7 @@ def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Bac
             "switch mixed precision on in that wrapper instead",
             code=OTHER_PRECISION.code,
         )
-    if any(_is_scaled(each) for each in (receiver, *_values(file, receiver))):
+    if any(_is_scaled(each) for each in (loss, *_values(file, loss))):
         return Refusal(
             file,
             call,
@@ -236,14 +240,27 @@ def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Bac
             "take the script's own float16 out by hand, and run again",
             code=OTHER_PRECISION.code,
         )
-    if _goes_on(file, roles, call, call.args):
+    if _goes_on(file, roles, call, others):
         return None
-    if isinstance(statement, cst.Assign) and statement.value is call and any(arg.keyword is None for arg in call.args):
+    if isinstance(statement, cst.Assign) and statement.value is call and any(arg.keyword is None for arg in others):
         return None
-    if any(arg.star or (arg.keyword is not None and arg.keyword.value not in _BACKWARD_KEYWORDS) for arg in call.args):
+    if any(arg.star or (arg.keyword is not None and arg.keyword.value not in _BACKWARD_KEYWORDS) for arg in others):
         return Refusal(file, call, f"the arguments of {code} are not those of Tensor.backward()", "migrate it by hand")
     if isinstance(statement, cst.Try):
         return Refusal(file, call, f"{code} stands where an exception is handled", "let it stand behind the try")
     if not (isinstance(statement, cst.Expr) and statement.value is call):
         return Refusal(file, call, f"{code} is part of a longer expression", "make it a statement of its own")
-    return Backward(statement, call, receiver)
+    return Backward(statement, call, loss, given=given is not None)
+
+
+def _given_to_autograd(call: cst.Call) -> cst.Arg | None:
+    """What `torch.autograd.backward` is given, if without gradients: a loss, or several, each of which is to be scaled.
+
+    None where that is a generator: it would compute behind the region that it is made in.
+    """
+    given = argument(call, "tensors", 0)
+    gradients = argument(call, "grad_tensors", 1)
+    is_alone = gradients is None or (isinstance(gradients, cst.Name) and gradients.value == "None")
+    if given is None or isinstance(given, cst.GeneratorExp) or not is_alone:
+        return None
+    return next(arg for arg in call.args if arg.value is given)

@@ -134,18 +134,18 @@ def _write_penalty(editor: Editor, penalty: Penalty, scaler: str) -> Iterator[Ed
 def _write_backward(editor: Editor, step: TrainingStep, backward: Backward, scaler: str | None) -> Iterator[Edit]:
     if backward.part is not None:
         return
-    func = cst.ensure_type(backward.call.func, cst.Attribute)
+    place = backward.loss if backward.given else cst.ensure_type(backward.call.func, cst.Attribute).value
     if (step.file.name, step.file.tree.position(backward.call)[0]) in editor.settings.scaled_already:
         scaler = None
     if backward.kept and not backward.inline:
         yield editor.before(backward.statement, _named(backward.kept, backward.loss))
     if backward.inline or backward.kept:
         loss = backward.kept or _loss_name(step)
-        yield editor.replace(func.value, loss if scaler is None else f"{scaler}.scale({loss})")
+        yield editor.replace(place, loss if scaler is None else f"{scaler}.scale({loss})")
     elif scaler is not None:
-        yield editor.replace(func.value, _scaled(scaler, backward.loss))
-    elif backward.loss is not func.value:
-        yield editor.replace(func.value, code("{}", backward.loss))
+        yield editor.replace(place, _scaled(scaler, backward.loss))
+    elif backward.loss is not place:
+        yield editor.replace(place, code("{}", backward.loss))
     for arg in backward.of_wrapper:
         yield editor.edit(arg, Remove())
 
