@@ -61,7 +61,7 @@ class StepMigration:
         self.wishes = wishes
         self.settings = wishes.settings
         self.roles = Roles(project, self.settings.sized)
-        self._traveller = Traveller(project, {})
+        self._traveller = Traveller(project, {}, values)
         self._steppers = None if self.settings.dtype is Dtype.BF16 else Steppers(self.roles, values)
         self._moved: dict[File, list[ScaledStep]] = defaultdict(list)
         self._refused: list[Finding] = []

@@ -424,21 +424,26 @@ def test_method_that_saves_takes_the_scaler_in_every_call_where_the_class_of_the
     )
 
 
-def test_method_that_saves_keeps_its_arguments_where_a_call_may_be_of_it(rewrites_files: Check) -> None:
+def test_method_that_saves_takes_the_scaler_with_those_that_its_calls_may_be_of(rewrites_files: Check) -> None:
     rewrites_files(
         {
             "nets.py": """
                   import torch
 
                   class Net(torch.nn.Linear):
-                      def save(self, path, optimizer):
-                          torch.save({"optimizer": optimizer.state_dict()}, path)
+                -     def save(self, path, optimizer):
+                -         torch.save({"optimizer": optimizer.state_dict()}, path)
+                +     def save(self, path, optimizer, scaler):
+                +         torch.save({"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}, path)
 
-                      def backup(self, optimizer):
-                          self.save("backup.pt", optimizer)
+                -     def backup(self, optimizer):
+                -         self.save("backup.pt", optimizer)
+                +     def backup(self, optimizer, scaler):
+                +         self.save("backup.pt", optimizer, scaler)
 
                   class Plot:
-                      def save(self, path, name):
+                -     def save(self, path, name):
+                +     def save(self, path, name, scaler):
                           pass
             """,
             "main.py": """
@@ -451,8 +456,10 @@ def test_method_that_saves_keeps_its_arguments_where_a_call_may_be_of_it(rewrite
                       for x, y in loader:
                 ~         loss = criterion(model(x), y)
                 ~         STEP
-                      model.save("net.pt", optimizer)
-                      model.backup(optimizer)
+                -     model.save("net.pt", optimizer)
+                -     model.backup(optimizer)
+                +     model.save("net.pt", optimizer, scaler)
+                +     model.backup(optimizer, scaler)
             """,
         },
     )
