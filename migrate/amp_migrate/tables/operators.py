@@ -88,7 +88,7 @@ RESULT: dict[str, str] = {
         squeeze unsqueeze transpose swapaxes swapdims movedim moveaxis permute t adjoint flip fliplr flipud roll rot90
         repeat tile repeat_interleave broadcast_to narrow select index_select gather take take_along_dim masked_select
         diag diagonal diag_embed tril triu unfold fold pad pixel_shuffle pixel_unshuffle channel_shuffle
-        istft dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout feature_dropout
+        istft cross_map_lrn2d dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout feature_dropout
         avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
         max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d lp_pool1d lp_pool2d
         batch_norm instance_norm masked_fill masked_scatter index_fill index_copy index_add scatter scatter_reduce
@@ -373,7 +373,8 @@ LAYERS: dict[str, str] = {
     "BatchNorm1d": "batch_norm", "BatchNorm2d": "batch_norm", "BatchNorm3d": "batch_norm",
     "SyncBatchNorm": "batch_norm",
     "InstanceNorm1d": "instance_norm", "InstanceNorm2d": "instance_norm", "InstanceNorm3d": "instance_norm",
-    "LocalResponseNorm": "local_response_norm", "ReLU": "relu", "ReLU6": "relu6", "LeakyReLU": "leaky_relu",
+    "LocalResponseNorm": "local_response_norm", "CrossMapLRN2d": "cross_map_lrn2d",
+    "ReLU": "relu", "ReLU6": "relu6", "LeakyReLU": "leaky_relu",
     "ELU": "elu", "SELU": "selu", "CELU": "celu", "GELU": "gelu", "SiLU": "silu", "Mish": "mish",
     "Hardswish": "hardswish", "Hardsigmoid": "hardsigmoid", "Hardtanh": "hardtanh", "Sigmoid": "sigmoid",
     "Tanh": "tanh", "Softmax": "softmax", "LogSoftmax": "log_softmax", "Softmax2d": "softmax", "Softplus": "softplus",

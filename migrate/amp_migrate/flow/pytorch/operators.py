@@ -778,7 +778,12 @@ def _watch(
         if name == "affine_grid":
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=A_GRID)
     # Autocast knows none of it: it multiplies its input with itself as that comes.
-    if name == "local_response_norm" and low and autocast.may_be_on and low[0].precision & autocast.dtype & F16:
+    if (
+        name in ("local_response_norm", "cross_map_lrn2d")
+        and low
+        and autocast.may_be_on
+        and low[0].precision & autocast.dtype & F16
+    ):
         analysis.event(frame, Act.RISK, node, tensor=low[0], why=OF_NEIGHBOURS)
     is_product = name in ("mul", "multiply") and len(tensors) == 2
     is_narrow = is_product and low and all(each.may_be_low or each.rank & SCALAR for each in tensors)  # no promotion

@@ -40,7 +40,9 @@ def lines(norm: str, dtype: Dtype = Dtype.FP16) -> list[int]:
     return [each.line for each in plan.findings if OF_NEIGHBOURS in each.message]
 
 
-@pytest.mark.parametrize("norm", ["self.norm(x)", "F.local_response_norm(x, 5)", "nn.LocalResponseNorm(2)(x)"])
+@pytest.mark.parametrize(
+    "norm", ["self.norm(x)", "F.local_response_norm(x, 5)", "nn.LocalResponseNorm(2)(x)", "nn.CrossMapLRN2d(5)(x)"]
+)
 def test_squares_of_features_are_told_of_in_float16(norm: str) -> None:
     assert lines(norm) == [13]
     assert lines(norm, Dtype.BF16) == []
