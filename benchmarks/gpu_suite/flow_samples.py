@@ -98,6 +98,8 @@ F.conv_transpose2d(n, k); F.conv3d(n[None], k[None].transpose(0, 1)); F.conv_tra
 F.bilinear(a, b, q); F.prelu(a, v); F.scaled_dot_product_attention(q, q, q); F.glu(a); F.rrelu(a);
 F.threshold(a, 0.1, 0.0); F.layer_norm(a, (4,)); F.group_norm(n, 1); F.rms_norm(a, (4,)); F.instance_norm(n);
 F.local_response_norm(n, 2); nn.CrossMapLRN2d(2)(n); torch.stft(v, 4, return_complex=False);
+torch.stft(v, 4, window=torch.ones(4, device='cuda'), return_complex=False); v.stft(4, window=v);
+a.sub(other=b); a.mul(other=b);
 torch.istft(torch.stft(v, 4, return_complex=True), 4);
 F.batch_norm(n, None, None, training=True); a.renorm(2, 0, 1.0);
 F.cosine_similarity(a, b); F.pairwise_distance(a, b); torch.cdist(a, b); torch.dist(a, b); F.pdist(a);

@@ -113,6 +113,7 @@ RESULT: dict[str, str] = {
         bitwise_left_shift bitwise_right_shift block_diag cartesian_prod dist cosine_similarity pairwise_distance
         cosine_embedding_loss hinge_embedding_loss margin_ranking_loss triplet_margin_loss mse_loss l1_loss
         smooth_l1_loss huber_loss soft_margin_loss triplet_margin_with_distance_loss poisson_nll_loss kl_div
+        stft
         """,
     ),
     **_each(
@@ -130,7 +131,7 @@ RESULT: dict[str, str] = {
         linalg.matmul conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d bilinear
         scaled_dot_product_attention tensordot inner cdist linalg.solve cholesky_solve
         linalg.solve_triangular linalg.vecdot lstm gru rnn_tanh lstm_cell gru_cell rnn_tanh_cell
-        multi_head_attention_forward stft
+        multi_head_attention_forward
         """,
     ),
     **_each(COUNTED, "sum nansum prod cumsum cumprod"),

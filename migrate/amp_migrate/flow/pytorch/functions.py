@@ -269,10 +269,6 @@ _LIST_OPERANDS = frozenset(
     "cat concat concatenate stack hstack vstack dstack row_stack column_stack block_diag meshgrid "
     "broadcast_tensors cartesian_prod einsum chain_matmul linalg.multi_dot".split()
 )
-_FIRST_ONLY = frozenset(
-    "split chunk unbind sum mean prod reshape flatten transpose permute unsqueeze squeeze softmax log_softmax "
-    "dropout argmax topk sort norm one_hot pad interpolate normalize gumbel_softmax".split()
-)
 
 
 def _operator(frame: Frame, op: str, args: Arguments, node: ast.AST, *, in_place: bool) -> Value:
@@ -290,14 +286,10 @@ def _operator(frame: Frame, op: str, args: Arguments, node: ast.AST, *, in_place
             given.append(containers.elements(frame, args.keywords["tensors"], node))
         return operate(frame, op, given or [UNKNOWN], node, args)
     operands = [*args.positional]
-    named = [
-        value
-        for word, value in args.keywords.items()
-        if word not in ("out", "dtype", "device", "dim", "reduction", "keepdim")
-    ]
+    named = tensors.named_operands(args)
     if not operands and named:
         operands, named = named[:1], named[1:]
-    if op not in _FIRST_ONLY:
+    if op not in tensors.FIRST_ONLY:
         operands += named
     if args.rest or args.others:
         operands.append(join(args.rest, args.others))

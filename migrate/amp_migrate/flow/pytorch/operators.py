@@ -714,7 +714,9 @@ def _watch(
         first = low[0]
         for each in low[1:]:
             first = join_tensors(first, each)
-        if name in table.NO_HALF_KERNEL:
+        # The signal of `stft` is multiplied by its window first: a float32 one makes it float32.
+        is_widened = kind == table.PROMOTED and not _natural(kind, tensors, 0) & LOW
+        if name in table.NO_HALF_KERNEL and not is_widened:
             analysis.event(frame, Act.NO_KERNEL, node, tensor=first, why=name)
         # What is low only where the region around is on has not left it there.
         is_left = bool(autocast.on & OFF) and not first.regions <= autocast.regions

@@ -60,6 +60,12 @@ _TESTS = frozenset(
 )
 _SAME_ATTRIBUTES = {"T": "t", "mT": "transpose", "H": "t", "real": "real", "imag": "imag", "mH": "transpose"}
 STANDALONE = External("torch.Tensor")
+# Operators of the first tensor that they get, whatever else is said by name.
+FIRST_ONLY = frozenset(
+    "split chunk unbind sum mean prod reshape flatten transpose permute unsqueeze squeeze softmax log_softmax "
+    "dropout argmax topk sort norm one_hot pad interpolate normalize gumbel_softmax".split()
+)
+_NO_OPERANDS = frozenset("out dtype device dim reduction keepdim".split())
 
 
 def attribute(frame: Frame, tensor: Tensor, name: str, node: ast.AST) -> Value:
@@ -176,7 +182,14 @@ def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.A
             return one(after.but(leaf=tensor.leaf, tags=after.tags | (tensor.tags & BUFFER)))
     if name == "index":
         return one(tensor)
+    if name not in FIRST_ONLY:
+        operands += named_operands(args)
     return operate(frame, name, _operands(name, operands), node, whole)
+
+
+def named_operands(args: Arguments) -> list[Value]:
+    """What an operator is given by name that may be a tensor which it computes with."""
+    return [value for word, value in args.keywords.items() if word not in _NO_OPERANDS]
 
 
 def _taken_up(frame: Frame, node: ast.AST, part: Value) -> None:

@@ -80,6 +80,10 @@ def test_torch_has_no_such_kernel(name: str, dtype: torch.dtype) -> None:
         ("torch.fft.rfft2(out).abs().sum()", "torch.fft.rfft2(out.float()).abs().sum()"),
         ("torch.fft.ifftn(products, dim=0).abs().sum()", "torch.fft.ifftn(products.float(), dim=0).abs().sum()"),
         ("torch.stft(products, 4, window=y).sum()", "torch.stft(products.float(), 4, window=y).sum()"),
+        (
+            "torch.stft(products, 4, window=products[0]).abs().sum()",
+            "torch.stft(products.float(), 4, window=products[0].float()).abs().sum()",
+        ),
         ("products.stft(n_fft=4).abs().sum()", "products.float().stft(n_fft=4).abs().sum()"),
         ("torch.inverse(torch.stack([products])).sum()", "torch.inverse(torch.stack([products]).float()).sum()"),
     ],
@@ -102,6 +106,8 @@ def test_products_are_solved_in_float32(old: str, new: str, dtype: str) -> None:
         "torch.fft.irfft2(torch.fft.rfft2(products.float())).sum()",  # complex64 is no half
         "torch.istft(torch.stft(y, 4, return_complex=True), 4).stft(4).abs().sum()",
         "torch.fft.fftshift(products).sum()",  # moves elements alone
+        "torch.stft(products, 4, window=torch.hann_window(4)).abs().sum()",  # multiplied by it, it is float32
+        "products.stft(4, window=torch.ones(4)).abs().sum()",
     ],
 )
 def test_others_are_left(loss: str) -> None:
