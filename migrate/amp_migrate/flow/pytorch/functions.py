@@ -129,7 +129,8 @@ def call(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     if name in _OVERFLOW_TESTS:
         analysis.pytorch.tests(args.positional, node)
     if name in SCALERS:
-        scaler = Obj(frame.site(node), frame.context_of_objects, External("torch.amp.GradScaler"))
+        kind = External("torch.amp.GradScaler" if name in GRAD_SCALER else name)
+        scaler = Obj(frame.site(node), frame.context_of_objects, kind)
         if frame.runs_often:
             analysis.many.add(scaler)
         gradients.make_scaler(frame, scaler, name, args, node)
