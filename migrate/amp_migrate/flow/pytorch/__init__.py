@@ -528,7 +528,9 @@ class PyTorch:
         if is_module_name(owner.external) or attributes.is_module(frame, owner):
             return modules.iterate(frame, owner)
         if owner.external.endswith("DataLoader"):
-            return one(Opaque((owner, "[]"), SOME_TENSOR.but(place=CPU, flows=1)))
+            return functions.batch(frame, owner, node) or one(
+                Opaque((owner, "[]"), SOME_TENSOR.but(place=CPU, flows=1))
+            )
         held = frame.read(owner, containers.ELEMENTS)
         return containers.elements(frame, held, node) if held else UNKNOWN
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from functools import partial
+from itertools import count, takewhile
 
 from amp_migrate.flow.domain.atoms import (
     NEVER,
@@ -44,6 +45,7 @@ from amp_migrate.flow.domain.tensor import (
     FLOWS,
     HUGE,
     INT,
+    NOTHING,
     OTHER,
     ROUGH,
     SCALAR,
@@ -248,6 +250,8 @@ def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
             frame.write(owner, f"<{index}>", value, strong=False)
         for word, value in args.keywords.items():
             frame.write(owner, f"<{word}>", value, strong=False)
+        if args.rest or args.others:
+            frame.write(owner, _MORE, join(args.rest, args.others), strong=False)
         return one(owner)
     return modules.unknown_result(frame, NEVER, args, node, name=name)
 
@@ -266,6 +270,10 @@ def _saved(frame: Frame, value: Value, node: ast.AST) -> None:
             frame.analysis.event(frame, Act.SAVED, node, scaler=one(whole))
 
 
+_MORE = "<*>"  # what is given by stars
+_LOADER, _OF_TENSORS = "torch.utils.data.DataLoader", "torch.utils.data.TensorDataset"
+# What may make other batches than of rows: a sampler of batches, a function that puts them together, stars.
+_OTHERWISE = ("<4>", "<batch_sampler>", "<6>", "<collate_fn>", _MORE)
 _LIST_OPERANDS = frozenset(
     "cat concat concatenate stack hstack vstack dstack row_stack column_stack block_diag meshgrid "
     "broadcast_tensors cartesian_prod einsum chain_matmul linalg.multi_dot".split()
@@ -365,6 +373,29 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
     if op in table.ZEROS:
         frame.analysis.pytorch.zeros.add(frame.site(node))
     return one(tensors.asked_for_gradient(frame, fresh, args, node))
+
+
+def batch(frame: Frame, loader: Obj, node: ast.AST) -> Value:
+    """What a loader gives of a `TensorDataset`: a list of rows of its tensors. Nothing where it may be another."""
+    sets, sizes = (
+        frame.read(loader, f"<{place}>") | frame.read(loader, f"<{word}>")
+        for place, word in enumerate(("dataset", "batch_size"))
+    )
+    data = next(iter(sets)) if len(sets) == 1 else None
+    if not isinstance(data, Obj) or data.external != _OF_TENSORS or loader.external != _LOADER:
+        return NEVER
+    said = [each for name in _OTHERWISE for each in frame.read(loader, name) - NONE_VALUE]
+    whole = [*takewhile(bool, (frame.read(data, f"<{place}>") for place in count()))]
+    if said or sizes >= NONE_VALUE or frame.read(data, _MORE) or not whole:
+        return NEVER
+    rows = [frozenset(_rows(each) for each in value if isinstance(each, Tensor)) for value in whole]
+    if any(len(own) < len(value) for own, value in zip(rows, whole, strict=True)):
+        return NEVER
+    return builtins.call(frame, "list", Arguments([tup(rows)]), node)
+
+
+def _rows(tensor: Tensor) -> Tensor:
+    return tensor.but(rank=SHAPED, leaf=NOTHING, reach=tensor.reach | tensor.leaf, surely=tensor.sure_leaves)
 
 
 def _tensors_of(*values: Value | None) -> list[Tensor]:

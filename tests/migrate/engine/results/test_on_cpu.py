@@ -182,3 +182,53 @@ for step in range(10):
     optimizer.step()
 """
     assert is_left(text) is is_on_cpu
+
+
+BATCHES = """\
+import lib
+import pandas
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+table = pandas.read_csv("table.csv")
+users, ratings = torch.tensor(table["user"].values), torch.tensor(table["rating"].values, dtype=torch.float32)
+loader = {loader}
+model = nn.Sequential(nn.Embedding(10, 8), nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters())
+for {batch} in loader:
+    {taken}
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(user), rating)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loader", "batch", "taken"),
+    [
+        ("DataLoader(TensorDataset(users, ratings), batch_size=64, shuffle=True)", "user, rating", "pass"),
+        ("DataLoader(TensorDataset(users, ratings), 64, pin_memory=True)", "batch", "user, rating = batch"),
+        ("DataLoader(dataset=TensorDataset(users, ratings))", "batch", "user, rating = batch[0], batch[1]"),
+    ],
+)
+def test_batches_of_tensors_that_are_made_of_arrays_are_on_it(loader: str, batch: str, taken: str) -> None:
+    assert is_left(BATCHES.format(loader=loader, batch=batch, taken=taken))
+
+
+@pytest.mark.parametrize(
+    ("loader", "taken"),
+    [
+        ("DataLoader(TensorDataset(users, ratings), collate_fn=lib.collate)", "pass"),
+        ("DataLoader(TensorDataset(users, ratings), batch_size=None)", "pass"),
+        ("DataLoader(TensorDataset(*lib.tensors))", "pass"),
+        ("DataLoader(TensorDataset(users, ratings), **lib.options)", "pass"),
+        ("DataLoader(lib.data(users, ratings))", "pass"),
+        ("lib.DataLoader(TensorDataset(users, ratings))", "pass"),
+        ("DataLoader(TensorDataset(users, ratings))", "user, rating = lib.moved(user), lib.moved(rating)"),
+        ("DataLoader(TensorDataset(users.cuda(), ratings.cuda()))", "model = model.cuda()"),
+    ],
+)
+def test_other_batches_may_be_elsewhere(loader: str, taken: str) -> None:
+    assert not is_left(BATCHES.format(loader=loader, batch="user, rating", taken=taken))
