@@ -76,7 +76,7 @@ def detect(script: Script) -> Iterator[Hazard]:
     library = script.roles.project.library
 
     def is_asked(name: str) -> bool:
-        return script.is_below(name) or name in known
+        return script.may_run(name) or name in known
 
     told: set[cst.CSTNode] = set()
     for file in dict.fromkeys(file for method in _METHODS for file in library.calling(method, _HUGE, is_asked)):

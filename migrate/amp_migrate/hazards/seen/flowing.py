@@ -223,9 +223,16 @@ class Flowing:
         """Whether a loop or a function of a file has something happen, in itself or in what it calls."""
         own = self._node(file, around)
         inside = set() if own is None else set(ast.walk(own))
+        return event.node in inside or event.code in self._run_in(inside)
+
+    def files_run(self, file: File, around: cst.CSTNode) -> set[str]:
+        """The names of the files of which something is run in a part of a file, be it through others."""
+        own = self._node(file, around)
+        return set() if own is None else {code.file for code in self._run_in(ast.walk(own))}
+
+    def _run_in(self, nodes: Iterable[ast.AST]) -> set[Code]:
         callees = self.questions.analysis.callees
-        called = (code for node in inside if node in callees for code in callees[node])
-        return event.node in inside or event.code in self._run_from(called)
+        return self._run_from(code for node in nodes if node in callees for code in callees[node])
 
     def _run_from(self, called: Iterable[Code]) -> set[Code]:
         """Some functions, and all that they may run."""

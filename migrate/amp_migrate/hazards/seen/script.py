@@ -90,15 +90,16 @@ class Script:
     def models(self, method: str, beside: re.Pattern[str], imports: int = 0) -> Iterator[File]:
         """The files of the script that may call a method, as those of its models may.
 
-        They are in its folder and below, or in the package that its relative imports reach up to.
+        They are in its folder and below, or in the package that its relative imports reach up to, or what its regions
+        run is in them.
 
         Args:
             beside: what the text of such a file has somewhere.
             imports: how many imports away they may be, wherever they are.
         """
         library = self.roles.project.library
-        for file in library.calling(method, beside, None if imports else self.is_below):
-            if self.is_below(file.name) or (imports and library.brings(self.file, file, imports)):
+        for file in library.calling(method, beside, None if imports else self.may_run):
+            if self.may_run(file.name) or (imports and library.brings(self.file, file, imports)):
                 yield file
 
     def modules(self, text: Callable[[str], bool]) -> Iterator[File]:
@@ -107,11 +108,17 @@ class Script:
         Args:
             text: whether a file with this text is worth a look.
         """
-        return self.roles.project.library.defining("forward", text=text, among=self.is_below)
+        return self.roles.project.library.defining("forward", text=text, among=self.may_run)
 
-    def is_below(self, name: str) -> bool:
-        """Whether a file stands where those of the script do."""
-        return any(not folder or name.startswith(f"{folder}/") for folder in self._folders)
+    def may_run(self, name: str) -> bool:
+        """Whether a file stands where those of the script do, or something of it runs in the script's regions."""
+        is_below = any(not folder or name.startswith(f"{folder}/") for folder in self._folders)
+        return is_below or name in self._run_in_regions
+
+    @cached_property
+    def _run_in_regions(self) -> frozenset[str]:
+        """The names of the files of which the regions run something, as far as the analysis of values can tell."""
+        return frozenset(name for node in self.regions for name in self.flowing.files_run(self.file, node))
 
     @cached_property
     def _folders(self) -> frozenset[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from textwrap import dedent, indent
 
 import pytest
 import torch
-from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.engine.migrate import migrate, migrate_text
 from amp_migrate.settings import Dtype, Settings
 
 LOG = "loss = -(y * torch.log(p) + (1 - y) * torch.log(1.0 - p)).sum()"
@@ -154,3 +155,62 @@ def test_a_limit_that_is_one_in_float32_too_is_the_original_s(limit: str) -> Non
     body = f"p = torch.sigmoid(p).clamp(0, {limit})\n{LOG}"
     assert after(body) == script(body)
     assert torch.ones(1).clamp(max=eval(limit)).item() == 1.0
+
+
+STEP = """\
+from torch.amp import autocast
+
+
+def run(scaler, optimizer, compute, loader):
+    for data in loader:
+        optimizer.zero_grad()
+        with autocast(device_type="cuda", dtype=torch.float16):
+            loss = {loss}
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+MAIN = """\
+import torch
+from models.head import Head
+from train.step import run
+
+
+class Compute:
+    def __init__(self, net):
+        self.net = net
+
+    def __call__(self, data):
+        x, y = data
+        p = self.net(x.cuda())
+        return -(torch.log(p) * y.cuda() + torch.log(1 - p) * (1 - y.cuda())).mean()
+
+
+net = Head().cuda()
+run(torch.amp.GradScaler("cuda"), torch.optim.Adam(net.parameters()), Compute(net), torch.load("data.pt"))
+"""
+HEADS = """\
+import torch
+from torch import nn
+
+
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 1, 3, padding=1)
+
+    def forward(self, x):
+        return torch.clamp(self.conv(x).sigmoid_(), min=1e-4, max=1 - 1e-4)
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "told"), [("compute(data)", ["models/head.py"]), ("other(data)", []), ("data[0].cuda().mean()", [])]
+)
+def test_what_a_region_runs_is_seen_in_any_folder(tmp_path: Path, loss: str, told: list[str]) -> None:
+    texts = {"train/step.py": f"import torch\n{STEP.format(loss=loss)}", "train/main.py": MAIN, "models/head.py": HEADS}
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    findings = migrate([tmp_path], Settings(select=("AMP631",))).findings
+    assert [Path(each.path).relative_to(tmp_path).as_posix() for each in findings] == told
