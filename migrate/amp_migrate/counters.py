@@ -12,15 +12,26 @@ iterations, and so is the variable of `enumerate` and `range`; of two that grow 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import operator
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import Any
 
 from amp_migrate.implications import Facts, Rounds, behind_all, implied, rounds_of
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_COMPARING: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
 _PROGRESS = "tqdm"  # the package whose bars give what they get
 
 
@@ -50,6 +61,28 @@ def implied_in(tree: ast.Module, function: ast.AST, test: ast.expr, outcome: boo
         tree: the module of the function, or the same.
     """
     return implied(_in_terms_of_loops(tree, function, test), outcome)
+
+
+def known_of_number(tree: ast.Module, function: ast.AST, name: str, number: object) -> Facts:
+    """What a function's comparisons of a variable with numbers come to where it is one: it counts anew from there."""
+    if not isinstance(number, (int, float)):
+        return frozenset()
+    tests = _compared(function).get(name, ())
+    found = ((each, _COMPARING[type(each.ops[0])](number, ast.literal_eval(each.comparators[0]))) for each in tests)
+    return frozenset().union(*(implied_in(tree, function, each, outcome) for each, outcome in found))
+
+
+@lru_cache(maxsize=1024)
+def _compared(function: ast.AST) -> dict[str, list[ast.Compare]]:
+    """The comparisons of variables with numbers that are written out, by variable."""
+    found: dict[str, list[ast.Compare]] = defaultdict(list)
+    for node in ast.walk(function):
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.left, ast.Name):
+            number = node.comparators[0]
+            is_number = isinstance(number, ast.Constant) and isinstance(number.value, (int, float))
+            if is_number and type(node.ops[0]) in _COMPARING:
+                found[node.left.id].append(node)
+    return dict(found)
 
 
 def behind_all_in(tree: ast.Module, loop: ast.For | ast.AsyncFor, facts: Facts) -> Facts:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from amp_migrate.counters import behind_all_in, implied_in
+from amp_migrate.counters import behind_all_in, implied_in, known_of_number
 from amp_migrate.implications import Fact, Facts
 from amp_migrate.prove.code.arguments import arguments, bound, defaults
 from amp_migrate.prove.code.atoms import CONTEXT, ENTERED, NONE, SCALE, SCALER, is_carrier
@@ -138,24 +138,32 @@ class _Code:
 
     def facts(self, test: ast.expr, outcome: bool, scope: Scope) -> Facts:
         """What follows from a test, as far as no other function changes what it asks."""
-        found = implied_in(self._program.files[scope.file].tree, scope.node, test, outcome)
-        return frozenset(fact for fact in found if all(self._changing.get(e, set()) <= {scope.node} for e in fact[2]))
+        return self._steady(implied_in(self._program.files[scope.file].tree, scope.node, test, outcome), scope)
+
+    def _steady(self, facts: Facts, scope: Scope) -> Facts:
+        return frozenset(fact for fact in facts if all(self._changing.get(e, set()) <= {scope.node} for e in fact[2]))
 
     def flagged(self, node: ast.stmt, scope: Scope) -> Facts:
-        """What a test of a flag comes to behind a statement that sets it, if others of the function set it, too.
+        """What a test of a flag or counter comes to behind what sets it, if others of the function set it, too.
 
         One that is set in one place alone is a switch, which may be set otherwise in another run.
         """
         target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
         value = node.value.value if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) else None
-        if not isinstance(target, (ast.Name, ast.Attribute)) or not isinstance(value, bool):
+        if not isinstance(target, (ast.Name, ast.Attribute)) or not isinstance(value, (bool, int, float)):
             return frozenset()
         if scope.node not in self._flags:
-            set_here = (each for each in ast.walk(scope.node) if isinstance(each, ast.Assign))
-            times = Counter(ast.unparse(each) for statement in set_here for each in statement.targets)
+            inside = [*ast.walk(scope.node)]
+            targets = [target for each in inside if isinstance(each, ast.Assign) for target in each.targets]
+            targets += (each.target for each in inside if isinstance(each, ast.AugAssign))
+            times = Counter(map(ast.unparse, targets))
             self._flags[scope.node] = {each for each in times if times[each] > 1}
-        is_flag = ast.unparse(target) in self._flags[scope.node]
-        return self.facts(target, value, scope) if is_flag else frozenset()
+        if ast.unparse(target) not in self._flags[scope.node]:
+            return frozenset()
+        if isinstance(value, bool):
+            return self.facts(target, value, scope)
+        tree, name = self._program.files[scope.file].tree, ast.unparse(target)
+        return self._steady(known_of_number(tree, scope.node, name, value), scope)
 
     def behind_all(self, loop: ast.For | ast.AsyncFor, facts: Facts, scope: Scope) -> Facts:
         """What facts of the last round of a loop come to behind it."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from amp_migrate.counters import known_of_number
 from amp_migrate.flow.domain.atoms import (
     NEVER,
     UNBOUND,
@@ -15,6 +16,7 @@ from amp_migrate.flow.domain.atoms import (
     FileModule,
     FrameRef,
     Value,
+    constant,
     join,
     truth_of_flag,
     untold,
@@ -133,6 +135,9 @@ class Frame:
             truth = truth_of_flag(value)
         if truth is not None:
             self.learn(name, truth, name)
+        elif name in code.bound_anew:
+            for text, outcome, names in known_of_number(self.module.tree, code.node, name, constant(value)):
+                self.learn(text, outcome, *names)
 
     def learn(self, text: str, truth: bool, *names: str) -> None:
         """Know from here on what a test of something comes to: by whether it holds, ways are told apart."""

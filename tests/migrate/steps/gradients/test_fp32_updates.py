@@ -666,3 +666,47 @@ def test_conditional_step_whose_value_is_used(leaves: Check) -> None:
         """,
         "the result of optimizer.step() is used",
     )
+
+
+@pytest.mark.parametrize(("begins", "rest"), [("1", "accum > 1"), ("0", "accum != 0"), ("0", "accum >= 1")])
+def test_the_rest_of_an_accumulation_steps_behind_the_loop(rewrites: Check, begins: str, rest: str) -> None:
+    rewrites(
+        f"""
+        ~ MODEL
+          accum = {begins}
+          for x, y in loader:
+        ~     loss = nn.functional.cross_entropy(model(x), y)
+        ~     loss.backward()
+              if accum % steps == steps - 1:
+        ~         optimizer.step()
+                  optimizer.zero_grad()
+                  accum = {begins}
+              else:
+                  accum += 1
+          if {rest}:
+        ~     optimizer.step()
+              optimizer.zero_grad()
+        """
+    )
+
+
+@pytest.mark.parametrize(("begins", "rest"), [("1", "accum > 0"), ("start", "accum > 1")])
+def test_one_that_may_have_no_gradients_is_left(leaves: Check, begins: str, rest: str) -> None:
+    leaves(
+        f"""
+        accum = {begins}
+        for x, y in loader:
+            loss = nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            if accum % steps == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+                accum = {begins}
+            else:
+                accum += 1
+        if {rest}:
+            optimizer.step()
+            optimizer.zero_grad()
+        """,
+        f"left as it was: a scaler steps an optimizer without gradients: {rest} is true",
+    )
