@@ -40,6 +40,7 @@ from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints
 from amp_migrate.steps.scaler.made_first import make_first
 from amp_migrate.steps.scaler.of_split_step import scale_parts
+from amp_migrate.steps.scaler.own_scalers import OwnScalers
 from amp_migrate.steps.scaler.stale_calls import told_of_stale
 from amp_migrate.steps.told_beside import told_beside
 from amp_migrate.steps.write.write_route import write_arguments, write_ways
@@ -62,6 +63,7 @@ class StepMigration:
         self.settings = wishes.settings
         self.roles = Roles(project, self.settings.sized)
         self._traveller = Traveller(project, {}, values)
+        self._own = OwnScalers(lambda names: Traveller(project, {}, values, names=names, is_own=True))
         self._steppers = None if self.settings.dtype is Dtype.BF16 else Steppers(self.roles, values)
         self._moved: dict[File, list[ScaledStep]] = defaultdict(list)
         self._refused: list[Finding] = []
@@ -86,10 +88,12 @@ class StepMigration:
         forwards = {file: self._without_apart(file, each) for file, each in self._evaluated().items()}
         evaluated = {file: self._wanted_of(file, each) for file, each in forwards.items()}
         editor, ways = self._editor(files[0]), self._traveller.ways
-        kept = [*keep_in_checkpoints(self.roles, self._traveller, editor, self.wishes)]
-        in_checkpoints = (edit for move in kept for edit in move.edits)
-        of_steps = (edit for each in self._steps for edit in self._edits(each))
-        make_first(ways, (*in_checkpoints, *of_steps, *write_arguments(ways, editor)))
+        travellers = (self._traveller, *self._own.travellers.values())
+        kept = [move for each in travellers for move in keep_in_checkpoints(self.roles, each, editor, self.wishes)]
+        in_checkpoints = [edit for move in kept for edit in move.edits]
+        of_steps = [edit for each in self._steps for edit in self._edits(each)]
+        for each in travellers:
+            make_first(each.ways, (*in_checkpoints, *of_steps, *write_arguments(each.ways, editor)))
         flags = self._flags(evaluated)
         moves.append(flags.move)
         ways.enable({node: str(each) for node, each in flags.conditions.items()})
@@ -97,8 +101,9 @@ class StepMigration:
         for file, placed in evaluated.items():
             moves += [Move((edit,)) for edit in self._evaluation(file, placed, flags.conditions)]
         moves += kept
-        moves.append(Move((), tuple(told_of_stale(self.project, ways, FP32_STEP.code))))
-        way = [*write_ways(ways, editor, self.settings.dtype)]
+        for each in travellers:
+            moves.append(Move((), tuple(told_of_stale(self.project, each.ways, FP32_STEP.code))))
+        way = [edit for each in travellers for edit in write_ways(each.ways, editor, self.settings.dtype)]
         moves += [Move(tuple(edit for edit in way if edit.tree is tree)) for tree in dict.fromkeys(e.tree for e in way)]
         if flags.conditions:
             moves = [replace(move, beside=move.beside | flags.move.trees) for move in moves]
@@ -145,19 +150,18 @@ class StepMigration:
                 else:
                     found.append(read)
         joined = Joiner(self.project, self._gather_again, self._steppers, self._values).join(found)
-        for each in joined:
+        # Last those with a scaler for each optimizer, once it is known which others there are.
+        for each in sorted(joined, key=lambda each: isinstance(each, Gathered) and bool(each.own)):
             parts = each.parts if isinstance(each, Split) else () if isinstance(each, Refusal) else (each,)
-            steps = [part.step for part in parts if _goes_backward(part.step)]
-            alone = (self._withdrawn(step, step.file.tree.position(step.place)[0]) for step in steps)
-            withdrawn = next((why for why in alone if why is not None), None)
+            steps = [step for part in parts for step in (part.own or (part.step,)) if _goes_backward(step)]
+            reasons = (self._withdrawn(step, step.file.tree.position(step.place)[0]) for step in steps)
+            withdrawn = next((why for why in reasons if why is not None), None)
             if withdrawn is not None:
                 self._leave(withdrawn, *steps)
             elif isinstance(each, Split):
                 yield from self._move_split(each)
             else:
-                move = self._move(each)
-                if move is not None:
-                    yield move
+                yield from self._move(each)
 
     def _is_of_apex(self, file: File) -> bool:
         """Whether the steps of a file are those of an Apex script."""
@@ -210,12 +214,13 @@ class StepMigration:
 
     def _is_left(self, told: TrainingStep, parts: Sequence[ScaledStep]) -> bool:
         """Whether some code that a step would change is to be left alone, so that all of it is; which is told."""
-        ways = Ways.of(part.route for part in parts if part.route is not None)
-        if not self.wishes.are_asked({*(part.step.file.tree for part in parts), *ways.trees}):
+        ways = [Ways.of([part.route]) for part in parts if part.route is not None]
+        trees = frozenset().union(*(each.trees for each in ways))
+        if not self.wishes.are_asked({*(part.step.file.tree for part in parts), *trees}):
             return False
         dtype = self.settings.dtype
         edits = (edit for part in parts for edit in self._edits(part))
-        way = write_ways(ways, self._editor(told.file), dtype)
+        way = (edit for each in ways for edit in write_ways(each, self._editor(told.file), dtype))
         unwanted = self.wishes.unwanted(chain(edits, way))
         if unwanted is not None:
             reason = f"{unwanted.seen_from(told.file.tree)}, and the step moves as a whole"
@@ -232,7 +237,10 @@ class StepMigration:
 
     def _reach(self, file: File, optimizers: list[cst.BaseExpression]) -> Route | Refusal:
         """The way of a scaler to the optimizers of a step, where nothing speaks against one."""
-        route = self._traveller.reach(file, optimizers)
+        return self._reach_by(self._traveller, file, optimizers)
+
+    def _reach_by(self, traveller: Traveller, file: File, optimizers: list[cst.BaseExpression]) -> Route | Refusal:
+        route = traveller.reach(file, optimizers)
         homes = [] if isinstance(route, Refusal) else [*dict.fromkeys(each.file for each in route.creations)]
         tests = {each for each in homes if of_a_test(each) is not None}
         training = [each for each in homes if each not in tests]
@@ -257,46 +265,58 @@ class StepMigration:
             reason = "it is what the script computes in float32, where its own switch does not ask for Apex"
         return None if by is None else Refusal(by.file, by.call, reason)
 
-    def _move(self, read: Gathered | Refusal) -> ScaledStep | None:
+    def _move(self, read: Gathered | Refusal) -> Sequence[ScaledStep]:
         if isinstance(read, Refusal):
             self._refuse(read)
-            return None
+            return ()
         step, route = read.step, None
+        own: list[tuple[Traveller, Route]] = []
         if not self.wishes.wants(step.file.tree, step.place, FP32_STEP.code):
-            return None
+            return ()
         off = called_in_float32(self.project, step)
         if off is not None:
             self._refuse(off, step)
-            return None
+            return ()
         if step.file.spelling.is_shadowed("torch", step.place):
             hint = "give it another name, so that torch can be imported"
             self._refuse(Refusal(step.file, step.place, "`torch` is the name of something else here", hint), step)
-            return None
+            return ()
         if not step.optimizer_steps and not _TRAINS.search(step.file.tree.text):
             hint = "put forward and loss into torch.amp.autocast by hand, if a step elsewhere trains on these gradients"
             self._refuse(Refusal(step.file, step.place, "no optimizer is in sight of it", hint), step)
-            return None
+            return ()
         if self.settings.dtype is not Dtype.BF16:
-            if read.unscalable is not None:
+            own = self._own_routes(read) if read.own else []
+            if read.unscalable is not None and not own:
                 self._refuse(read.unscalable, step)
-                return None
-            found = self._reach(step.file, [each.optimizer for each in step.optimizer_steps])
+                return ()
+            found = own[0][1] if own else self._reach(step.file, [each.optimizer for each in step.optimizer_steps])
             if isinstance(found, Refusal):
                 self._refuse(found, step)
-                return None
+                return ()
             route = with_low_scale(found) if step.has_summed_penalty else found
         elif (self._never_scaled or self._prepared) and step.optimizer_steps:
             optimizers = [each.optimizer for each in step.optimizer_steps]
             refused = self._cast_by_apex(self._traveller.reach(step.file, optimizers), step.file, optimizers)
             if refused is not None:
                 self._refuse(refused, step)
-                return None
-        move = ScaledStep(step, route)
-        if self._is_left(step, [move]):
-            return None
-        if route is not None:
-            self._traveller.ways.add(route)
-        return move
+                return ()
+        parts = [(step, self._traveller, route)]
+        if own:
+            parts = [(part, *way) for part, way in zip(read.own, own, strict=True)]
+        moves = [ScaledStep(part, way) for part, _, way in parts]
+        if self._is_left(step, moves):
+            return ()
+        for _, traveller, way in parts:
+            if way is not None:
+                traveller.ways.add(way)
+        return moves
+
+    def _own_routes(self, read: Gathered) -> list[tuple[Traveller, Route]]:
+        """The ways of a scaler for each optimizer of a step; none where those of all have to be known by one name."""
+        if self.settings.add_flag:
+            return []
+        return self._own.routes(read.own, self._reach_by, self._traveller.ways)
 
     def _flags(self, evaluated: Mapping[File, Placement]) -> WrittenFlags:
         """How a new option comes to all regions and scalers, if one is wanted."""

@@ -65,12 +65,14 @@ from amp_migrate.steps.apex.uses import apex_state
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name, amp_uses, has_later_wrapper, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import amp_by_name, is_apex_import, probes_for_apex
 from amp_migrate.steps.apex.uses.cast_functions import cast_functions, cast_uses, form_of, said_of
+from amp_migrate.steps.apex.uses.loss_scale import scale_reads
 from amp_migrate.steps.apex.uses.unread_attributes import prepared_unread
 from amp_migrate.steps.apex.write.write_apex import NOT_SCALED, write_apex, write_float32, write_uses
 from amp_migrate.steps.apex.write.write_beside import write_beside
 from amp_migrate.steps.apex.write.write_uses import drop_imports
 from amp_migrate.steps.gradients.gradient_uses import told_of_scaled_gradients
 from amp_migrate.steps.gradients.steppers import optimizer_steps
+from amp_migrate.steps.model.route import Ways
 from amp_migrate.steps.model.training_step import OptimizerStep, TrainingStep
 from amp_migrate.steps.read.split import key_of
 from amp_migrate.steps.read.value_calls import ValueCalls
@@ -78,6 +80,7 @@ from amp_migrate.steps.scaler.callers import uncalled
 from amp_migrate.steps.scaler.find_route import Lent, Traveller, lost
 from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints
 from amp_migrate.steps.scaler.made_first import late_uses, make_first
+from amp_migrate.steps.scaler.own_scalers import OwnScalers
 from amp_migrate.steps.scaler.stale_calls import told_of_stale
 from amp_migrate.steps.statements.amp_signs import names_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
@@ -314,9 +317,10 @@ class ApexMigration:
         sited = self._site(script, gives=gives, late=late)
         if isinstance(sited, Refusal):
             return sited
-        steps, traveller = sited
+        steps, travellers = sited
+        traveller, *own = travellers
         ways = traveller if steps else None
-        kept = self._kept(script, traveller)
+        kept = self._kept(script, travellers)
 
         def decide() -> NativeScript | Refusal:
             return NativeDecider(self.project, self.roles, self.wishes, script, ways).decide(steps)
@@ -326,9 +330,13 @@ class ApexMigration:
             native = decide()
         if isinstance(native, Refusal):
             return native
-        uses = self._uses(script, native, traveller, kept)
+        beside = _with_others(native, [each.ways for each in own])
+        if beside is None:
+            return self._decided(_without_own(script), gives=gives, late=late)
+        native = beside
+        uses = self._uses(script, native, travellers, kept)
         in_loops = [each for each in script.initializes if each.file.tree.loop(each.home) is not None]
-        early = ((each, [*late_uses(traveller.ways, uses, each.home)]) for each in in_loops)
+        early = ((e, [use for one in travellers for use in late_uses(one.ways, uses, e.home)]) for e in in_loops)
         moved_up = {each: further_up(each, found) for each, found in early if found}
         for each, seen in moved_up.items():
             if seen is None:
@@ -344,7 +352,8 @@ class ApexMigration:
             *(told for step in scaled for told in told_of_scaled_gradients(self.roles, step)),
             *kept.findings,
         )
-        told += (*_told_of_dead(traveller), *told_of_stale(self.project, traveller.ways, APEX_STEP.code))
+        for one in travellers:
+            told += (*_told_of_dead(one), *told_of_stale(self.project, one.ways, APEX_STEP.code))
         return Move(edits, told)
 
     def _told_of_unprepared(self, script: ApexScript, native: NativeScript) -> Iterator[Finding]:
@@ -377,22 +386,23 @@ class ApexMigration:
         """Move up the scalers that some use would find without a value; whether there are any."""
         ways = traveller.ways
         made = dict(ways.creations)
-        make_first(ways, self._uses(script, native, traveller, kept), {each.home for each in script.initializes})
+        make_first(ways, self._uses(script, native, [traveller], kept), {each.home for each in script.initializes})
         return ways.creations != made
 
-    def _uses(self, script: ApexScript, native: NativeScript, traveller: Traveller, kept: Move) -> list[Edit]:
+    def _uses(
+        self, script: ApexScript, native: NativeScript, travellers: Sequence[Traveller], kept: Move
+    ) -> list[Edit]:
         """The edits that may name a scaler, but for those that make one."""
         uses = [*write_uses(native, self.roles, self.settings), *kept.edits]
-        return [*uses, *write_arguments(traveller.ways, self._editor(script.files[0], APEX_STEP.code))]
+        editor = self._editor(script.files[0], APEX_STEP.code)
+        return [*uses, *(edit for each in travellers for edit in write_arguments(each.ways, editor))]
 
-    def _kept(self, script: ApexScript, traveller: Traveller) -> Move:
+    def _kept(self, script: ApexScript, travellers: Sequence[Traveller]) -> Move:
         """What saves and restores new scalers, where the script said nothing of Apex's own state."""
-        about_state = ("state_dict", "load_state_dict")
-        says = any(True for file in script.files for name in about_state for _ in amp_calls(file, name))
-        if says or any(map(wrapper_calls, script.files)):
+        if _says_state(script):
             return Move()
         editor = self._editor(script.files[0], APEX_STEP.code)
-        kept = [*keep_in_checkpoints(self.roles, traveller, editor, self.wishes)]
+        kept = [move for each in travellers for move in keep_in_checkpoints(self.roles, each, editor, self.wishes)]
         edits = tuple(edit for move in kept for edit in move.edits)
         return Move(edits, tuple(each for move in kept for each in move.findings))
 
@@ -512,8 +522,10 @@ class ApexMigration:
         found = (self._travellers[script].lends(call) for script in native)
         return next((each for each in found if each is not None), Lent("None", may_be_none=True))
 
-    def _site(self, script: ApexScript, *, gives: bool, late: bool) -> tuple[list[ScriptStep], Traveller] | Refusal:
-        """Each step with the way of its scaler, and what knows the way to other places."""
+    def _site(
+        self, script: ApexScript, *, gives: bool, late: bool
+    ) -> tuple[list[ScriptStep], Sequence[Traveller]] | Refusal:
+        """Each step with the way of its scaler, and what knows the ways of each to other places."""
         homes: dict[cst.CSTNode, Statement] = {}
         # What prepares a model alone makes no scaler, where another call prepares the optimizer.
         stepping = [each for each in script.initializes if each.optimizers is not None]
@@ -531,10 +543,15 @@ class ApexMigration:
         spare = partial(self._spare, script)
         traveller = Traveller(self.project, homes, self._values, gives=gives, spare=spare)
         if self.settings.dtype is Dtype.BF16 or is_off(script.initializes) or script.is_unscaled:
-            return [ScriptStep(each, None) for each in script.all_steps], traveller
+            return [ScriptStep(each, None) for each in script.all_steps], [traveller]
+        own = self._own(script, homes)
+        if own is not None:
+            return own
         found: list[ScriptStep] = []
         for moving in script.steps:
             step = moving.gathered.step
+            if moving.gathered.unscalable is not None:
+                return moving.gathered.unscalable
             route = traveller.reach(step.file, [o.optimizer for o in step.optimizer_steps])
             if isinstance(route, Refusal):
                 return route
@@ -550,7 +567,53 @@ class ApexMigration:
                 found.append(ScriptStep(part, way))
         for function in traveller.dead.values() if not traveller.ways.creations else ():
             return lost(function.file, function.node, uncalled(function))  # a library, called from elsewhere
-        return found, traveller
+        return found, [traveller]
+
+    def _own(
+        self, script: ApexScript, homes: dict[cst.CSTNode, Statement]
+    ) -> tuple[list[ScriptStep], Sequence[Traveller]] | None:
+        """The step of a script whose optimizers have a scaler each, where Apex's state is that of none of them."""
+        step = script.steps[0] if len(script.all_steps) == len(script.steps) == 1 else None
+        is_asked = _says_state(script) or any(True for file in script.files for _ in scale_reads(file))
+        is_asked |= any(True for file in script.files for _ in apex_state.given(file, self.project))
+        if step is None or not step.gathered.own or is_asked or any(each.is_late for each in script.initializes):
+            return None
+        own = OwnScalers(lambda names: Traveller(self.project, homes, self._values, names=names, is_own=True))
+        ways = own.routes(step.gathered.own, Traveller.reach, Ways())
+        if not ways:
+            return None
+        found: list[ScriptStep] = []
+        for part, (traveller, route) in zip(step.gathered.own, ways, strict=True):
+            traveller.ways.add(route)
+            gathered = replace(step.gathered, step=part, unscalable=None, own=())
+            found.append(ScriptStep(replace(step, gathered=gathered, folds=() if found else step.folds), route))
+        return found, [traveller for traveller, _ in ways]
+
+
+def _says_state(script: ApexScript) -> bool:
+    """Whether a script says something of Apex's own state, or what wraps its optimizers does."""
+    about_state = ("state_dict", "load_state_dict")
+    says = any(True for file in script.files for name in about_state for _ in amp_calls(file, name))
+    return says or any(map(wrapper_calls, script.files))
+
+
+def _without_own(script: ApexScript) -> ApexScript:
+    """A script whose optimizers cannot have a scaler each."""
+    steps = (replace(each, gathered=replace(each.gathered, own=())) for each in script.steps)
+    return replace(script, steps=tuple(steps))
+
+
+def _with_others(native: NativeScript, others: Sequence[Ways]) -> NativeScript | None:
+    """A script with the scalers of its other optimizers beside that of the first; None where one is made elsewhere."""
+    made = [each for ways in others for each in ways.creations.values()]
+    starts = tuple(
+        replace(start, others=tuple(each.target for each in made if each.home is start.initialize.home))
+        for start in native.starts
+    )
+    homes = [each.initialize.home for each in starts if each.creation is not None]
+    if any(each.home not in homes for each in made):
+        return None
+    return replace(native, starts=starts, others=tuple(replace(each, creations={}) for each in others))
 
 
 def _scales(file: File) -> bool:

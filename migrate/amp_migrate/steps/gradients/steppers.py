@@ -36,7 +36,7 @@ class Steppers:
 
     def __init__(self, roles: Roles, values: ValueCalls) -> None:
         self._roles = roles
-        self._values = values
+        self.values = values
 
     def calls(self, file: File, body: Block) -> list[OptimizerStep]:
         """The calls of such functions in a body, each as the step of the optimizer that it is about."""
@@ -55,13 +55,13 @@ class Steppers:
         """The calls of a method `step()`, by what they run; None for any other."""
         if function.name != "step" or function.owner is None:
             return None
-        together = self._values.together(function) or {}
+        together = self.values.together(function) or {}
         return together[function] if set(together) == {function} else ()
 
     def _wrapper(self, file: File, call: cst.Call, receiver: cst.BaseExpression) -> FunctionRef | None:
         """The `step()` of a class of the project that wraps an optimizer, and shows a scaler nothing of it."""
         is_torchs = is_of_torch_optim(file, self._roles.bindings(file, receiver))
-        functions = self._values.may_run(file, call) if self._has_wrappers and not is_torchs else ()
+        functions = self.values.may_run(file, call) if self._has_wrappers and not is_torchs else ()
         return next(filter(_is_of_wrapper, functions), None)
 
     @cached_property

@@ -95,6 +95,27 @@ def _waiting(
     return None
 
 
+def may_wait(file: File, backwards: list[Backward], steps: list[OptimizerStep], updates: tuple[Statement, ...]) -> bool:
+    """Whether gradients of some optimizer may add up while its scale is updated, for one that it shares that with."""
+    tree = file.tree
+    named = [(tree.code(each.optimizer), each.statement) for each in steps]
+    return any(
+        not any(_steps_with(tree, one, update) for other, one in named if other == name)
+        and _waits(tree, name, statement, update, backwards, named)
+        for update in updates
+        for name, statement in named
+    )
+
+
+def _steps_with(tree: Tree, step: Statement, update: Statement) -> bool:
+    """Whether an optimizer has stepped wherever the scale is updated."""
+    block = tree.common_block([step, update])
+    holder, last = tree.lift(step, block), tree.lift(update, block)
+    if isinstance(last, cst.If) and holder is not last and _is_one_test(tree, block, (holder, last), last):
+        return isinstance(holder, cst.If) and any(always_runs(each, [step]) for each in _top(holder.body))
+    return block is tree.block(update) and always_runs(holder, [step])
+
+
 def _waits(
     tree: Tree,
     name: str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +16,16 @@ from amp_migrate.trees.tree import Tree
 
 # What a scaler may be called.
 SCALER_NAMES = ("scaler", "grad_scaler", "amp_scaler")
+
+
+_OPTIMIZER = re.compile(r"optimi[sz]er|optim|opt", re.IGNORECASE)
+
+
+def own_names(path: str) -> tuple[str, ...]:
+    """What the scaler of one optimizer may be called, by how that is written: `judge_scaler` for `judge_optimizer`."""
+    path = path.removeprefix("self.").replace(".", "_")
+    name = _OPTIMIZER.sub("scaler", path, count=1) if _OPTIMIZER.search(path) else f"{path}_scaler"
+    return (name, *(f"{beside}_{name}" for beside in ("grad", "amp")))
 
 
 @dataclass(frozen=True)
@@ -131,6 +142,11 @@ class Ways:
             *(each.site.file for each in self.arguments.values()),
         )
         return frozenset(file.tree for file in files)
+
+    def crosses(self, other: Ways) -> bool:
+        """Whether both make a scaler in one place, or go through one function."""
+        own, others = ({*each.creations, *each.parameters, *each.arguments} for each in (self, other))
+        return not own.isdisjoint(others)
 
     def enable(self, conditions: Mapping[cst.CSTNode, str]) -> None:
         """Give scalers conditions, by the statements that they are made behind."""

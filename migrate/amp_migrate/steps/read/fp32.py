@@ -47,7 +47,7 @@ def read_steps(
     knows_torch = "torch" in imported
     if not knows_torch and imported & OTHER_FRAMEWORKS:
         return
-    gatherer = Gatherer(file, roles, scales=steppers is not None)
+    gatherer = _gatherer(file, roles, steppers)
     for function, body in bodies(file):
         calls = [(s, call) for s, call in backward_calls(body) if not _is_other_function(file, roles, call)]
         if not knows_torch and not any(isinstance(s, cst.Expr) and _is_of_torch(file, call) for s, call in calls):
@@ -119,7 +119,11 @@ def gather_again(
             return _switched_off(file, off)
         return Refusal(file, backwards[0].statement, "mixed precision is in use here already", "migrate it by hand")
     stepped = () if steppers is None else steppers.calls(file, body)
-    return Gatherer(file, roles, scales=steppers is not None).gather(function, backwards, stepped_elsewhere=stepped)
+    return _gatherer(file, roles, steppers).gather(function, backwards, stepped_elsewhere=stepped)
+
+
+def _gatherer(file: File, roles: Roles, steppers: Steppers | None) -> Gatherer:
+    return Gatherer(file, roles, scales=steppers is not None, values=None if steppers is None else steppers.values)
 
 
 def _is_stepped(file: File, receiver: cst.BaseExpression) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import libcst as cst
@@ -13,10 +13,11 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gradients.early_ends import early_ends
 from amp_migrate.steps.gradients.gradient_uses import gradient_uses
+from amp_migrate.steps.gradients.own_losses import own_losses
 from amp_migrate.steps.gradients.penalties import Penalties, read_penalties
 from amp_migrate.steps.gradients.steppers import optimizer_steps
 from amp_migrate.steps.gradients.tested_steps import with_tests
-from amp_migrate.steps.gradients.updates import place_updates
+from amp_migrate.steps.gradients.updates import may_wait, place_updates
 from amp_migrate.steps.model.training_step import (
     Backward,
     Extraction,
@@ -28,6 +29,7 @@ from amp_migrate.steps.model.training_step import (
 )
 from amp_migrate.steps.read.obstacles import Obstacles
 from amp_migrate.steps.read.slices import Slices
+from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.regions.find_regions import RegionFinder
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.trees.nodes import Block, Statement, block_of, blocks, find, nested_statements
@@ -43,6 +45,8 @@ class Gathered:
         without_forward: what to say where the forward pass is not in this function.
         without_step: what to say where no optimizer steps in this function.
         left_out: the statements that are no part of it: they will be gone, or see gradients as they did.
+        own: the step of each optimizer by itself, the first with all regions, where no one scaler can serve them and
+            each may have its own.
     """
 
     step: TrainingStep
@@ -50,6 +54,7 @@ class Gathered:
     without_forward: Refusal | None = None
     without_step: Refusal | None = None
     left_out: frozenset[Statement] = frozenset()
+    own: tuple[TrainingStep, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -87,6 +92,7 @@ class Gatherer:
         dead: statements that will be gone, and count for nothing.
         is_mixed: whether the process runs in mixed precision already, so that whatever computes the loss did.
         scales: whether a loss scaler goes with the steps, so that it has to be brought to gradient penalties.
+        values: knows what losses reach.
     """
 
     def __init__(
@@ -97,10 +103,12 @@ class Gatherer:
         *,
         is_mixed: bool = False,
         scales: bool = False,
+        values: ValueCalls | None = None,
     ) -> None:
         self.file = file
         self.is_mixed = is_mixed
         self.scales = scales
+        self._values = values
         self.dead = dead
         self.tree = file.tree
         self.roles = roles
@@ -171,7 +179,40 @@ class Gatherer:
         without_forward = computed.without_forward
         if without_forward is not None and self.scales and self.obstacles.is_closure(function):
             without_forward = without_step  # wherever its forward is, no scaler could step it
-        return Gathered(step, unscalable, without_forward, without_step, self.dead)
+        is_shared = unscalable is None and not may_wait(self.file, backwards, tested, step.updates)
+        is_apart = self.scales and not is_shared and (unscalable is None or unscalable is updates)
+        own_steps = tuple(self._own_steps(body, step, tested)) if is_apart else ()
+        return Gathered(step, unscalable, without_forward, without_step, self.dead, own_steps)
+
+    def _own_steps(self, body: Block, step: TrainingStep, tested: list[OptimizerStep]) -> Iterator[TrainingStep]:
+        """The step of each optimizer by itself, where each loss reaches one optimizer's gradients alone."""
+        code_of = self.tree.code
+        uses = [each for each in step.gradient_uses if isinstance(each, GradientUse)]
+        is_plain = len(uses) == len(step.gradient_uses) and not step.penalties and not step.penalty_calls
+        is_asked = is_plain and len({code_of(each.optimizer) for each in tested}) > 1
+        program = self._values.program(self.file, step.place) if self._values is not None and is_asked else None
+        losses = None if program is None else own_losses(program, self.file, step.backwards, tested)
+        if losses is None or not {code_of(each.optimizer) for each in uses} <= losses.keys():
+            return
+        found: list[TrainingStep] = []
+        for name, backwards in losses.items():
+            steps = [each for each in tested if code_of(each.optimizer) == name]
+            updates = place_updates(self.file, backwards, steps)
+            if isinstance(updates, Refusal):
+                return
+            unscaled = [each for each in uses if code_of(each.optimizer) == name]
+            whole = replace(step, regions=(), islands=(), extractions=()) if found else step
+            found.append(
+                replace(
+                    whole,
+                    backwards=tuple(backwards),
+                    gradient_uses=tuple(unscaled),
+                    optimizer_steps=tuple(each for each in step.optimizer_steps if code_of(each.optimizer) == name),
+                    updates=updates,
+                    early_ends=tuple(early_ends(self.tree, body, steps, unscaled, updates)),
+                )
+            )
+        yield from found
 
     def _computation(
         self, body: Block, backwards: Sequence[Backward], barriers: frozenset[Statement]

@@ -83,6 +83,12 @@ class ValueCalls:
         words = _names(file.tree.function(call), file.tree.owner_class(call))
         return self._calls(self._using([file], words), only_whole=False).may_run(file, call)
 
+    def program(self, file: File, node: cst.CSTNode) -> Interpreted | None:
+        """The program that a place in a file is part of, as far as it could be looked at; None if not all of it."""
+        words = _names(file.tree.function(node), file.tree.owner_class(node))
+        calls = self._calls(self._using([file], words), only_whole=False)
+        return calls.interpreted if calls.is_complete else None
+
     def _calls(self, focus: tuple[File, ...], *, only_whole: bool) -> _Calls:
         """The program of some files.
 
@@ -145,7 +151,7 @@ class _Calls:
 
     def __init__(self, project: Project, interpreted: Interpreted, files: Sequence[File]) -> None:
         self._project = project
-        self._interpreted = interpreted
+        self.interpreted = interpreted
         self._analysis = interpreted.questions.analysis
         self._focus = files
 
@@ -162,7 +168,7 @@ class _Calls:
     def together(self, function: FunctionRef) -> CalledTogether | None:
         """See `ValueCalls.together`."""
         module = self._analysis.module(function.file.name)
-        node = self._interpreted.counterparts(function.file).back(function.node)
+        node = self.interpreted.counterparts(function.file).back(function.node)
         if module is None or node is None or node not in module.codes or not self.is_complete:
             return None
         found: dict[FunctionRef, tuple[CallSite, ...]] = {}
@@ -184,7 +190,7 @@ class _Calls:
 
     def may_run(self, file: File, call: cst.Call) -> Iterator[FunctionRef]:
         """See `ValueCalls.may_run`."""
-        node = self._interpreted.counterparts(file).back(call)
+        node = self.interpreted.counterparts(file).back(call)
         codes = [] if node is None else sorted(self._callees(node), key=lambda each: each.site)
         return filter(None, map(self._function, codes))
 
@@ -193,7 +199,7 @@ class _Calls:
         found: list[CallSite] = []
         for name, node in self._calls[code]:
             file = self._project.library.named(name) if isinstance(node, ast.Call) else None
-            own = None if file is None else self._interpreted.counterparts(file).of(node)
+            own = None if file is None else self.interpreted.counterparts(file).of(node)
             meant = [] if not isinstance(node, ast.Call) else [*self._meant(node)]
             filled = {given for each, given in filter(None, meant) if each is code}
             if file is None or not isinstance(own, cst.Call) or None in meant or len(filled) != 1:
@@ -239,7 +245,7 @@ class _Calls:
         for file in self._focus:
             for call in file.calls:
                 if call not in known and _last_word(call.func) in names:
-                    node = self._interpreted.counterparts(file).back(call)
+                    node = self.interpreted.counterparts(file).back(call)
                     value = self._value(node.func) if isinstance(node, ast.Call) else NEVER
                     if value and not any(isinstance(each, Opaque) for each in _without_apex(value)):
                         continue
@@ -264,7 +270,7 @@ class _Calls:
 
     def _function(self, code: Code) -> FunctionRef | None:
         file = self._project.library.named(code.file)
-        node = None if file is None else self._interpreted.counterparts(file).of(code.node)
+        node = None if file is None else self.interpreted.counterparts(file).of(code.node)
         return self._project.reference(file, node) if file is not None and isinstance(node, cst.FunctionDef) else None
 
     def _value(self, node: ast.expr) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -14,6 +14,7 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.plan.code import code, plain
 from amp_migrate.plan.edit import AddArgument, AddEntry, Edit
+from amp_migrate.steps.model.route import SCALER_NAMES
 from amp_migrate.steps.scaler.made_late import MadeLate, tests_of
 from amp_migrate.trees.nodes import Statement, find, subscript_key, written_string
 from amp_migrate.write.editor import Editor, guarded
@@ -64,7 +65,12 @@ class RestoredEntry:
         return written_string(self.string) or ""
 
 
-def key_beside(optimizers: Iterable[str], files: Iterable[File] = (), keyed: Iterable[File] = ()) -> str:
+def key_beside(
+    optimizers: Iterable[str],
+    files: Iterable[File] = (),
+    keyed: Iterable[File] = (),
+    names: Sequence[str] = SCALER_NAMES,
+) -> str:
     """The scaler's key, ended as those of all optimizers are: `scaler_state_dict` beside `optimizer_state_dict`.
 
     Where entries may become attributes by their keys, it is no name of theirs: the state would take the scaler's place.
@@ -73,12 +79,13 @@ def key_beside(optimizers: Iterable[str], files: Iterable[File] = (), keyed: Ite
     Args:
         files: those that make the scaler, save it or load it.
         keyed: those in which checkpoints have keys.
+        names: what the scaler may be called.
     """
     ends = {found[1] if (found := _STATE_OF_OPTIMIZER.fullmatch(key)) else "" for key in optimizers}
     end = ends.pop() if len(ends) == 1 else ""  # one key for all, or what is saved is not what is restored
     end = end or ("_state" if any(map(_sets_attributes_by_key, files)) else "")
     taken = set().union(*map(_keys, keyed))
-    return next((name + end for name in KEYS if name + end not in taken), KEY + end)
+    return next((name + end for name in names if name + end not in taken), names[0] + end)
 
 
 def _keys(file: File) -> Iterator[str]:
@@ -216,9 +223,9 @@ def restores_keywords(file: File, function: cst.FunctionDef) -> bool:
     return False
 
 
-def write_given(editor: Editor, entry: GivenEntry, scaler: str) -> Edit:
+def write_given(editor: Editor, entry: GivenEntry, scaler: str, name: str) -> Edit:
     """The edit that passes the scaler beside the optimizer; what a checkpoint does not have is passed over."""
-    return editor.edit(entry.call, AddArgument(plain(scaler), KEY, entry.call.args[entry.index]))
+    return editor.edit(entry.call, AddArgument(plain(scaler), name, entry.call.args[entry.index]))
 
 
 def write_saved(editor: Editor, entry: SavedEntry, scaler: str, name: str, *, is_spared: bool = False) -> Edit:

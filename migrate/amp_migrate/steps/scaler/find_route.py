@@ -6,7 +6,7 @@ same object, or as an argument beside it through every call on the way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TypeAlias
@@ -72,6 +72,7 @@ class Lent:
 
 # What is lent to a call; None where some scaler here may step its optimizers.
 Spare: TypeAlias = "Callable[[CallSite, list[cst.BaseExpression]], Lent | None]"
+_OF_ANOTHER = "another optimizer has a scaler of its own here"
 
 
 class Traveller:
@@ -83,6 +84,8 @@ class Traveller:
         values: knows who calls functions that are handed on as values.
         gives: whether an object that is given its optimizer is given the scaler with it, and does not make one.
         spare: says what calls pass that share a function with those which have scalers, and have none of these.
+        names: what a scaler may be called.
+        is_own: whether a scaler serves one optimizer alone, and not whatever is beside that.
     """
 
     def __init__(
@@ -93,12 +96,16 @@ class Traveller:
         *,
         gives: bool = False,
         spare: Spare | None = None,
+        names: Sequence[str] = SCALER_NAMES,
+        is_own: bool = False,
     ) -> None:
         self.project = project
         self.homes = homes
         self._values = values
         self._gives = gives
         self._spare = spare
+        self.names = names
+        self._served: dict[cst.CSTNode, list[str]] | None = {} if is_own else None  # by where it lives, or is given
         self._spared: set[cst.CSTNode] = set()  # functions and classes that may be given None beside an optimizer
         self._lent: dict[cst.Call, Lent] = {}
         self._left_out: dict[cst.CSTNode, str] = {}  # functions that may be given no optimizer, by its parameter
@@ -116,12 +123,15 @@ class Traveller:
         """
         route = self._reach(file, optimizers, create, ())
         if isinstance(route, Refusal):
-            return self._before_loop(file, optimizers[0], create) or route
+            longer = None if self._served is not None else self._before_loop(file, optimizers[0], create)
+            return longer or route
         made = route.creations[0] if len(route.creations) == 1 and not route.parameters else None
         if made is None or made.home in self.homes.values() or not lives_for_a_batch(self.project, made, optimizers[0]):
             return route
-        longer = self._before_loop(file, optimizers[0], create) or self._of_its_object(file, optimizers[0])
         why = f"`{file.tree.quote(optimizers[0])}` is made anew for every batch, and its scaler would be"
+        if self._served is not None:
+            return lost(file, optimizers[0], why)
+        longer = self._before_loop(file, optimizers[0], create) or self._of_its_object(file, optimizers[0])
         return longer or self._from_before_loops(file, optimizers[0]) or lost(file, optimizers[0], why)
 
     def _from_before_loops(self, file: File, at: cst.CSTNode) -> Route | None:
@@ -157,7 +167,7 @@ class Traveller:
         loops = [each for each in _repeating(file, at) if isinstance(each, LOOP_TYPES)]
         if not loops or (function is not None and not self._runs_once(file, function, ())):
             return None
-        name = known.target if known is not None else file.scopes.free(SCALER_NAMES)
+        name = known.target if known is not None else file.scopes.free(self.names)
         return None if name is None else Route(name, (Creation(file, loops[-1], name, before=True),))
 
     def _runs_once(self, file: File, node: cst.FunctionDef, seen: tuple[cst.CSTNode, ...]) -> bool:
@@ -203,6 +213,8 @@ class Traveller:
             if not all(is_same_object(name, each) for name, each in zip(names, bindings, strict=True)):
                 return lost(file, at, f"`{file.tree.quote(at)}` is a parameter that may be given another value")
             return self._from_caller(file, scope.node, names, create, seen)
+        if not self._is_served(scope.node, names, create):
+            return lost(file, at, _OF_ANOTHER)
         route = self._from_scope(file, at, scope, bindings, create)
         if not seen and isinstance(route, Route) and any(is_anew(each, at) for each in route.creations):
             return lost(file, at, f"`{file.tree.quote(at)}` is made or fetched anew for every step")
@@ -269,6 +281,8 @@ class Traveller:
 
     def _from_class(self, file: File, at: cst.CSTNode, made: Class, names: list[str], create: bool) -> Route | Refusal:
         where, owner = made
+        if not self._is_served(owner, names, create):
+            return lost(file, at, _OF_ANOTHER)
         known = self.ways.creations.get(owner)
         if known is not None and not create:
             return Route(known.target)
@@ -276,7 +290,7 @@ class Traveller:
             return lost(file, at, "no scaler belongs to this optimizer")
         free = self._free_attribute(where, owner, file)
         if free is None:
-            return lost(file, at, f"the names {', '.join(SCALER_NAMES)} are all taken")
+            return lost(file, at, f"the names {', '.join(self.names)} are all taken")
         prepared = [self.homes[each] for each in find(owner.body, cst.FunctionDef) if each in self.homes]
         if prepared:  # another method may prepare one that it keeps for itself
             own = (each for each in prepared if not reads([each]).isdisjoint(names))
@@ -332,7 +346,7 @@ class Traveller:
         """
         family = (*self.project.lineage(where, owner), *self.project.with_derived([(where, owner)]))
         files = {file, *(each for each, _ in family)}
-        names = (f"self.{each}" for each in SCALER_NAMES)
+        names = (f"self.{each}" for each in self.names)
         return next((name for name in names if all(each.scopes.free([name]) for each in files)), None)
 
     def scaler_of(self, file: File, owner: cst.ClassDef) -> str | None:
@@ -422,9 +436,9 @@ class Traveller:
             return lost(file, at, f"where `{file.tree.quote(at)}` is made cannot be seen")
         # What is global, and made elsewhere, has another name.
         others = {each.target for each in self.ways.creations.values() if owner is None and _is_global(file, each)}
-        name = known.target if known is not None else file.scopes.free(e for e in SCALER_NAMES if e not in others)
+        name = known.target if known is not None else file.scopes.free(e for e in self.names if e not in others)
         if name is None:
-            return lost(file, at, f"the names {', '.join(SCALER_NAMES)} are all taken")
+            return lost(file, at, f"the names {', '.join(self.names)} are all taken")
         home = self.homes[owner] if is_prepared and owner is not None else self._home(file, made)
         return Route(name, (Creation(file, home, name, declared=declared),))
 
@@ -437,6 +451,8 @@ class Traveller:
         seen: tuple[cst.CSTNode, ...],
     ) -> Route | Refusal:
         known = self.ways.parameters.get(node)
+        if not self._is_served(node, names, create or known is None):
+            return lost(file, node, _OF_ANOTHER)
         if known is not None or node in self._taking:
             return Route(self._taking[node] if known is None else known.name)
         function = self.project.reference(file, node)
@@ -444,10 +460,12 @@ class Traveller:
         together = self._called_with(function, seen, last, create)
         if isinstance(together, str):
             return lost(file, node, together)
-        name = file.scopes.free(SCALER_NAMES)
+        name = file.scopes.free(self.names)
         taken = {each: last if each.node is node else _beside(each, function, last, together) for each in together}
         for each, beside in taken.items():
-            if name is None or each.file.scopes.free(SCALER_NAMES) != name or parameter(each.node, beside) is None:
+            is_taking = each.node is node or self._is_served(each.node, [beside], create)
+            is_free = name is not None and each.file.scopes.free(self.names) == name
+            if not is_taking or not is_free or parameter(each.node, beside) is None:
                 return lost(each.file, each.node, f"{each.name}() cannot take a scaler beside {beside or last}")
         assert name is not None
         route = Route(name, parameters=tuple(NewParameter(each, beside, name) for each, beside in taken.items()))
@@ -476,6 +494,14 @@ class Traveller:
             return lost(file, node, f"no call of {function.name}() passes an optimizer")
         return route
 
+    def _is_served(self, home: cst.CSTNode, names: list[str], create: bool) -> bool:
+        """Whether a scaler may serve what some optimizers are, by their names, where it lives or is given."""
+        if self._served is None:
+            return True
+        if create:
+            self._served.setdefault(home, names)
+        return self._served.get(home) == names
+
     def _is_idle(self, site: CallSite, function: FunctionRef, optimizer: str) -> bool:
         """Whether a call passes on what its function is given, which nobody calls."""
         name = dotted(function.given(site.call, optimizer, site.filled))
@@ -494,7 +520,7 @@ class Traveller:
         """The scaler of a place that nothing here runs: a parameter of its function, or of its object, for who does."""
         node, owner = file.tree.function(place), file.tree.owner_class(place)
         init = None if owner is None else method_of(owner, "__init__")
-        taking, name = init or node, file.scopes.free(SCALER_NAMES)
+        taking, name = init or node, file.scopes.free(self.names)
         required = [] if taking is None else [each for each in taking.params.params if each.default is None]
         function = None if taking is None or not required else self.project.reference(file, taking)
         if function is None or name is None or not self._is_dead(function):
@@ -581,7 +607,7 @@ class Traveller:
     def _beside_call(self, site: CallSite, create: bool) -> Route | Refusal:
         """A scaler that is made before a call which makes the optimizer as its argument: `train(model, SGD(...))`."""
         file, statement = site.file, site.file.tree.statement(site.call)
-        name = file.scopes.free(SCALER_NAMES)
+        name = file.scopes.free(self.names)
         if not create or name is None:
             return lost(file, site.call, "the optimizer has no name of its own")
         return Route(name, (Creation(file, statement, name, before=True),))

@@ -69,7 +69,8 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wish
     keys = (each.key for entries in (saved, restored, given) for _, each, _ in entries)
     of_objects = [each.file for each in traveller.ways.creations.values() if each.target.startswith("self.")]
     keyed = dict.fromkeys(at.file for entries in (saved, restored) for at, _, _ in entries)
-    key = checkpoint_entries.key_beside(keys, (*of_objects, *loading) if of_objects else (), () if given else keyed)
+    files = (*of_objects, *loading) if of_objects else ()
+    key = checkpoint_entries.key_beside(keys, files, () if given else keyed, traveller.names)
     for at, entry, way in saved:
         is_spared = traveller.is_spared(at.file, entry.holder, way.scaler)
         yield _move(checkpoint_entries.write_saved(at, entry, way.scaler, key, is_spared=is_spared), way)
@@ -87,7 +88,8 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wish
     }
     for (_, scaler), (file, each, late) in behind.items():
         yield Move((checkpoint_entries.write_restored(editor.of(file), each, scaler, key, late=late),))
-    yield from (_move(checkpoint_entries.write_given(at, each, way.scaler), way) for at, each, way in given)
+    name = traveller.names[0]
+    yield from (_move(checkpoint_entries.write_given(at, each, way.scaler, name), way) for at, each, way in given)
     yield from _in_own_files(library, beside, editor)
 
 

@@ -109,11 +109,13 @@ class NativeStart:
     Attributes:
         creation: the scaler that is made there, if one is.
         is_named: whether the script's switch gets a name there, where it is long or something else later.
+        others: the names of the scalers that are made beside that, where each serves one optimizer.
     """
 
     initialize: Initialize
     creation: Creation | None
     is_named: bool
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,7 @@ class NativeScript:
         starts: what stands where Apex was initialized.
         in_callers: the scalers that callers make of a helper which initialized Apex.
         ways: those of all scalers, and where the others are made.
+        others: the further ways of those that serve one optimizer each, and are made where the first of them is.
         evaluation: the regions of evaluation forwards, and those that get none.
     """
 
@@ -133,6 +136,7 @@ class NativeScript:
     in_callers: tuple[NativeStart, ...]
     ways: Ways
     evaluation: Evaluation
+    others: tuple[Ways, ...] = ()
 
     @property
     def scaling(self) -> tuple[Initialize, ...]:

@@ -188,7 +188,7 @@ class ScriptReader:
                 splits.append(each)
                 for part in each.steps:
                     refusals += self._out_of_reach(files, part.gathered.step)
-            elif scales and each.gathered.unscalable is not None:
+            elif scales and each.gathered.unscalable is not None and not each.gathered.own:
                 refusals.append(each.gathered.unscalable)
             else:
                 steps.append(each)

@@ -112,9 +112,10 @@ def _calls_of_context(statement: cst.With, found: tuple[cst.WithItem, Opened]) -
         yield from find(each, cst.Call)
 
 
-def gatherer(file: File, roles: Roles, left_out: frozenset[Statement]) -> Gatherer:
+def gatherer(file: File, roles: Roles, left_out: frozenset[Statement], steppers: Steppers | None = None) -> Gatherer:
     """Builds the steps of an Apex script, whose process runs in mixed precision."""
-    return Gatherer(file, roles, left_out, is_mixed=True, scales=True)
+    values = None if steppers is None else steppers.values
+    return Gatherer(file, roles, left_out, is_mixed=True, scales=True, values=values)
 
 
 def stepped_elsewhere(
@@ -160,7 +161,9 @@ def _read_function(
     kept = {each for backward in scaled.values() for each in backward.before}
     left_out = frozenset(dead | under_scale | kept | stays)
     stepped = stepped_elsewhere(file, body, left_out, steppers)
-    gathered = gatherer(file, roles, left_out).gather(function, backwards, stepped_elsewhere=stepped, apart=stays)
+    gathered = gatherer(file, roles, left_out, steppers).gather(
+        function, backwards, stepped_elsewhere=stepped, apart=stays
+    )
     if isinstance(gathered, Refusal):
         return gathered
     return ApexStep(gathered, tuple(folds), left_out, plain)

@@ -51,7 +51,8 @@ def write_apex(script: NativeScript, roles: Roles, settings: Settings) -> Iterat
             own, home = editor.of(start.creation.file), start.creation.home
             lines = _scaler_lines(editor.of(start.initialize.file), start)
             yield own.before(home, *lines) if start.creation.before else own.after(home, *lines)
-    yield from write_ways(script.ways, editor, settings.dtype)
+    for ways in (script.ways, *script.others):
+        yield from write_ways(ways, editor, settings.dtype)
 
 
 def write_uses(script: NativeScript, roles: Roles, settings: Settings) -> Iterator[Edit]:
@@ -177,7 +178,7 @@ def _scaler_lines(editor: Editor, start: NativeStart) -> list[Code]:
         if switch is not None and may_raise:
             off = editor.new_scaler(initialize.home, [plain("enabled=False")])
             scaler = code("{} if {} else {}", scaler, plain(switch), off)
-        lines.append(code("{} = {}", creation.target, scaler))
+        lines += [code("{} = {}", each, scaler) for each in (creation.target, *start.others)]
     return lines
 
 
