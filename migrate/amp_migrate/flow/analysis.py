@@ -59,6 +59,7 @@ from amp_migrate.flow.python.statements import execute, under
 from amp_migrate.flow.pytorch import PyTorch
 from amp_migrate.flow.source import FUNCTIONS, Code, Module, site_of
 from amp_migrate.flow.task import NONE, Task
+from amp_migrate.tables.star_names import brings
 
 # A function that is called with more sets of arguments than this is interpreted once for all further ones together.
 _MOST_TASKS = 24
@@ -782,7 +783,7 @@ class Analysis:
                     return found
         if name in builtins.NAMES:
             return one(External(f"builtins.{name}"))
-        outside = [star for star, inside in stars.items() if not inside]
+        outside = [star for star, inside in stars.items() if not inside and brings(star, name) is not False]
         if len(outside) == 1:
             return one(External(self.pytorch.canonical(f"{outside[0]}.{name}")))
         if name in ("__name__", "__file__", "__doc__"):

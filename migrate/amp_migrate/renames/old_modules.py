@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from amp_migrate.analysis.names.file_names import STAR_NAMES
 from amp_migrate.renames.rename import Rename
+from amp_migrate.tables.star_names import OF_TORCH_AMP
 
 NEW_MODULE = "torch.amp"
 OLD_PACKAGES = ("torch.cuda.amp", "torch.cpu.amp")
@@ -30,5 +30,5 @@ def home(full: str) -> str:
 def _public(full: str) -> str:
     """`torch.amp.autocast` for `torch.amp.autocast_mode.autocast`, which is the same object."""
     module, _, name = full.rpartition(".")
-    is_public = name in STAR_NAMES and module.removeprefix(f"{NEW_MODULE}.") in _SUBMODULES
+    is_public = name in OF_TORCH_AMP and module.removeprefix(f"{NEW_MODULE}.") in _SUBMODULES
     return f"{NEW_MODULE}.{name}" if is_public else full

@@ -76,16 +76,6 @@ FP16_OPTIMIZER = "init_optimizer static_loss_scale dynamic_loss_scale dynamic_lo
 # The optimizer of 2019 whose step clipped gradients, where a wrapper told it their norms; it moved to `contrib` later.
 CLIPS_IN_STEP = frozenset(("apex.optimizers.FusedAdam", "apex.contrib.optimizers.FusedAdam"))
 HALF_NETWORKS = frozenset(f"{FP16_UTILS}.{name}" for name in ("network_to_half", "FP16Model", "BN_convert_float"))
-# What `from apex.fp16_utils import *` brings: all that its package names, its modules among it.
-STAR_NAMES = {
-    FP16_UTILS: tuple(
-        (
-            "BN_convert_float DynamicLossScaler FP16Model FP16_Optimizer LossScaler clip_grad_norm convert_module "
-            "convert_network fp16_optimizer fp16util loss_scaler master_params_to_model_params "
-            "model_grads_to_master_grads network_to_half prep_param_lists to_python_float tofp16"
-        ).split()
-    )
-}
 
 # Arguments of `initialize` that native AMP has no counterpart for, whatever their value.
 NOT_NATIVE = frozenset("cast_model_type patch_torch_functions master_weights cast_model_outputs".split())

@@ -93,3 +93,12 @@ def test_stars_of_files_that_import_each_other_are_searched_once() -> None:
     texts = dict.fromkeys(names, stars) | {"part5": f"{stars}def f():\n    return 2\n"}
     answer = analysed(main="from part0 import *\nx, y = f(), missing\n", **texts)
     assert (show(answer.value("x")), show(answer.value("y")).split()[0]) == ("2", "unknown")
+
+
+def test_a_name_of_another_package_is_of_the_one_star_import_that_may_bring_it() -> None:
+    answer = analysed(main="from apex.fp16_utils import *\nfrom mine import *\nx, y = FP16_Optimizer, build\n")
+    assert show(answer.value("x")).split()[0] == "unknown"
+    assert show(answer.value("y")) == "mine.build"
+    alone = analysed(main="from apex.fp16_utils import *\nx, y = FP16_Optimizer, build\n")
+    assert show(alone.value("x")) == "apex.fp16_utils.FP16_Optimizer"
+    assert show(alone.value("y")).split()[0] == "unknown"

@@ -13,13 +13,12 @@ import torch
 from amp_migrate.tables.apex_names import (
     AS_REGISTERED,
     FP16_OPTIMIZER,
-    FP16_UTILS,
     INIT,
     INITIALIZE,
     SCALE_LOSS,
-    STAR_NAMES,
 )
 from amp_migrate.tables.apex_natives import INNER_MODULES, NATIVES, OWN_METHODS, TorchForm
+from amp_migrate.tables.star_names import OF_FP16_UTILS
 from amp_shim import amp, fp16_utils
 from amp_shim.policy import NATIVE_CUDA, Treatment, op_lists
 from torch.nn import functional
@@ -55,7 +54,7 @@ def test_parameters_are_those_of_the_shim(stored: list[str], function: Callable[
 
 def test_a_star_brings_what_the_package_lists_and_its_modules() -> None:
     modules = [module.name for module in pkgutil.iter_modules(fp16_utils.__path__)]
-    assert sorted(STAR_NAMES[FP16_UTILS]) == sorted([*fp16_utils.__all__, *modules])
+    assert sorted(OF_FP16_UTILS) == sorted([*fp16_utils.__all__, *modules])
 
 
 @pytest.mark.parametrize("native", SHARED, ids=lambda native: f"{native.old}-{native.new}")

@@ -19,14 +19,12 @@ from amp_migrate.analysis.names.scopes import Scopes
 from amp_migrate.analysis.names.versions import outcome
 from amp_migrate.tables.apex_names import AMP, API, AS_REGISTERED, SHIM
 from amp_migrate.tables.signatures import FORMS, OLDEST, Version, forms, parameters
+from amp_migrate.tables.star_names import OF_TORCH_AMP, TORCH_AMP_PACKAGES, brings
 from amp_migrate.trees.nodes import find, walk
 from amp_migrate.trees.own_calls import argument
 from amp_migrate.trees.tree import Tree
 
 UNKNOWN = ""
-# What `from torch.cuda.amp import *` brings.
-STAR_NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
-_STAR_PACKAGES = ("torch.cuda.amp", "torch.cpu.amp", "torch.amp")
 # Torch's other packages, and Python's own, do not bring these names; anybody else's may.
 _WITHOUT_AMP = frozenset({"torch", *sys.stdlib_module_names})
 _IMPORTS = (cst.Import, cst.ImportFrom)
@@ -139,7 +137,7 @@ class Names:
             self.full(value) if isinstance(value, (cst.Name, cst.Attribute)) else UNKNOWN
             for value in self._attributes[owner].get(path, ())
         }
-        return held.pop() if len(held) == 1 and held <= set(_STAR_PACKAGES) else None
+        return held.pop() if len(held) == 1 and held <= set(TORCH_AMP_PACKAGES) else None
 
     def _of_path(
         self, path: str, node: cst.CSTNode, seen: frozenset[cst.CSTNode], *, has_torch: bool
@@ -169,9 +167,9 @@ class Names:
             brought = self._elsewhere.by_star(origin, name, has_torch=has_torch)
             if brought is not None:
                 found |= brought
-            elif origin in _STAR_PACKAGES and name in STAR_NAMES:
+            elif brings(origin, name):
                 found.add(f"{origin}.{name}")
-            elif origin.partition(".")[0] not in _WITHOUT_AMP:
+            elif brings(origin, name) is None and origin.partition(".")[0] not in _WITHOUT_AMP:
                 found.add(UNKNOWN)
         return found
 
@@ -265,7 +263,7 @@ class Names:
 
 def _having(packages: frozenset[str], name: str) -> frozenset[str]:
     """The packages that may be meant where a name is asked of one: `amp` may be PyTorch's or Apex's, as is chosen."""
-    torch, apex = packages.intersection(_STAR_PACKAGES), packages.intersection(_APEX_PACKAGES)
+    torch, apex = packages.intersection(TORCH_AMP_PACKAGES), packages.intersection(_APEX_PACKAGES)
     if not torch or not apex:
         return packages
-    return packages - apex if name in STAR_NAMES else packages - torch if name in _OF_APEX else packages
+    return packages - apex if name in OF_TORCH_AMP else packages - torch if name in _OF_APEX else packages

@@ -10,11 +10,12 @@ from typing import Protocol
 from amp_migrate.analysis.bindings import module_and_name
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names.elsewhere import is_followed
-from amp_migrate.analysis.names.file_names import STAR_NAMES, UNKNOWN
+from amp_migrate.analysis.names.file_names import UNKNOWN
+from amp_migrate.tables.star_names import OF_TORCH_AMP
 
 # A name that is none of these is followed from where it is made of one of them, not through further imports.
-_WORDS = frozenset({"torch", "cuda", "cpu", "amp", "autocast_mode", "grad_scaler", *STAR_NAMES})
-_WORD = rf"(?:amp|autocast_mode|grad_scaler|{'|'.join(STAR_NAMES)})\b"
+_WORDS = frozenset({"torch", "cuda", "cpu", "amp", "autocast_mode", "grad_scaler", *OF_TORCH_AMP})
+_WORD = rf"(?:amp|autocast_mode|grad_scaler|{'|'.join(OF_TORCH_AMP)})\b"
 _ASSIGNED = re.compile(rf"^[ \t]*((?:\w+[ \t]*=[ \t]*)+)(?:\w+\.)*{_WORD}", re.MULTILINE)
 _RENAMED = re.compile(rf"\b{_WORD}[ \t]+as[ \t]+(\w+)")
 _FROM_TORCH = re.compile(

@@ -12,8 +12,17 @@ from functools import cache, cached_property, partial
 from amp_migrate.prove.code.file import File
 from amp_migrate.prove.code.installed import PACKAGES, Fold, Installed, may_choose
 from amp_migrate.prove.code.public_names import public
-from amp_migrate.prove.code.scopes import DEFINITIONS, Definition, Scopes, full_module, parameters, place_of
+from amp_migrate.prove.code.scopes import (
+    DEFINITIONS,
+    Definition,
+    Scopes,
+    full_module,
+    member,
+    parameters,
+    place_of,
+)
 from amp_migrate.prove.code.values import Values
+from amp_migrate.tables.star_names import brings
 
 _HOPS = 8  # files that hand a name on
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -193,7 +202,8 @@ class Program:
             return None
         file, at = self.loaded(module, importer), self.locate(module, importer)
         if file is None:
-            return ""
+            is_brought = brings(public(module), name)
+            return "" if is_brought is None else member(module, name) if is_brought else None
         inner = file.scopes.module
         if "__all__" in inner.names or name in inner.assigned | inner.nones | inner.definitions.keys():
             return ""

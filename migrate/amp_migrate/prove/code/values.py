@@ -61,6 +61,7 @@ from amp_migrate.prove.code.scopes import (
     parameters,
     place_of,
 )
+from amp_migrate.tables.star_names import BY_STAR, brings
 
 # Where a value is: a name in a scope, an attribute of a class (None: of any), what a function returns.
 Place: TypeAlias = "tuple[Any, str]"
@@ -182,6 +183,9 @@ class Values:
             for scope in scopes:
                 for name, fulls in scope.imports.items():
                     if any(is_interesting(("name", public(full))) for full in fulls):
+                        self._wake(name)
+                for star in scope.stars:
+                    for name in BY_STAR.get(public(star), ()):
                         self._wake(name)
         typed = (place for place, kind in self._annotated if self.name(kind, place[0]) in SCALERS)
         for place in (*self._asked, *typed):
@@ -473,7 +477,7 @@ class Values:
     def _of_star(self, name: str, scope: Scope, depth: int = 0) -> Value:
         for module in scope.module.stars:
             full = public(member(module, name))
-            if full in (SCALERS | CONTEXTS | WRAPPERS | HALVES | FP16_OPTIMIZERS):
+            if brings(public(module), name) or full in (SCALERS | CONTEXTS | WRAPPERS | HALVES | FP16_OPTIMIZERS):
                 return frozenset({("name", full)})
             file = self.files[scope.file].locate(module)
             inner = None if file is None else self.files[file].scopes.module

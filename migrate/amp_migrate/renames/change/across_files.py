@@ -12,7 +12,6 @@ import libcst as cst
 
 from amp_migrate.analysis.exports import takers
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.names.file_names import STAR_NAMES
 from amp_migrate.analysis.project import Project
 from amp_migrate.renames.change.decide_uses import Decided, Renaming, decide
 from amp_migrate.renames.change.module_values import ModuleValues, module_values
@@ -22,6 +21,7 @@ from amp_migrate.renames.find.uses import find_uses
 from amp_migrate.renames.follow.name_origins import Top, is_old, sources, sources_at, users, uses_at
 from amp_migrate.renames.old_modules import moves_with_module
 from amp_migrate.renames.rename import Rename, Unsure
+from amp_migrate.tables.star_names import OF_TORCH_AMP
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _seeds(project: Project, file: File) -> Iterator[Top]:
     names = {local for _, _, _, local in deprecated_items(file) if local in module}
     names |= {full.rpartition(".")[2] for _, full in _assigned(file)}
     if any(star_imports(file)):
-        names |= {name for name in STAR_NAMES if name not in module}
+        names |= {name for name in OF_TORCH_AMP if name not in module}
     yield from ((file, name) for name in sorted(names) if takers(project, file, name))
     sure, doubtful = find_uses(file)
     for use in (*sure, *doubtful):

@@ -13,7 +13,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.names.file_names import STAR_NAMES, UNKNOWN
+from amp_migrate.analysis.names.file_names import UNKNOWN
 from amp_migrate.analysis.project import Project
 from amp_migrate.plan.edit import Edit
 from amp_migrate.renames.change.moved_imports import stays_right, uses_of
@@ -22,6 +22,7 @@ from amp_migrate.renames.find.surroundings import is_imported, is_only_tested, i
 from amp_migrate.renames.old_modules import OLD_MODULES, successor
 from amp_migrate.renames.rename import Rename, rule_of
 from amp_migrate.settings import Settings
+from amp_migrate.tables.star_names import OF_TORCH_AMP
 from amp_migrate.write.editor import Editor
 
 
@@ -134,7 +135,7 @@ def _attribute_given(file: File, project: Project, value: cst.CSTNode) -> tuple[
         return ()
     is_hidden = any(
         isinstance(parent := other.tree.parents[use], cst.Attribute)
-        and parent.attr.value in STAR_NAMES
+        and parent.attr.value in OF_TORCH_AMP
         and other.names.full(use) == UNKNOWN
         for other in project.library.mentioning(target.attr.value)
         for use in other.uses.get(target.attr.value, ())

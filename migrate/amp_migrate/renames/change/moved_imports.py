@@ -14,13 +14,13 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted, import_source, local_name
 from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.names.file_names import STAR_NAMES
 from amp_migrate.analysis.project import Project
 from amp_migrate.plan.edit import Edit, Imported, Reimport
 from amp_migrate.renames.find.surroundings import is_imported, is_only_tested, is_target
 from amp_migrate.renames.old_modules import NEW_MODULE, OLD_MODULES, OLD_PACKAGES, home, moves_with_module, successor
 from amp_migrate.renames.rename import Rename, all_renames, renaming_rules, rule_of
 from amp_migrate.settings import Settings
+from amp_migrate.tables.star_names import OF_TORCH_AMP
 from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
 
@@ -139,10 +139,10 @@ def _named_stars(
     """The star imports of which everything that is used moves: what that is, and where."""
     named: dict[cst.ImportFrom, dict[str, list[cst.CSTNode]]] = {}
     for star, package in star_imports(file):
-        used = {name: uses_of(file, name, f"{package}.{name}") for name in STAR_NAMES}
+        used = {name: uses_of(file, name, f"{package}.{name}") for name in OF_TORCH_AMP}
         used = {name: uses for name, uses in used.items() if uses or name in handed_on}
         every = [use for uses in used.values() for use in uses if use not in removed]
-        stays = any(each not in handed_on and is_exported(project, file, each) for each in STAR_NAMES)
+        stays = any(each not in handed_on and is_exported(project, file, each) for each in OF_TORCH_AMP)
         if not stays and (every or handed_on & used.keys()) and all(use in renamed for use in every):
             named[star] = used
     return named

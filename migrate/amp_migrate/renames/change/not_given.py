@@ -9,8 +9,8 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted, import_source, local_name
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.names.file_names import STAR_NAMES
 from amp_migrate.analysis.project import Project
+from amp_migrate.tables.star_names import OF_TORCH_AMP
 
 GIVE_ALL = "give all files of the project at once"
 _OLD_PACKAGE = re.compile(r"\btorch\.c(?:uda|pu)(?:\.|\s+import\s+)amp\b")
@@ -23,7 +23,7 @@ def taken_from_others(file: File, project: Project) -> Iterator[tuple[cst.Import
             continue
         module = import_source(node)
         for alias in node.names:
-            if dotted(alias.name) not in STAR_NAMES or module.startswith("torch."):
+            if dotted(alias.name) not in OF_TORCH_AMP or module.startswith("torch."):
                 continue
             text = project.library.text_not_given(module, file)
             if text is not None and _OLD_PACKAGE.search(text):

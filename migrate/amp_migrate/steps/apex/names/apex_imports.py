@@ -19,9 +19,10 @@ from amp_migrate.analysis.project import Project
 from amp_migrate.plan.edit import is_within
 from amp_migrate.steps.apex.uses.apex_calls import is_in, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import guard_of, is_only_import
-from amp_migrate.tables.apex_names import AMP, DELETED, FP16_UTILS, SERVED, STAR_NAMES, WITHDRAWN, WRAPPERS
+from amp_migrate.tables.apex_names import AMP, DELETED, FP16_UTILS, SERVED, WITHDRAWN, WRAPPERS
 from amp_migrate.tables.apex_natives import public_name
 from amp_migrate.tables.shim_names import in_shim, shim_has
+from amp_migrate.tables.star_names import BY_STAR
 from amp_migrate.trees.nodes import block_of, statements
 
 ImportStatement = cst.Import | cst.ImportFrom
@@ -108,18 +109,19 @@ class ApexImports:
     def _of_names(self, node: cst.ImportFrom) -> Iterator[Item]:
         origin = import_source(node)
         if isinstance(node.names, cst.ImportStar):
-            fate = self._fate_of_star(node, origin)
-            yield Item(-1, origin, fate, is_unused=fate is Fate.GONE)
+            yield self._star(node, origin)
             return
         for index, alias in enumerate(node.names):
             yield self._item(node, index, f"{origin}.{dotted(alias.name)}", local_name(alias))
 
-    def _fate_of_star(self, node: cst.ImportFrom, origin: str) -> Fate:
-        names = STAR_NAMES.get(origin, ())
-        brought = [name for name in names if not self.file.names.is_overwritten(name, node)]
-        if names and not any(name in self.file.uses or is_exported(self.project, self.file, name) for name in brought):
-            return Fate.GONE
-        return Fate.SHIM if self._is_served(origin) else Fate.STAYS
+    def _star(self, node: cst.ImportFrom, origin: str) -> Item:
+        """The item of a star, which goes where all goes that something may take of what it brings."""
+        names = [name for name in BY_STAR.get(origin, ()) if not self.file.names.is_overwritten(name, node)]
+        taken = [n for n in names if n in self.file.uses or is_exported(self.project, self.file, n)]
+        items = [self._item(node, -1, f"{origin}.{name}", name) for name in taken]
+        if origin in BY_STAR and all(item.fate is Fate.GONE for item in items):
+            return Item(-1, origin, Fate.GONE, is_unused=not taken)
+        return Item(-1, origin, Fate.SHIM if self._is_served(origin) else Fate.STAYS)
 
     def _is_served(self, full: str) -> bool:
         """Whether the shim answers for a name: for all that it has, or for what Apex has deleted of that."""

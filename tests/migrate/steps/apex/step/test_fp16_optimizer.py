@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest
+from amp_migrate.engine.migrate import migrate as migrate_paths
 from amp_migrate.engine.migrate import migrate_text
 from amp_migrate.settings import Apex, Settings
 from amp_migrate.tables.apex_names import AN_OLD_APEX
@@ -578,3 +580,52 @@ def test_a_wrapper_that_is_switched_off_is_none(migrate: Check, test: str) -> No
     )
     assert 'scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))' in plan.after
     assert "amp.scale_loss" not in plan.after
+
+
+BY_NAME = "from apex.fp16_utils import FP16_Optimizer, network_to_half"
+BY_STAR = "from apex.fp16_utils import *"
+
+
+@pytest.mark.parametrize(
+    "import_",
+    [
+        BY_STAR,
+        f"from torch.nn import *\n    {BY_STAR}",
+        f"try:\n        {BY_STAR}\n    except ImportError:\n        raise ImportError('no apex')",
+    ],
+)
+def test_a_star_import_brings_what_one_by_name_does_and_goes_as_that_does(migrate: Check, import_: str) -> None:
+    plan, wanted = migrate(script().replace(BY_NAME, import_)), migrate(script()).after
+    kept = [line for line in plan.after.splitlines() if line and line != "from torch.nn import *"]
+    assert kept == list(filter(None, wanted.splitlines()))
+    assert not any("nothing uses it" in each.message for each in plan.findings)
+
+
+def test_a_star_import_stays_for_what_nobody_moves(migrate: Check) -> None:
+    used = "optimizer.backward(loss)\n        print(to_python_float(loss))"
+    after = migrate(script(backward=used).replace(BY_NAME, BY_STAR)).after
+    assert "from amp_shim.fp16_utils import *" in after
+
+
+def test_a_star_import_beside_one_that_may_bring_the_same_is_left_to_the_shim(migrate: Check) -> None:
+    text = script().replace(BY_NAME, f"{BY_STAR}\n    from mine import *")
+    assert "from amp_shim.fp16_utils import *\nfrom mine import *\n" in migrate(text).after
+
+
+def test_a_star_import_brings_the_wrapper_into_the_file_of_a_function_that_is_called(tmp_path: Path) -> None:
+    (tmp_path / "setup_fp16.py").write_text(
+        f"import torch\n{BY_STAR}\n\n\ndef setup(model, fp16):\n    if fp16:\n        model = network_to_half(model)\n"
+        "    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n    if fp16:\n"
+        "        optimizer = FP16_Optimizer(optimizer)\n    return model, optimizer\n"
+    )
+    (tmp_path / "train.py").write_text(
+        "import torch\nfrom setup_fp16 import setup\n\n\ndef main(args, loader):\n"
+        "    model = torch.nn.Linear(2, 2).cuda()\n    model, optimizer = setup(model, args.fp16)\n"
+        "    for x in loader:\n        loss = model(x).mean()\n        optimizer.zero_grad()\n"
+        "        if args.fp16:\n            optimizer.backward(loss)\n        else:\n            loss.backward()\n"
+        "        optimizer.step()\n"
+    )
+    plans = migrate_paths([tmp_path], Settings()).changed
+    after = {plan.source.path.name: plan.after for plan in plans}
+    assert not any("apex" in text or "amp_shim" in text for text in after.values())
+    assert "scaler.scale(loss).backward()" in after["train.py"]
