@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, tee
 
@@ -80,10 +81,18 @@ class CallSite:
 
 
 class Project:
-    """Answers questions that reach beyond one file."""
+    """Answers questions that reach beyond one file.
+
+    Attributes:
+        calls_by_value: gives all calls that may run a function which is handed on as a value, with the functions that
+            they may run besides; None where any is in doubt. It is the analysis of values that knows.
+    """
 
     def __init__(self, library: Library) -> None:
         self.library = library
+        self.calls_by_value: Callable[[FunctionRef], Mapping[FunctionRef, tuple[CallSite, ...]] | None] = lambda _: None
+        self._running: dict[cst.FunctionDef, tuple[CallSite, ...] | None] = {}
+        self._of_several: set[cst.CSTNode] = set()
         self._definitions = Definitions(library)
         self._objects = Objects(self._definitions.of)
         self._references: dict[cst.FunctionDef, tuple[CallSite, ...] | None] = {}
@@ -245,6 +254,26 @@ class Project:
         if function.node not in self._references:
             self._references[function.node] = self._find_call_sites(function)
         return self._references[function.node]
+
+    def running(self, function: FunctionRef) -> tuple[CallSite, ...] | None:
+        """Every call that runs a function, be it with others by a value; None where one is in doubt.
+
+        That is for who asks what comes before a function, and what it is given: who changes one, changes those others.
+        """
+        if function.node not in self._running:
+            sites = self.call_sites(function)
+            if sites is None:
+                together = self.calls_by_value(function) or {}
+                found = Counter(site.call for own in together.values() for site in own)
+                self._of_several.update(call for call, count in found.items() if count > 1)
+                sites = together.get(function)
+                sites = None if sites is None or any(each.filled for each in sites) else sites
+            self._running[function.node] = sites
+        return self._running[function.node]
+
+    def is_of_several(self, call: cst.CSTNode) -> bool:
+        """Whether a call that `running` gave may run another function as well."""
+        return call in self._of_several
 
     def users(self, function: FunctionRef) -> set[File]:
         """The files that use a function of a module, be it otherwise than by calling it."""

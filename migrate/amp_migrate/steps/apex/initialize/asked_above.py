@@ -52,7 +52,8 @@ def _seen(project: Project, initialize: Initialize, frames: Frames, file: File, 
     seen: Initialize | None = initialize
     for where, call in frames[1:]:
         node = None if seen is None else seen.file.tree.function(seen.home)
-        if seen is None or node is None or not always_runs(seen.file.tree, seen.home, None):
+        is_certain = seen is not None and always_runs(seen.file.tree, seen.home, None)
+        if seen is None or node is None or not is_certain or project.is_of_several(call):
             return None
         site = CallSite(where, cst.ensure_type(call, cst.Call))
         home, conditions = place_of_call(site)

@@ -41,7 +41,7 @@ def asked_of_parameter(project: Project, initializes: Sequence[Initialize], file
     asked = replace(own, switch=own.switch[len(around) :])
     names = _names(asked)
     function = project.reference(file, node)
-    sites = project.call_sites(function)
+    sites = project.running(function)
     are_parameters = names and all(_is_parameter(file, at, node, name) for name in names)
     if own.switch[: len(around)] != around or not are_parameters or not sites:
         return None

@@ -82,6 +82,10 @@ class _Scripts:
         """
         return not self._is_loaded(one, other[0]) and not self._is_loaded(other, one[0])
 
+    def may_run_others(self, frames: Sequence[tuple[File, cst.CSTNode]]) -> bool:
+        """Whether a call on a way may run another function than the one that the way is of."""
+        return any(self._project.is_of_several(call) for _, call in frames[1:])
+
     def _is_loaded(self, place: tuple[File, cst.CSTNode], by: File) -> bool:
         return place[0] in self._of(by) and not is_of_start(place[0].tree, place[1])
 
@@ -151,7 +155,7 @@ def ways_of(project: Project, file: File, at: cst.CSTNode, seen: tuple[cst.CSTNo
     if node in seen:
         return []
     function = project.reference(file, node)
-    sites = project.call_sites(function)
+    sites = project.running(function)
     if sites is None or len(seen) >= MAX_HOPS or any(True for _ in project.possible_calls(function)):
         return None
     found: list[Frames] = [] if sites else [((file, at),)]
@@ -231,13 +235,16 @@ def _order(scripts: _Scripts, initialize: Initialize, way: Frames, frames: Frame
         theirs.pop()
     (file, first), (where, second) = mine[-1], theirs[-1]
     tree = file.tree
+    is_again = any(each.tree.loop(call) is not None for each, call in shared)
+    if shared and tree.function(first) is not where.tree.function(second):  # one call by a value runs one of them
+        return _Order.UNKNOWN if is_again else _Order.APART
     if file is not where:
         return _Order.APART if scripts.are_apart(mine[-1], theirs[-1]) else _Order.UNKNOWN
     if tree.function(first) is not tree.function(second):
         return _Order.UNKNOWN
     block = tree.common_block([first, second])
     one, other = tree.lift(first, block), tree.lift(second, block)
-    is_again = tree.loop(one) is not None or any(each.tree.loop(call) is not None for each, call in shared)
+    is_again = is_again or tree.loop(one) is not None
     if one is other:
         return _Order.APART if not is_again and _are_apart(tree, one, first, second) else _Order.UNKNOWN
     if tree.order[one] > tree.order[other]:
@@ -253,7 +260,7 @@ def _order(scripts: _Scripts, initialize: Initialize, way: Frames, frames: Frame
     # Below the function in which the ways part, what initializes must run whenever the call is made.
     nodes = [home, *(call for _, call in mine[1:])]
     inside = zip(mine[:-1], nodes[:-1], strict=True)
-    runs = all(always_runs(each.tree, node, None) for (each, _), node in inside)
+    runs = all(always_runs(each.tree, node, None) for (each, _), node in inside) and not scripts.may_run_others(mine)
     if runs and always_runs(tree, nodes[-1], one):
         return initialize
     branch = _branch(tree, one, nodes[-1]) if runs and isinstance(one, cst.If) else None

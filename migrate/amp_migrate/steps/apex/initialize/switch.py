@@ -206,7 +206,7 @@ def _is_handed_on(
     if not isinstance(scope.node, cst.FunctionDef):
         return False
     function = project.reference(file, scope.node)
-    sites = project.call_sites(function)
+    sites = project.running(function)
     if not sites:
         return False
     for site in sites:

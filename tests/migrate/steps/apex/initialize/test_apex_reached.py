@@ -841,3 +841,128 @@ def test_functions_of_other_files_that_have_a_region_through_their_callers(tmp_p
     after = {plan.source.path.name: plan.after for plan in outcome.changed}
     assert asked(after["inner.py"]) == ["autocast: on"]
     assert "AMP211" not in {each.code for each in outcome.findings}
+
+
+BY_VALUE = """\
+import argparse
+import torch
+from apex import amp
+
+def setup(args, model, optimizer):
+    if optimizer is not None:
+        if args.amp:
+            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        return model, optimizer
+    if args.amp:
+        model = amp.initialize(model, opt_level="O1")
+    return model
+
+def train(args):
+    model = torch.nn.Linear(8, 2).cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    model, optimizer = setup(args, model, optimizer)
+    for x in torch.rand(9, 4, 8).cuda():
+        loss = model(x).mean()
+        optimizer.zero_grad()
+        if args.amp:
+            with amp.scale_loss(loss, optimizer) as scaled:
+                scaled.backward()
+        else:
+            loss.backward()
+        optimizer.step()
+
+def check(args):
+    model = torch.nn.Linear(8, 2).cuda()
+    INITIALIZED
+    with torch.no_grad():
+        print(model(torch.rand(4, 8).cuda()).argmax(1))
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--amp", action="store_true")
+    parser.add_argument("--task", default="train")
+    args = parser.parse_args()
+    if args.task == "train":
+        function = train
+    else:
+        function = check
+    CALL
+
+main()
+"""
+INITIALIZED = "model = setup(args, model, None)"
+
+
+def by_value(call: str, initialized: str = INITIALIZED) -> str:
+    text = BY_VALUE.replace("INITIALIZED", initialized).replace("CALL", call)
+    return text.replace("def main", "def run(function, args):\n    function(args)\n\ndef main", call.startswith("run"))
+
+
+@pytest.mark.parametrize(
+    ("call", "is_seen"),
+    [
+        ("function(args)", True),
+        ("run(function, args)", True),
+        ('{"train": train, "check": check}[args.task](args)', True),
+        ("for each in (train, check): each(args)", True),
+        ("function(argparse.Namespace(amp=False)); function(args)", False),
+        ("torch.multiprocessing.spawn(function, args=(args,))", False),
+    ],
+)
+def test_a_function_that_is_handed_on_asks_what_each_call_by_its_value_passes(
+    call: str, is_seen: bool, migrate: Check
+) -> None:
+    plan = migrate(by_value(call), head="")
+    found = ["autocast: args.amp", "GradScaler: args.amp"]
+    assert sorted(asked(plan.after)) == sorted([*found, "autocast: args.amp"] if is_seen else found)
+    assert any(UNASKED in each.message for each in plan.findings) is not is_seen
+
+
+@pytest.mark.parametrize("call", ["function(args)", "run(function, args)"])
+def test_a_call_by_a_value_runs_one_function_and_not_what_another_initializes(call: str, migrate: Check) -> None:
+    plan = migrate(by_value(call, "pass"), head="")
+    assert sorted(asked(plan.after)) == ["GradScaler: args.amp", "autocast: args.amp"]
+
+
+SHOWN = "with torch.no_grad(): print(torch.nn.Linear(8, 2).cuda()(torch.rand(4, 8).cuda()).argmax(1))"
+TUNE = f"""\
+def show(args):
+    {SHOWN}
+
+def tune(args):
+    model = torch.nn.Linear(8, 2).cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    if args.half:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    for x in torch.rand(9, 4, 8).cuda():
+        loss = model(x).mean()
+        optimizer.zero_grad()
+        if args.half:
+            with amp.scale_loss(loss, optimizer) as scaled:
+                scaled.backward()
+        else:
+            loss.backward()
+        optimizer.step()
+
+def main():
+"""
+BEHIND = """\
+if args.task == "tune":
+        tune(args)
+    else:
+        FUNCTION(args)
+        PLACE
+"""
+
+
+@pytest.mark.parametrize("place", [SHOWN, "show(args)"])
+@pytest.mark.parametrize(("function", "is_certain"), [("function", False), ("train", True)])
+def test_what_one_of_several_functions_initializes_need_not_be_before_what_is_behind_their_call(
+    function: str, is_certain: bool, place: str, migrate: Check
+) -> None:
+    own = 'if args.amp:\n        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")'
+    behind = BEHIND.replace("FUNCTION", function).replace("PLACE", place)
+    text = by_value(behind, "pass").replace("def main():\n", TUNE)
+    text = text.replace("model, optimizer = setup(args, model, optimizer)", own)
+    text = text[: text.index("def setup")] + text[text.index("def train") :]
+    assert asked(migrate(text, head="").after).count("autocast: args.amp") == 1 + is_certain
