@@ -37,6 +37,7 @@ A_GRID = "a sampling grid is a product of matrices, and off by part of a pixel"
 A_ROUNDED_GRID = "a sampling grid is rounded, and off by part of a pixel"
 WHERE_NOT_FINITE = "as they are finite or not"
 TOO_LARGE = "a number that float16 does not have makes it infinite"
+OF_STEEP = "a product with an inverse of what may be zero but for a number whose inverse float16 does not have"
 OF_TOO_LARGE = "a product with a number that float16 does not have, infinite there, and NaN times zero"
 WITHOUT_LIMIT = (
     "a loss that is a difference of scores has no least value, and nothing in sight limits the weights that these come "

@@ -791,3 +791,10 @@ def test_what_a_region_makes_low_is_on_the_device_of_the_region(told: Tell) -> N
     probs = F.softmax(logits, dim=-1)  # region
     """
     assert not precision(moved(told, text), "probs") & F16
+
+
+def test_a_number_over_a_tensor_is_its_reciprocal(told: Tell) -> None:
+    # `torch.Tensor.__rdiv__` is `self.reciprocal() * other`, and autocast computes `reciprocal` in float32.
+    text = MLP + "y = model(torch.randn(4, 8).cuda())  # region\nover = 1 / y  # region\nhalf = y / 2  # region\n"
+    answer = moved(told, text)
+    assert (precision(answer, "over"), precision(answer, "half")) == (F32, F16)

@@ -63,6 +63,8 @@ OPPOSITE = 1073741824  # such a score times a number below zero
 CONTEST = 2147483648  # a difference of two scores: whoever learns its weights makes that as large as they get
 WHOLE = 4294967296  # whole numbers, of which eight bits or so are used: rounded, or kept within such limits
 LOWERED = 8589934592  # its gradient comes through what a region has computed in half precision
+NEAR_ZERO = 17179869184  # kept from zero by a number of which float16 does not have the inverse
+STEEP = 34359738368  # the inverse of such, which float16 may not have
 WAY_OF_GRADIENT = HALVED | PERHAPS_HALVED | NORMALIZED | LOWERED
 
 # A power of a scaler's scale: None is none at all; ("?", 0) is one that nobody knows.

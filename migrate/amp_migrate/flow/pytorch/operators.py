@@ -60,6 +60,7 @@ from amp_migrate.flow.domain.tensor import (
     LEARNED,
     LOW,
     LOWERED,
+    NEAR_ZERO,
     NORMALIZED,
     NOTHING,
     OF_INVERSE,
@@ -79,6 +80,7 @@ from amp_migrate.flow.domain.tensor import (
     SHAPED,
     SIGNED,
     SQUARE,
+    STEEP,
     SUMMED,
     SWITCHED,
     TOTAL,
@@ -113,6 +115,7 @@ from amp_migrate.flow.events import (
     OF_EXTENTS,
     OF_ITSELF,
     OF_NEIGHBOURS,
+    OF_STEEP,
     OF_WHOLE,
     OF_WIDENED,
     ONE_BY_ONE,
@@ -160,7 +163,9 @@ def operate(
     if name in table.OVERFLOW_TESTS:
         analysis.pytorch.tests(operands, node)
     kind = table.RESULT.get(name)
-    treatment = None if in_place else table.AUTOCAST.get(name)
+    # PyTorch computes `1 / x` as `x.reciprocal() * 1`.
+    computed_by = "reciprocal" if name in table.QUOTIENTS and tensor_of(operands[0]) is None else name
+    treatment = None if in_place else table.AUTOCAST.get(computed_by)
     if treatment == table.LOW and any(each.precision == F64 for each in tensors):
         treatment = None  # autocast leaves float64, and what goes with it is float64, too
         analysis.pytorch.in_float64 |= frame.now.context.cuda.regions
@@ -524,7 +529,7 @@ def _tags(
         if tiny or name != "add":
             tags |= first.tags & (PROBABILITY | COMPLEMENT | BOUNDED)
             # The gradient of a quotient is as large as the inverse of its divisor.
-            tags |= PATIENT if name != "add" or max(map(abs, tiny)) > _INVERTIBLE else 0
+            tags |= PATIENT if name != "add" or max(map(abs, tiny)) > _INVERTIBLE else NEAR_ZERO
     elif (is_share and first.tags & _BELOW_ONE) or (
         name in ("mul", "multiply") and len(tensors) > 1 and all(each.tags & _BELOW_ONE for each in tensors)
     ):
@@ -535,6 +540,8 @@ def _tags(
         tags = carried
     if name in table.INVERSES:
         tags |= INVERSE
+    if _is_steep(name, tensors, operands):
+        tags |= STEEP
     if name in _DIFFERENCES and len(tensors) == 2 and not all(each.tags & BOUNDED for each in tensors):
         tags |= EXTENT
     if tags & (PROBABILITY | COMPLEMENT) and precision & LOW:
@@ -552,6 +559,17 @@ def _adds_up(name: str, tensors: list[Tensor], operands: Sequence[Value]) -> boo
     is_multiple = len(tensors) == (2 if name in _DIFFERENCES else 1) and name in _MULTIPLES | _DIFFERENCES
     is_of_those = any(each.tags & PROBABILITY and each.tags & ROUNDED for each in tensors)
     return (is_sum and is_of_those) or ((is_sum or is_multiple) and any(each.tags & TOTAL for each in tensors))
+
+
+def _is_steep(name: str, tensors: list[Tensor], operands: Sequence[Value]) -> bool:
+    """Whether something is the inverse of what is hardly kept from zero, or such an inverse at another place."""
+    if name in table.EXACT:
+        return any(each.tags & STEEP for each in tensors)
+    number = constant(operands[0])
+    is_inverse = name == "reciprocal" or (
+        name in table.QUOTIENTS and isinstance(number, (int, float)) and abs(number) >= 1
+    )
+    return is_inverse and len(tensors) == 1 and bool(tensors[0].tags & NEAR_ZERO)
 
 
 def _of_inverse(name: str, tensors: list[Tensor]) -> bool:
@@ -773,6 +791,8 @@ def _watch(
                 analysis.event(frame, Act.RISK, node, tensor=each, why=A_BUFFER)
         if is_inverse:
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_AN_INVERSE)
+        if any(each.tags & STEEP and not each.precision & LOW for each in tensors) and autocast.dtype & F16:
+            analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_STEEP)
         if name in table.AS_THEY_COME_IN_APEX and any(each.tags & WIDENED for each in tensors):
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_WIDENED, is_sure=True)
         if autocast.dtype & F16 and len(tensors) > 1 and all(each.tags & WHOLE for each in tensors[:2]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from amp_migrate.engine.migrate import migrate_text
-from amp_migrate.flow.events import OF_TOO_LARGE
+from amp_migrate.flow.events import OF_STEEP, OF_TOO_LARGE
 from amp_migrate.settings import Dtype, Settings
 
 TEXT = """\
@@ -91,3 +91,37 @@ def test_bfloat16_has_these_numbers() -> None:
     plan = migrate_text(TEXT.format(masked=MASKED, product="scores @ x"), Settings(dtype=Dtype.BF16))
     assert "enabled=False" not in plan.after
     assert not any(OF_TOO_LARGE in each.message for each in plan.findings)
+
+
+INVERSE = "inverse = torch.diag_embed(1 / (self.b(x).relu() + 1e-5))"
+
+
+@pytest.mark.parametrize(
+    "masked",
+    [
+        INVERSE,
+        "inverse = (self.b(x).relu() + 1e-5).reciprocal()",
+        "inverse = 1.0 / (x.relu() + 1e-6)",
+        "inverse = torch.stack([2 / (x[:, 0].square() + 1e-8)] * 4, 1)",
+    ],
+)
+def test_a_product_with_the_inverse_of_what_is_hardly_kept_from_zero(masked: str) -> None:
+    plan = migrate_text(TEXT.format(masked=masked, product="scores @ inverse"), Settings())
+    assert ISLAND in plan.after
+    assert any(OF_STEEP in each.message for each in plan.findings)
+
+
+@pytest.mark.parametrize(
+    ("masked", "product"),
+    [
+        (INVERSE.replace("1e-5", "1e-3"), "scores @ inverse"),  # 1000 is float16's
+        (INVERSE, "scores + inverse.sum()"),
+        ("inverse = x / (x.std() + 1e-5)", "scores @ inverse"),  # what is divided goes to zero, too
+        ("inverse = 1 / (x.relu() + 1e-5).sqrt()", "scores @ inverse"),
+    ],
+)
+def test_other_inverses_are_float16s(masked: str, product: str) -> None:
+    plan = migrate_text(TEXT.format(masked=masked, product=product), Settings())
+    assert not any(OF_STEEP in each.message for each in plan.findings)
+    of_bfloat16 = migrate_text(TEXT.format(masked=INVERSE, product="scores @ inverse"), Settings(Dtype.BF16))
+    assert not any(OF_STEEP in each.message for each in of_bfloat16.findings)
