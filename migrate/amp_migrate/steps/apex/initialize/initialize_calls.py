@@ -345,16 +345,17 @@ def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Iterator[Init
 
     Where more does, each goes from its own branch, and what they share is said before the `if`.
     """
-    choice = choice_of(file, chain, [each.statement for each in forms])
+    choice = choice_of(file, chain, [each.statement for each in _one_of_each_branch(file, forms)])
     if choice is None and sum(each.optimizers is not None for each in forms) <= 1:
         yield from forms  # there is one scaler at the most, and nothing that they share
         return
-    forms = _told_apart(forms)
+    every = _told_apart(forms)
+    forms = _one_of_each_branch(file, every)
     first = forms[0]
     own = [each.switch[len(place_of(file, each.statement, each.optimizers)[1]) :] for each in forms]
-    are_alike = all((each.limits, each.setting) == (first.limits, None) for each in forms)
+    are_alike = all((each.limits, each.setting) == (first.limits, None) for each in every)
     are_alike = are_alike and len({_of_growth(each) for each in forms if each.growth and each.growth != STATIC}) <= 1
-    if choice is None or not are_alike:
+    if choice is None or not are_alike or not _alike_in_each_branch(file, every):
         yield Refusal(file, chain, "amp.initialize stands in one of several branches", USE_SHIM)
         return
     home, conditions = place_of(file, chain, first.optimizers)
@@ -373,7 +374,7 @@ def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Iterator[Init
     if is_all and all(each.rebinds == first.rebinds for each in forms) and not (choice and first.rebinds):
         yield shared
     elif is_said_before(file, chain, (*shared.switch, shared.init_scale or "None")):
-        for each in forms:
+        for each in every:
             yield replace(
                 each,
                 home=home,
@@ -384,6 +385,17 @@ def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Iterator[Init
             )
     else:
         yield Refusal(file, chain, "amp.initialize stands in one of several branches", USE_SHIM)
+
+
+def _one_of_each_branch(file: File, forms: Sequence[Initialize]) -> list[Initialize]:
+    """The first initialization of each block that has some."""
+    return [*{file.tree.block(each.statement): each for each in reversed(forms)}.values()][::-1]
+
+
+def _alike_in_each_branch(file: File, forms: Sequence[Initialize]) -> bool:
+    """Whether the initializations of one branch ask for the same: the scaler is that of the first as of the others."""
+    said = {(file.tree.block(each.statement), each.switch, each.init_scale, each.growth) for each in forms}
+    return len(said) == len(_one_of_each_branch(file, forms))
 
 
 def _chosen_growth(

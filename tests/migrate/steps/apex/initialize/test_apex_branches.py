@@ -254,6 +254,52 @@ def test_branches_that_do_more_than_initialize_share_a_scaler_made_before_them(r
     )
 
 
+def test_a_branch_that_initializes_more_than_another_shares_its_scaler(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          body, head = nn.Linear(2, 2), nn.Linear(2, 2)
+          optimizer = torch.optim.SGD([*body.parameters(), *head.parameters()], lr=0.1)
+        + amp_enabled = args.level != "O0"
+        + scaler = torch.amp.GradScaler("cuda", enabled=amp_enabled)
+        - if args.freeze:
+        -     head, optimizer = amp.initialize(head, optimizer, opt_level=args.level)
+        - else:
+        -     head, optimizer = amp.initialize(head, optimizer, opt_level=args.level)
+        -     body, optimizer = amp.initialize(body, optimizer, opt_level=args.level)
+          for x in loader:
+        -     loss = head(body(x)).mean()
+        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=amp_enabled):
+        +         loss = head(body(x)).mean()
+        +     scaler.scale(loss).backward()
+        ~     optimizer.step()
+              optimizer.zero_grad()
+        """
+    )
+
+
+@pytest.mark.parametrize("options", ['opt_level="O0"', 'opt_level="O1", loss_scale=128.0', "max_loss_scale=512.0"])
+def test_a_branch_that_initializes_in_two_ways_stays_on_the_shim(options: str, migrate: Check) -> None:
+    result = migrate(
+        f"""
+        from apex import amp
+
+        body, head = nn.Linear(2, 2), nn.Linear(2, 2)
+        optimizer = torch.optim.SGD([*body.parameters(), *head.parameters()], lr=0.1)
+        if args.freeze:
+            head, optimizer = amp.initialize(head, optimizer, opt_level="O1")
+        else:
+            head, optimizer = amp.initialize(head, optimizer, opt_level="O1")
+            body, optimizer = amp.initialize(body, optimizer, {options})
+        APEX_EPOCH
+        """
+    )
+    assert "amp_shim" in result.after
+    assert "GradScaler" not in result.after
+
+
 def test_two_calls_in_one_branch(migrate: Check) -> None:
     after = migrate(
         """
