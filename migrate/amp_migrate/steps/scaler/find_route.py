@@ -15,6 +15,7 @@ import libcst as cst
 
 from amp_migrate.analysis.arguments.argument_binding import parameter, passed
 from amp_migrate.analysis.arguments.passing import passed_values
+from amp_migrate.analysis.arguments.spread import spread
 from amp_migrate.analysis.bindings import Binding, dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names.scopes import Scope
@@ -570,7 +571,11 @@ class Traveller:
         seen: tuple[cst.CSTNode, ...],
     ) -> Route | Refusal:
         """The way through one call: what is passed beside the optimizer, and how it got there."""
-        given = [passed(function.node, site.call, each, bound=function.is_bound + site.filled) for each in names]
+        given = [
+            passed(function.node, site.call, each, bound=function.is_bound + site.filled)
+            or spread(site.file, site.call, each, name)
+            for each in names
+        ]
         beside = given[names.index(last)]
         if beside is None and hands_all_on(site) and site.file.tree.function(site.call) in self._uncalled:
             return Route("None")

@@ -83,7 +83,12 @@ def test_all_functions_that_are_handed_there_take_it(tmp_path: Path) -> None:
         ("from framework import run\n    run(one_epoch)\n    fit(make, one_epoch, loader)", FIT),
         (CALL, f"from framework import run\n{FIT}    run(step)\n"),
         (CALL, f"from framework import wrap\n{FIT.replace('step(model', 'wrap(step)(model')}"),
-        (CALL, FIT.replace("step(model=model, optim=optim, loader=loader)", "step(**dict(model=model, optim=optim))")),
+        (
+            CALL,
+            FIT.replace(
+                "step(model=model, optim=optim, loader=loader)", "step(**dict(zip(NAMES, [model, optim, loader])))"
+            ),
+        ),
     ],
 )
 def test_one_that_others_may_call_stays(tmp_path: Path, call: str, fit: str) -> None:
