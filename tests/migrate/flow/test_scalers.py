@@ -51,6 +51,21 @@ RIGHT = """
 """
 
 
+@pytest.mark.parametrize(
+    "read",
+    [
+        'import json\nlosses = json.load(open("losses.json"))\n',
+        "losses = []\nwhile input():\n    losses = losses + [torch.ones(2, requires_grad=True), losses]\n"
+        "    losses.append(losses)\n",
+        "losses = []\nothers = [losses]\nlosses.append(others)\n",
+    ],
+    ids=["a file of data", "a list made longer", "two lists"],
+)
+def test_a_list_that_holds_itself_is_scaled_with_what_else_it_holds(told: Tell, read: str) -> None:
+    text = read + 'scaler = torch.amp.GradScaler("cuda")\nscaled = scaler.scale(losses)\nx = scaled[0]\n'
+    assert told(text).value("x")
+
+
 def test_a_right_loop_has_no_faults(told: Tell) -> None:
     assert wrong(told, SETUP + RIGHT.removeprefix("\n")) == {}
 

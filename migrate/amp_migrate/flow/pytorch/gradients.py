@@ -1286,8 +1286,12 @@ def _optimizers_in(value: Value) -> Value:
     )
 
 
-def scaled(frame: Frame, value: Value, scaler: Atom) -> Value:
-    """A loss, or several, multiplied by the scale."""
+def scaled(frame: Frame, value: Value, scaler: Atom, around: frozenset[Atom] = frozenset()) -> Value:
+    """A loss, or several, multiplied by the scale.
+
+    Args:
+        around: the lists that it is in. One that holds itself stands for several, as of a file of data.
+    """
     unit: Units = frozenset({(scaler, 1)})
     found = NEVER
     for atom in value:
@@ -1307,10 +1311,12 @@ def scaled(frame: Frame, value: Value, scaler: Atom) -> Value:
             tensor = atom.tensor or SOME_TENSOR.but(reach=frozenset({whole_of(atom)}))
             found = join(found, one(Opaque((), tensor.but(units=multiplied(tensor.units, unit)))))
         elif isinstance(atom, Tup):
-            items = tuple(scaled(frame, each, scaler) for each in atom.items)
-            found = join(found, one(Tup(items, None if atom.rest is None else scaled(frame, atom.rest, scaler))))
-        elif isinstance(atom, Obj) and atom.made_of is containers.LIST:
-            found = join(found, one(Tup((), scaled(frame, containers.contents(frame, atom), scaler))))
+            items = tuple(scaled(frame, each, scaler, around) for each in atom.items)
+            rest = None if atom.rest is None else scaled(frame, atom.rest, scaler, around)
+            found = join(found, one(Tup(items, rest)))
+        elif isinstance(atom, Obj) and atom.made_of is containers.LIST and atom not in around:
+            held = containers.contents(frame, atom)
+            found = join(found, one(Tup((), scaled(frame, held, scaler, around | {atom}))))
     if not found:
         found = one(SOME_TENSOR.but(units=unit))
     return found
