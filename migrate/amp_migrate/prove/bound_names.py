@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeGuard
@@ -59,6 +59,7 @@ def unbound(before: Program, after: Program, name: str) -> Unbound | None:
     """
     file = after.files[name]
     old = dict(_bodies(before.files[name].tree))
+    known_methods, methods = _beside_constructors(before.files[name].tree), _beside_constructors(file.tree)
     for place, node in _bodies(file.tree):
         if place not in old:
             continue
@@ -67,19 +68,29 @@ def unbound(before: Program, after: Program, name: str) -> Unbound | None:
         asked = _newly_read(old[place], node)
         older = (each for each in names & known if each in asked or is_carrier(after.values.at(scope, each)))
         for new in (names - known, *({each} for each in sorted(older))):
-            found = None if all(_is_given_first(node, each) for each in new) else _without_value(node, new)
-            if found is not None and not (new <= known and _without_value(old[place], new)):
+            others = methods.get(node, ())
+            is_plain = not _read_by_functions(others, new, "self.") and all(_is_given_first(node, e) for e in new)
+            found = None if is_plain else _without_value(node, new, others)
+            was_so = new <= known and _without_value(old[place], new, known_methods.get(old[place], ()))
+            if found is not None and not was_so:
                 return found
     return None
 
 
-def _without_value(node: ast.AST, new: set[str]) -> Unbound | None:
+def _beside_constructors(tree: ast.Module) -> dict[ast.AST, list[ast.stmt]]:
+    """For the constructor of each class, the methods of that: what they read has to be there when it calls them."""
+    bodies = (each.body for each in ast.walk(tree) if isinstance(each, ast.ClassDef))
+    methods = [(each, body) for body in bodies for each in body if isinstance(each, DEFINITIONS)]
+    return {node: body for node, body in methods if node.name == "__init__"}
+
+
+def _without_value(node: ast.AST, new: set[str], methods: Sequence[ast.stmt] = ()) -> Unbound | None:
     """The first use of some names that may have no value in a function or module.
 
     At first only what matters to these names is told apart on each way, and then, as far as there are few ways, all of
     it. Either look takes ways for possible that are not, and none that are for impossible: both have to find one.
     """
-    return _Walk(node, new, _mattering(node, new)).run() and _Walk(node, new).run()
+    return _Walk(node, new, methods, _mattering(node, new)).run() and _Walk(node, new, methods).run()
 
 
 @dataclass(frozen=True)
@@ -267,10 +278,13 @@ class _Walk(Walk[Way]):
     Args:
         node: the function or module.
         new: the names in question.
+        methods: those of its class, for a constructor.
         only: what is told apart on the ways; everything, if it is not given.
     """
 
-    def __init__(self, node: ast.AST, new: set[str], only: _Mattering | None = None) -> None:
+    def __init__(
+        self, node: ast.AST, new: set[str], methods: Sequence[ast.stmt], only: _Mattering | None = None
+    ) -> None:
         super().__init__()
         self._node = node
         statements = list(_statements(node))
@@ -286,6 +300,7 @@ class _Walk(Walk[Way]):
         self._own = own if only is None else own & only.names
         self._new = new & own
         self._later = _read_by_functions(statements, self._new)
+        self._by_methods = _read_by_functions(methods, self._new, "self.")
         self._found: Unbound | None = None
         self._used: dict[ast.stmt, tuple[tuple[_Use, ...], set[str]]] = {}
         self._stored: dict[ast.stmt, frozenset[str]] = {}
@@ -307,7 +322,10 @@ class _Walk(Walk[Way]):
         if node not in self._used:
             read = [*expressions]
             used = tuple(_used(read))
-            later = ((each, use.conditions) for use in used for each in sorted(self._later.get(use.name, ())))
+            called = {_called(inner) for each in read for inner in ast.walk(each)}  # a method that is kept runs later
+            by_methods = {name: found for name, found in self._by_methods.items() if name in called}
+            reads = self._later | by_methods
+            later = ((each, use.conditions) for use in used for each in sorted(reads.get(use.name, ())))
             whole = (*used, *(_Use(name, node.lineno, known) for name, known in later))
             self._used[node] = whole, _asked_for_more(read)
         used, asked = self._used[node]
@@ -410,15 +428,30 @@ def _fewer(ways: Iterable[Way]) -> Ways:
     return found
 
 
-def _read_by_functions(statements: Iterable[ast.stmt], names: set[str]) -> dict[str, set[str]]:
-    """For each function among statements, the names in question that running it reads, in others that it calls too."""
-    functions = {each.name: each for each in statements if isinstance(each, DEFINITIONS)}
+def _called(node: ast.AST) -> str:
+    """The method of the same object that a node calls, as `self.load`; empty for anything else."""
+    func = node.func if isinstance(node, ast.Call) else None
+    return f"self.{func.attr}" if isinstance(func, ast.Attribute) and is_self(func.value) else ""
+
+
+def _read_by_functions(statements: Iterable[ast.stmt], names: set[str], prefix: str = "") -> dict[str, set[str]]:
+    """For each function among statements, the names in question that running it reads, in others that it calls too.
+
+    Args:
+        prefix: what they are called by: `self.` for methods.
+    """
+    functions = {prefix + each.name: each for each in statements if isinstance(each, DEFINITIONS)}
     reads: dict[str, set[str]] = {}
     calls: dict[str, set[str]] = {}
     for name, node in functions.items():
         own = {each.arg for each in parameters(node.args)} | {n for s in _statements(node) for n in _stored(s)}
-        loaded = {e.id for e in ast.walk(node) if isinstance(e, ast.Name) and isinstance(e.ctx, ast.Load)} - own
-        reads[name], calls[name] = loaded & names, loaded & set(functions)
+        if prefix:
+            loaded = {use.name for each in _statements(node) for use in _used(heads(each))} - own
+            called = set(map(_called, ast.walk(node))) - own
+        else:
+            loaded = {e.id for e in ast.walk(node) if isinstance(e, ast.Name) and isinstance(e.ctx, ast.Load)} - own
+            called = loaded
+        reads[name], calls[name] = loaded & names, called & set(functions)
     for _ in functions:
         more = {name: reads[name].union(*(reads[each] for each in calls[name])) for name in functions}
         if more == reads:

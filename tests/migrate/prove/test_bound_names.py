@@ -334,3 +334,42 @@ def test_a_name_that_only_some_of_many_ways_give_a_value_has_none(wrong: Check, 
     after = after.replace("    for x in loader:\n", again)
     after = after.replace(f"{made}", "").replace("    if train:\n", f"    if train:\n{made}    if train or other:\n", 1)
     assert wrong(before, after) == "the result uses `scaler` where it may have no value"
+
+
+@pytest.mark.parametrize(
+    ("called", "before_it", "is_wrong"),
+    [
+        ("self.load()", "", True),
+        ("self.begin()", "", True),
+        ("if resume:\n            self.begin()", "", True),
+        ("self.hook = self.load", "", False),  # it runs later
+        ("self.load()", 'self.scaler = torch.amp.GradScaler("cuda")', False),
+    ],
+)
+def test_a_constructor_gives_attributes_a_value_before_it_calls_what_reads_them(
+    called: str, before_it: str, is_wrong: bool, wrong: Check
+) -> None:
+    def runner(scaler: str, restored: str, first: str) -> str:
+        return f"""
+import torch
+
+class Runner:
+    def __init__(self, model, resume):
+        self.optimizer = torch.optim.Adam(model.parameters())
+        {first or "pass"}
+        {called}
+        {scaler or "pass"}
+
+    def begin(self):
+        self.load()
+
+    def load(self):
+        state = torch.load("last.pt")
+        self.optimizer.load_state_dict(state["optimizer"])
+        {restored or "pass"}
+"""
+
+    restored = 'self.scaler.load_state_dict(state["scaler"])'
+    after = runner("" if before_it else 'self.scaler = torch.amp.GradScaler("cuda")', restored, before_it)
+    found = wrong(runner("", "", ""), after)
+    assert found == ("the result uses `self.scaler` where it may have no value" if is_wrong else "")

@@ -37,7 +37,7 @@ from amp_migrate.steps.apex.beside.without_apex import is_native_without_apex
 from amp_migrate.steps.apex.initialize.amp_or_none import with_amp_asked
 from amp_migrate.steps.apex.initialize.first_time import made_with_object
 from amp_migrate.steps.apex.initialize.in_helper import calls_of_helper, lifted
-from amp_migrate.steps.apex.initialize.in_loops import further_up
+from amp_migrate.steps.apex.initialize.in_loops import further_up, may_be_set_by_calls
 from amp_migrate.steps.apex.initialize.initialize_calls import STAYED, Initialize
 from amp_migrate.steps.apex.initialize.reached import ways_to
 from amp_migrate.steps.apex.initialize.switch import is_off
@@ -78,8 +78,9 @@ from amp_migrate.steps.read.split import key_of
 from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.scaler.callers import uncalled
 from amp_migrate.steps.scaler.find_route import Lent, Traveller, lost
-from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints
+from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints, places_of_states
 from amp_migrate.steps.scaler.made_first import late_uses, make_first
+from amp_migrate.steps.scaler.made_late import early_calls
 from amp_migrate.steps.scaler.own_scalers import OwnScalers
 from amp_migrate.steps.scaler.stale_calls import told_of_stale
 from amp_migrate.steps.statements.amp_signs import names_amp
@@ -298,6 +299,34 @@ class ApexMigration:
             return (refused,)
         read = [each for each in initializes if isinstance(each, Initialize)]
         script = with_led_apart(self.project, script, read)
+        sooner = self._made_sooner(script)
+        native = self._natively(sooner)
+        if isinstance(native, Refusal) and sooner is not script:
+            native = self._natively(script)
+        return (native,) if isinstance(native, Refusal) else native
+
+    def _made_sooner(self, script: ApexScript) -> ApexScript:
+        """A script whose scalers are made before the calls that save or restore them, where that can be."""
+        is_scaled = self.settings.dtype is not Dtype.BF16 and not is_off(script.initializes) and not script.is_unscaled
+        if _says_state(script) or not is_scaled:
+            return script
+        making = {each.file.tree.function(each.home) or each.file.tree.module: each for each in script.initializes}
+        homes: dict[cst.CSTNode, Statement] = {scope: each.home for scope, each in making.items()}
+        late: dict[Statement, set[cst.CSTNode]] = {}
+        for file, optimizer in places_of_states(self.project.library):
+            for home, site in early_calls(self.project, file, optimizer, homes):
+                late.setdefault(home, set()).add(site.call)
+        moved = {
+            each: further_up(each, late[each.home])
+            for each in making.values()
+            if each.home in late and not may_be_set_by_calls(script.files, each)
+        }
+        if not any(moved.values()):
+            return script
+        return replace(script, initializes=tuple(moved.get(each) or each for each in script.initializes))
+
+    def _natively(self, script: ApexScript) -> Move | Refusal:
+        """The move of a script to native AMP, with scalers that are made wherever that can be."""
         native = self._decided(script)
         # Where an object cannot say what was asked for, who initializes makes the scaler, and gives it. Where it cannot
         # be said yet when the optimizer is made, the scaler is made where a helper gets that.
@@ -305,7 +334,7 @@ class ApexMigration:
             if isinstance(native, Refusal) and native.reason.endswith(UNSAID):
                 other = self._decided(script, gives=gives, late=late)
                 native = native if isinstance(other, Refusal) else other
-        return (native,) if isinstance(native, Refusal) else native
+        return native
 
     def _decided(self, script: ApexScript, *, gives: bool = False, late: bool = False) -> Move | Refusal:
         """The move of a script to native AMP, with scalers that objects make, or are given with their optimizers.

@@ -19,7 +19,7 @@ from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.steps.model.route import Route, Ways
 from amp_migrate.steps.scaler import checkpoint_entries, own_files
 from amp_migrate.steps.scaler.find_route import Traveller
-from amp_migrate.steps.scaler.made_late import MadeLate, made_late
+from amp_migrate.steps.scaler.made_late import MadeLate, early_calls, made_late
 from amp_migrate.steps.scaler.one_process import is_in_one_process
 from amp_migrate.steps.write.write_route import unwanted_way
 from amp_migrate.trees.nodes import Statement
@@ -91,6 +91,16 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wish
     name = traveller.names[0]
     yield from (_move(checkpoint_entries.write_given(at, each, way.scaler, name), way) for at, each, way in given)
     yield from _in_own_files(library, beside, editor)
+
+
+def places_of_states(library: Library) -> Iterator[tuple[File, cst.BaseExpression]]:
+    """The optimizers whose states are saved or restored where those of their scalers would be, too."""
+    for file in library.calling("state_dict", OPTIMIZER_SIGN):
+        yield from ((file, each.optimizer) for each in checkpoint_entries.saved_entries(file))
+        yield from ((file, each.optimizer) for each in own_files.saved_alone(file))
+    for file in library.calling("load_state_dict", OPTIMIZER_SIGN):
+        yield from ((file, each.optimizer) for each in checkpoint_entries.restored_entries(file))
+        yield from ((file, each.optimizer) for each in own_files.restored_alone(file))
 
 
 def _in_own_files(library: Library, beside: _Beside, editor: Editor) -> Iterator[Move]:
@@ -192,8 +202,10 @@ class _Beside:
             yield late, route.scaler
 
     def _is_too_early(self, file: File, node: cst.CSTNode) -> bool:
-        """Whether a place comes before the one that a scaler has to be made at."""
-        return self._home_behind(file, node) is not None
+        """Whether a place may come before the one that a scaler has to be made at."""
+        traveller = self.traveller
+        early = early_calls(traveller.project, file, node, traveller.homes) if traveller.homes else ()
+        return self._home_behind(file, node) is not None or any(True for _ in early)
 
     def _home_behind(self, file: File, node: cst.CSTNode) -> Statement | None:
         """The place behind this one in its function that a scaler has to be made at."""

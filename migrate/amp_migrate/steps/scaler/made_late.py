@@ -1,8 +1,16 @@
-"""Scalers that are made behind the place where their optimizer is restored: Apex's `initialize` often stands there."""
+"""Scalers that are made behind the place where their optimizer is restored: Apex's `initialize` often stands there.
+
+Where a call restores it, the scaler is made before that call, if it can be:
+
+def __init__(self):
+    if resume:
+        self.load()  # restores the optimizer, and its scaler beside it
+    self.model, self.optimizer = amp.initialize(self.model, self.optimizer)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -10,7 +18,8 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.trees.nodes import Statement, block_of, find, parts_of, walk
+from amp_migrate.analysis.project import CallSite, FunctionRef, Project
+from amp_migrate.trees.nodes import Statement, block_of, find, method_of, parts_of, walk
 
 _ANSWERING = ("os.path.exists", "os.path.isdir", "os.path.isfile", "os.path.join")
 _BUILTINS = ("len", "str")
@@ -87,3 +96,36 @@ def may_change(parts: Iterable[cst.BaseExpression], file: File, first: Statement
     changed = [binding.node for path in paths if path for binding in scope.lookup(path)]
     changed += (each for each in file.tree.every(cst.Del) if not paths.isdisjoint(map(dotted, walk(each))))
     return any(order[first] < order[each] <= end for each in changed)
+
+
+def early_calls(
+    project: Project, file: File, node: cst.CSTNode, homes: Mapping[cst.CSTNode, Statement]
+) -> Iterator[tuple[Statement, CallSite]]:
+    """The calls above what makes a scaler that may come to a place in another function, with what makes it.
+
+    Args:
+        homes: what makes a scaler, by the function or module in which it does.
+    """
+    places, seen = [(file, node)], set[cst.CSTNode]()
+    for where, place in places:  # grows while it is gone through
+        function = where.tree.function(place)
+        if function is None or function in seen:
+            continue
+        seen.add(function)
+        for site in _calls_of(project, project.reference(where, function)):
+            tree = site.file.tree
+            home = homes.get(tree.function(site.call) or tree.module)
+            if home is not None and tree.order[site.call] < tree.order[home]:
+                yield home, site
+            elif home is None:
+                places.append((site.file, site.call))
+
+
+def _calls_of(project: Project, function: FunctionRef) -> Iterator[CallSite]:
+    """The calls that may run a function: those of a method that it overrides, too."""
+    lineage = project.lineage(function.file, function.owner) if function.owner is not None else ()
+    overridden = ((file, method_of(each, function.name)) for file, each in lineage)
+    found = {method: project.reference(file, method) for file, method in overridden if method is not None}
+    for each in {function.node: function, **found}.values() if function.name != "__init__" else (function,):
+        yield from project.running(each) or ()
+        yield from project.possible_calls(each)
