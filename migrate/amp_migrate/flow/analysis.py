@@ -841,6 +841,19 @@ class Analysis:
         """The file of a name in a package; None where it is no package, or has none."""
         return self.locate(f".{name}", package) if PurePath(package).name == "__init__.py" else None
 
+    def is_missing(self, atom: object) -> bool:
+        """Whether something is a name of a file that nothing binds in what was looked at: to read it raises."""
+        file, name = atom.path if isinstance(atom, Opaque) and len(atom.path) == 2 else ("", "")
+        module = self.modules.get(file)
+        # What is no plain file has names that no text says: a package its compiled parts, a notebook those of IPython.
+        if module is None or not file.endswith(".py") or PurePath(file).name == "__init__.py":
+            return False
+        is_starred = any(each.names[0].name == "*" for each in module.import_statements)
+        if is_starred or not module.binds_in_sight or name.startswith("__"):
+            return False
+        is_set = any(self.heap.has(FileModule(file), each) for each in (name, attributes.ANY_ATTRIBUTE))
+        return not is_set and name not in module.code.bound | module.rebound
+
     def global_at(self, frame: Frame, owner: FileModule, name: object) -> Value:
         """What a file has under a key of `globals()`; any of it where nobody knows the key."""
         return self.global_of(frame, owner.file, name) if isinstance(name, str) else self.any_global(frame, owner.file)

@@ -214,8 +214,18 @@ class _Calls:
     def _meant(self, call: ast.Call) -> Iterator[tuple[Code, int] | None]:
         """What a call runs for each thing that is called, and how many parameters that fills; None for the unknown."""
         for atom in self._value(call.func):
-            if atom is not NONE:  # which nobody can call
+            if atom is not NONE and not self._is_missing(atom):  # which nobody can call
                 yield from self._run_by(atom, call)
+
+    def _is_missing(self, atom: object) -> bool:
+        """Whether something is a name that nothing binds, be it a file that need not be looked at for the step."""
+        if not isinstance(atom, Opaque) or not self._analysis.is_missing(atom):
+            return False
+        where, name = atom.path
+        library, file = self._project.library, self._project.library.named(where)
+        setters = () if file is None else library.importing(file, (name, "setattr", "vars", "__dict__"))
+        is_set = any(True for _ in setters) or any(True for _ in library.mentioning("builtins", name))
+        return file is not None and not is_set
 
     def _run_by(self, atom: object, call: ast.Call) -> Iterator[tuple[Code, int] | None]:
         if isinstance(atom, Func):

@@ -95,3 +95,83 @@ def test_one_that_others_may_call_stays(tmp_path: Path, call: str, fit: str) -> 
     outcome = migrated(tmp_path, call, fit)
     assert not outcome.changed
     assert any("no way for a loss scaler to this step" in each.message for each in outcome.findings)
+
+
+CHOSEN = """
+import sys
+{more}
+import torch
+from torch import nn
+from epochs import one_epoch
+
+
+def fit(step):
+    model = nn.Linear(8, 1).cuda()
+    optim = torch.optim.Adam(model.parameters())
+    loader = [(torch.randn(4, 8), torch.randn(4, 1))]
+    for _ in range(3):
+        step(model, optim, loader)
+
+
+def main():
+    if sys.argv[1] == "measure":
+        step = measure_epoch
+    else:
+        step = one_epoch
+    fit(step)
+
+
+if __name__ == "__main__":
+    main()
+"""
+EPOCHS = TRAIN[: TRAIN.index("def make")].replace("from base import fit", "")
+
+
+def chosen(folder: Path, more: str = "", name: str = "script.py", **others: str) -> Outcome:
+    (folder / name).write_text(CHOSEN.format(more=more))
+    for stem, text in ({"epochs": EPOCHS} | others).items():
+        (folder / f"{stem}.py").write_text(text)
+    return migrate([folder], Settings())
+
+
+def test_a_name_that_nothing_binds_is_no_other_function(tmp_path: Path) -> None:
+    texts = after(chosen(tmp_path))
+    assert "step(model, optim, scaler, loader)" in texts["script"]
+    assert "def one_epoch(model, optim, scaler, loader):" in texts["epochs"]
+
+
+@pytest.mark.parametrize(
+    ("more", "name", "others"),
+    [
+        ("from framework import *", "script.py", {}),
+        ("from framework import measure_epoch", "script.py", {}),
+        ("from framework import bring\nbring(globals())", "script.py", {}),
+        ("import framework\nexec(framework.TEXT)", "script.py", {}),
+        ("import builtins, framework\nbuiltins.measure_epoch = framework.measure", "script.py", {}),
+        (
+            "import framework\ndef bring():\n    global measure_epoch\n    measure_epoch = framework.measure\nbring()",
+            "script.py",
+            {},
+        ),
+        ("", "__init__.py", {}),
+        (
+            "",
+            "script.py",
+            {"other": "import script, framework\nscript.measure_epoch = framework.measure\nscript.main()\n"},
+        ),
+        (
+            "",
+            "script.py",
+            {
+                "other": "import script, framework\nfor name in input():\n"
+                "    setattr(script, name, framework.measure)\nscript.main()\n"
+            },
+        ),
+    ],
+)
+def test_a_name_that_may_be_bound_out_of_sight_is_in_doubt(
+    tmp_path: Path, more: str, name: str, others: dict[str, str]
+) -> None:
+    outcome = chosen(tmp_path, more, name, **others)
+    assert "epochs" not in after(outcome)
+    assert any("passed around as a value" in each.message for each in outcome.findings)
