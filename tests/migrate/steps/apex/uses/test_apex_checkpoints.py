@@ -459,18 +459,23 @@ def test_a_saver_that_nobody_gives_an_optimizer(rewrites: Check) -> None:
     )
 
 
-def test_an_optimizer_that_is_restored_before_there_is_a_scaler(rewrites: Check) -> None:
+def test_an_optimizer_that_is_restored_before_it_is_prepared(rewrites: Check) -> None:
     rewrites(
         """
         ~ APEX
-          def resume(model, optimizer):
+        - def resume(model, optimizer):
+        + def resume(model, optimizer, scaler):
               state = torch.load("model.pt")
               model.load_state_dict(state["model"])
               optimizer.load_state_dict(state["optimizer"])
+        +     if state.get("scaler"):
+        +         scaler.load_state_dict(state["scaler"])
           def main(loader):
               MODEL
-              resume(model, optimizer)
-        ~     INITIALIZE
+        -     resume(model, optimizer)
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        +     scaler = torch.amp.GradScaler("cuda")
+        +     resume(model, optimizer, scaler)
         ~     APEX_EPOCH
               state = {"model": model.state_dict()}
               state["optimizer"] = optimizer.state_dict()
