@@ -163,9 +163,7 @@ def operate(
     if name in table.OVERFLOW_TESTS:
         analysis.pytorch.tests(operands, node)
     kind = table.RESULT.get(name)
-    # PyTorch computes `1 / x` as `x.reciprocal() * 1`.
-    computed_by = "reciprocal" if name in table.QUOTIENTS and tensor_of(operands[0]) is None else name
-    treatment = None if in_place else table.AUTOCAST.get(computed_by)
+    treatment = None if in_place else table.AUTOCAST.get(_computed_by(name, operands))
     if treatment == table.LOW and any(each.precision == F64 for each in tensors):
         treatment = None  # autocast leaves float64, and what goes with it is float64, too
         analysis.pytorch.in_float64 |= frame.now.context.cuda.regions
@@ -561,14 +559,19 @@ def _adds_up(name: str, tensors: list[Tensor], operands: Sequence[Value]) -> boo
     return (is_sum and is_of_those) or ((is_sum or is_multiple) and any(each.tags & TOTAL for each in tensors))
 
 
+def _computed_by(name: str, operands: Sequence[Value]) -> str:
+    """The operator that computes one: PyTorch computes `1 / x` as `x.reciprocal() * 1`."""
+    return "reciprocal" if name in table.QUOTIENTS and tensor_of(operands[0]) is None else name
+
+
 def _is_steep(name: str, tensors: list[Tensor], operands: Sequence[Value]) -> bool:
     """Whether something is the inverse of what is hardly kept from zero, or such an inverse at another place."""
     if name in table.EXACT:
         return any(each.tags & STEEP for each in tensors)
-    number = constant(operands[0])
-    is_inverse = name == "reciprocal" or (
-        name in table.QUOTIENTS and isinstance(number, (int, float)) and abs(number) >= 1
-    )
+    if _computed_by(name, operands) != "reciprocal":
+        return False
+    number = 1 if name == "reciprocal" else constant(operands[0])
+    is_inverse = isinstance(number, (int, float)) and abs(number) >= 1
     return is_inverse and len(tensors) == 1 and bool(tensors[0].tags & NEAR_ZERO)
 
 

@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from itertools import chain
 
 import libcst as cst
@@ -98,10 +99,11 @@ def gradient_uses(
     ]
     if len({dotted(step.optimizer) for step in steps}) == 1:
         using = [each for each in using if not _is_cleared(tree, each, body, backwards)]
-    found = _placed(file, roles, body, backwards, steps, dead, using)
+    place = partial(_placed, file, roles, body, backwards, steps, dead, starts, own)
+    found = place(using)
     if isinstance(found, Refusal) and found.reason == _NOT_ALWAYS[0]:
         scaled = [each for each in using if not _is_of_plain_mode(file, each, backwards)]
-        found = found if len(scaled) == len(using) else _placed(file, roles, body, backwards, steps, dead, scaled)
+        found = found if len(scaled) == len(using) else place(scaled)
     return found
 
 
@@ -137,12 +139,11 @@ def _placed(
     backwards: list[Backward],
     steps: list[OptimizerStep],
     dead: frozenset[Statement],
+    starts: list[int],
+    own: set[Statement],
     using: list[Statement],
 ) -> tuple[GradientUse | ScaledUse, ...] | Refusal:
     tree, order = file.tree, file.tree.order
-    starts = [order[b.statement] for b in backwards] or [order[body]]
-    own = {b.statement for b in backwards} | {step.statement for step in steps}
-    own |= {each for step in steps for block in blocks(step.statement) for each in nested_statements(block)}
     reducing = [each for each in using if reduces_gradients(file, roles, each)]
     clipping = next((each for each in reducing if any(_clips(file, roles, part) for part in header(each))), None)
     if clipping is not None:
