@@ -75,20 +75,42 @@ class Roles:
 
     # Modules
 
-    def is_module(self, file: File, node: cst.BaseExpression, depth: int = 0) -> bool:
+    def is_module(self, file: File, node: cst.BaseExpression) -> bool:
         """Whether an expression is an `nn.Module` that is called for its forward."""
         if node not in self._modules:
-            found = self._is_module(file, node, depth)
-            if depth:  # looked at from inside another question: the depth may have cut the answer short
-                return found
-            self._modules[node] = found
+            self._follow(file, node)
         return self._modules[node]
 
-    def _is_module(self, file: File, node: cst.BaseExpression, depth: int) -> bool:
-        if isinstance(node, cst.Attribute) and node.attr.value == "module" and depth < MAX_HOPS:
-            return self.is_module(file, node.value, depth + 1)
+    def _follow(self, file: File, node: cst.BaseExpression) -> None:
+        """Follow a value to where it is seen to be a module, along all that it may come from, each asked once.
+
+        What comes back to itself says nothing by that: where no module is found, none of all that were asked is one.
+        Where one is, all on the way to it come from it; of what lies beside the way, nothing is known yet.
+        """
+        asked: set[cst.BaseExpression] = {node}
+        way: list[tuple[cst.BaseExpression, Iterator[_Place]]] = []
+        where, each = file, node
+        while True:
+            known = self._modules.get(each)
+            given = self._shows_module(where, each) if known is None else known
+            if given is True:
+                self._modules.update(dict.fromkeys((each, *(passed for passed, _ in way)), True))
+                return
+            way.append((each, iter(() if given is False else given)))
+            while (step := next((one for one in way[-1][1] if one[1] not in asked), None)) is None:
+                way.pop()
+                if not way:
+                    self._modules.update(dict.fromkeys(asked, False))
+                    return
+            where, each = step
+            asked.add(each)
+
+    def _shows_module(self, file: File, node: cst.BaseExpression) -> bool | Iterator[_Place]:
+        """Whether an expression is seen to be a module, or none; where neither is seen, what it may come from."""
+        if isinstance(node, cst.Attribute) and node.attr.value == "module":
+            return iter([(file, node.value)])
         if isinstance(node, cst.Call):
-            return self._makes_module(file, node, depth)
+            return self._makes_module(file, node)
         path = object_path(node)
         if path is None:
             return False
@@ -103,15 +125,16 @@ class Roles:
         called = file.called_on(node)
         if called & table.MODULE_EVIDENCE and not self._may_be_data(file, node, bindings, called):
             return True
-        if depth < MAX_HOPS and self._holds_module(file, node, bindings, depth):
-            return True
-        if depth < MAX_HOPS and any(self._holds_modules(file, each, depth) for each in held_in(file, node)):
-            return True
         if path.startswith("self.") and not bindings and self._is_inherited_module(file, node, path):
             return True
-        if depth < MAX_HOPS and any(self.is_module(*each, depth + 1) for each in self._kept(file, node, set())):
+        if not called & table.TEXT_METHODS and self._is_named_as_module(file, node, path, bindings):
             return True
-        return not called & table.TEXT_METHODS and self._is_named_as_module(file, node, path, bindings)
+        collections = [self._held(file, each) for each in held_in(file, node)]
+        if any(each is None for each in collections):
+            return True
+        return itertools.chain(
+            self._given(file, node, bindings), *filter(None, collections), self._kept(file, node, set())
+        )
 
     @staticmethod
     def _may_be_data(file: File, node: cst.BaseExpression, bindings: Sequence[Binding], called: set[str]) -> bool:
@@ -175,29 +198,25 @@ class Roles:
         names = [each.target for each in statement.targets if object_path(each.target) is not None]
         return any(file.called_on(n) & table.MODULE_EVIDENCE or object_path(n) in self._prepared(file) for n in names)
 
-    def _holds_module(self, file: File, node: cst.BaseExpression, bindings: Sequence[Binding], depth: int) -> bool:
-        """Whether a name is given a module: by an assignment, or by a caller."""
+    def _given(self, file: File, node: cst.BaseExpression, bindings: Sequence[Binding]) -> Iterator[_Place]:
+        """What a name is given: by assignments, or by callers."""
         values = [arm for each in bindings if each.value is not None for arm in arms(each.value)]
-        calls = (each for each in values if isinstance(each, cst.Call))
-        if any(self._makes_module(file, each, depth + 1) for each in calls):
-            return True
-        others = (each for each in values if isinstance(each, (cst.Name, cst.Attribute, cst.Subscript)))
-        if any(self.is_module(file, each, depth + 1) for each in others):
-            return True
-        return self._is_passed_module(file, node, bindings, depth)
+        followed = (cst.Call, cst.Name, cst.Attribute, cst.Subscript)
+        yield from ((file, each) for each in values if isinstance(each, followed))
+        if isinstance(node, cst.Name) and len(bindings) == 1 and isinstance(bindings[0].node, cst.Param):
+            yield from passed_values(self.project, file, bindings[0].node)
 
-    def _holds_modules(self, file: File, node: cst.BaseExpression, depth: int) -> bool:
-        """Whether a collection holds modules: one of PyTorch's own, or one that is written out."""
+    def _held(self, file: File, node: cst.BaseExpression) -> list[_Place] | None:
+        """What a collection holds that is written out; None for one of PyTorch's own for modules, filled elsewhere."""
+        held: list[_Place] = []
         for binding in self.bindings(file, node):
             made = None if binding.value is None else handed_back(binding.value)
             if isinstance(made, cst.Call) and file.names.callee(made) in table.MODULE_COLLECTIONS:
-                given = made.args[0].value if made.args else None
-                if not elements(given):
-                    return True
-                made = given
-            if any(self.is_module(file, each, depth + 1) for each in elements(made)):
-                return True
-        return False
+                made = made.args[0].value if made.args else None
+                if not elements(made):
+                    return None
+            held += [(file, each) for each in elements(made)]
+        return held
 
     def _is_named_as_module(self, file: File, node: cst.BaseExpression, path: str, bindings: Sequence[Binding]) -> bool:
         """Whether something that nothing else is known of is called `model`: evidence of last resort."""
@@ -207,7 +226,7 @@ class Roles:
         # `self.restore_model(path)`, `self.print_network(net)` of a class out of sight
         return bool(bindings) or not (_DOES.match(name.rpartition(".")[2]) or self._is_method(file, node, path))
 
-    def _makes_module(self, file: File, call: cst.Call, depth: int) -> bool:
+    def _makes_module(self, file: File, call: cst.Call) -> bool | Iterator[_Place]:
         full = file.names.callee(call)
         if full in table.MODULE_WRAPPERS:
             return True
@@ -216,15 +235,15 @@ class Roles:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in table.HANDS_BACK:
             if call.func.attr.value == "eval" and not call.args and isinstance(call.func.value, cst.Call):
                 return True  # `build(args).eval()`: nothing else is told so, and handed on
-            return depth < MAX_HOPS and self.is_module(file, call.func.value, depth + 1)
+            return iter([(file, call.func.value)])
         found = self.project.definition(file, call.func)
         if found is not None and isinstance(found[1], cst.ClassDef):
             return self.is_module_class(found[0], found[1])
-        function = self.project.called(file, call) if depth < MAX_HOPS else None
-        return function is not None and self._hands_back_module(file, call, function, depth + 1)
+        function = self.project.called(file, call)
+        return function is not None and self._handed_back(file, call, function)
 
-    def _hands_back_module(self, file: File, call: cst.Call, function: FunctionRef, depth: int) -> bool:
-        """Whether a function hands back a module: one that it gets at by itself, or one that the call gives it."""
+    def _handed_back(self, file: File, call: cst.Call, function: FunctionRef) -> Iterator[_Place]:
+        """What a function hands back: what it gets at by itself, or what the call gives it."""
         for each in nested_statements(block_of(function.node)):
             value = each.value if isinstance(each, cst.Return) else None
             while isinstance(value, cst.Attribute) and value.attr.value == "module":
@@ -234,17 +253,14 @@ class Roles:
             value = handed_back(value)
             bindings = self.bindings(function.file, value) if isinstance(value, cst.Name) else []
             if not (isinstance(value, cst.Name) and any(isinstance(one.node, cst.Param) for one in bindings)):
-                if self.is_module(function.file, value, depth):
-                    return True
+                yield function.file, value
                 continue
             # What one call is given says nothing of another: `to_device(model)`, `to_device(batch)`.
             argument = function.given(call, value.value)
-            made = [one.value for one in bindings if one.value is not None and not isinstance(one.node, cst.Param)]
-            if (argument is not None and self.is_module(file, argument, depth)) or any(
-                self.is_module(function.file, one, depth) for one in made
-            ):
-                return True
-        return False
+            if argument is not None:
+                yield file, argument
+            made = [one.value for one in bindings if not isinstance(one.node, cst.Param)]
+            yield from ((function.file, one) for one in made if one is not None)
 
     def is_module_class(self, file: File, node: cst.ClassDef) -> bool:
         """Whether a class derives from `nn.Module`, across files."""
@@ -296,15 +312,6 @@ class Roles:
         """The class that a node stands in, and those of the project that it derives from."""
         owner = file.tree.owner_class(node)
         return iter(()) if owner is None else self.project.lineage(file, owner)
-
-    def _is_passed_module(self, file: File, node: cst.BaseExpression, bindings: Sequence[Binding], depth: int) -> bool:
-        """Whether a parameter is given a module by a caller."""
-        if not (isinstance(node, cst.Name) and len(bindings) == 1 and isinstance(bindings[0].node, cst.Param)):
-            return False
-        return any(
-            (where is not file or value is not node) and self.is_module(where, value, depth + 2)
-            for where, value in passed_values(self.project, file, bindings[0].node)
-        )
 
     # Optimizers
 

@@ -46,6 +46,7 @@ def last_call(made: tuple[Project, dict[str, File]]) -> tuple[Roles, File, cst.C
         "m = nn.Linear(2, 2)\nm.forward(x)",
         "m = nn.Linear(2, 2)\nm.encode(x)",
         "m = nn.Linear(2, 2)\nother = m\nother(x)",
+        "m = nn.Linear(2, 2)\na = m\nb = a\nc = b\nd = c\ne = d\nf = e\ng = f\nh = g\ni = h\nj = i\nj(x)",
         "m = nn.Linear(2, 2)\nnets = {'a': m}\nnets['a'](x)",
         "m = nn.Linear(2, 2)\nfor net in [m]:\n    net(x)",
         "class T:\n    def f(self, g):\n        g.parameters()\n        self.g = g\n        self.g(x)",
@@ -235,6 +236,16 @@ def test_a_method_that_is_called_like_bookkeeping_is_a_forward_if_it_runs_one(
     )
     roles, file, call = last_call(project(a=HEAD + text, b="import a\na.Trainer(a.Flow())\n"))
     assert roles.runs_forward(file, call) is computes
+
+
+@pytest.mark.parametrize("made", ["nn.Linear(2, 2)", "read(x)"])
+def test_what_names_are_to_each_other_is_the_same_in_whatever_order_they_are_asked(project: Make, made: str) -> None:
+    text = f"a = b\nb = c if x else a\nc = a\nb = {made} if y else c\nd = c\nrun(a, b, c, d)\nrun(d, c, b, a)\n"
+    made_of, files = project(a=HEAD + text)
+    calls = [call for call in files["a"].calls if isinstance(files["a"].tree.parents[call], cst.Expr)]
+    for call in calls:
+        roles = Roles(made_of)
+        assert {roles.is_module(files["a"], each.value) for each in call.args} == {made.startswith("nn.")}
 
 
 def test_class_of_another_file_is_a_module(project: Make) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import libcst as cst
 import pytest
 from amp_migrate.analysis.names.scopes import Scope, Scopes
+from amp_migrate.analysis.roles import Roles
 from amp_migrate.engine import workspace
 from amp_migrate.engine.migrate import migrate
 from amp_migrate.engine.parsed_files import ParsedLibrary
@@ -469,6 +470,40 @@ def test_what_a_statement_calls_is_looked_for_once_for_all_questions_about_it(
     (tmp_path / "train.py").write_text(SCRIPT.format(0) + SCORING)
     assert len(migrate([tmp_path], Settings()).changed) == 1
     assert max(asked.values()) == 2  # for its step, and for what evaluates beside it
+
+
+TRIMMING = """
+
+def trim(outputs, first, last):
+    texts = []
+"""
+TRIMMED = """
+    for g in outputs["{0}"]:
+        if g and g[0] in (first, last):
+            g = g[1:]
+        g = g[:g.index(first)] if first in g else g
+        g = g[:g.index(last)] if last in g else g
+        texts.append(g.copy())
+"""
+
+
+def test_a_name_that_is_bound_anew_from_itself_is_asked_once_wherever_it_comes_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shows_module = Roles._shows_module
+    asked: Counter[int] = Counter()
+
+    def counting(*args: Any) -> Any:
+        asked[times] += 1
+        return shows_module(*args)
+
+    monkeypatch.setattr(Roles, "_shows_module", counting)
+    for times in (3, 6):
+        path = tmp_path / f"trim_{times}.py"
+        loops = "".join(map(TRIMMED.format, range(times)))
+        path.write_text(SCRIPT.format(0) + TRIMMING + loops + "    return texts\n\n\ntrim({}, 1, 2)\n")
+        assert migrate([path], Settings()).changed
+    assert 0 < asked[6] <= 2 * asked[3]
 
 
 ADAPTED = """
