@@ -91,6 +91,26 @@ def behind_all_in(tree: ast.Module, loop: ast.For | ast.AsyncFor, facts: Facts) 
     return frozenset() if rounds is None else behind_all(rounds, facts)
 
 
+@lru_cache(maxsize=256)
+def ranging(tree: ast.Module, function: ast.AST) -> frozenset[ast.AST]:
+    """The `while` loops of a function that go from a number up to a bound, by whatever steps: `for` over a `range()`.
+
+    What they go through is empty where that would be: the number is given before them, in their block.
+    """
+    body = getattr(function, "body", ())
+    found: set[ast.AST] = set()
+    for block, at in _loops(body) if isinstance(body, list) else ():
+        loop = block[at]
+        test = loop.test if isinstance(loop, ast.While) else None
+        if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.left, ast.Name)):
+            continue
+        start, bound = _before(block[:at], test.left.id), test.comparators[0]
+        is_one = isinstance(test.ops[0], (ast.Lt, ast.LtE)) and start is not None and test.left.id not in _shared(tree)
+        if is_one and (not isinstance(bound, ast.Constant) or _COMPARING[type(test.ops[0])](start, _whole(bound) or 0)):
+            found.add(loop)
+    return frozenset(found)
+
+
 @lru_cache(maxsize=1024)
 def _rounds(tree: ast.Module, loop: ast.For | ast.AsyncFor) -> Rounds | None:
     return rounds_of(loop, partial(_without_progress, tree))

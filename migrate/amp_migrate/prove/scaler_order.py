@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from amp_migrate.counters import behind_all_in, implied_in, known_of_number
+from amp_migrate.counters import behind_all_in, implied_in, known_of_number, ranging
 from amp_migrate.implications import Fact, Facts
 from amp_migrate.prove.code.arguments import arguments, bound, defaults
 from amp_migrate.prove.code.atoms import CONTEXT, ENTERED, NONE, SCALE, SCALER, is_carrier
@@ -169,6 +169,10 @@ class _Code:
         """What facts of the last round of a loop come to behind it."""
         return behind_all_in(self._program.files[scope.file].tree, loop, facts)
 
+    def ranges(self, loop: ast.While, scope: Scope) -> bool:
+        """Whether a loop goes from a number up to a bound, as `for` over a `range()` does."""
+        return loop in ranging(self._program.files[scope.file].tree, scope.node)
+
     def starts(self) -> Iterator[tuple[str, ast.Module | Definition, Scope, str]]:
         """Where the code may be entered: modules, and functions that nobody in the files calls."""
         for file in self._program.files.values():
@@ -240,8 +244,6 @@ def _is_rare(call: ast.Call) -> bool:
 class _Order(Walk[Between]):
     """The states of scalers on the ways through one function, and through those that it calls."""
 
-    skips_loops = False  # there is an optimizer in a list of them, and a batch in an epoch
-
     def __init__(
         self,
         code: _Code,
@@ -298,6 +300,10 @@ class _Order(Walk[Between]):
             return self.branch(test.operand, not outcome, states)
         told = self._told.get(test.id, test) if isinstance(test, ast.Name) else test
         return self._assuming(self._code.facts(test, outcome, self._scope), super().branch(told, outcome, states))
+
+    def skips(self, node: ast.For | ast.AsyncFor | ast.While) -> bool:
+        # There is an optimizer in a list of them, and a batch in an epoch, in whatever way it is gone through.
+        return isinstance(node, ast.While) and not self._code.ranges(node, self._scope)
 
     def exhausted(self, node: ast.For | ast.AsyncFor, states: frozenset[Between]) -> frozenset[Between]:
         depth = len(self._running)

@@ -391,6 +391,48 @@ def test_a_test_is_another_where_something_has_changed(wrong: Check) -> None:
         assert "steps behind the update" in wrong(other, with_scaler(other))
 
 
+PARTS = """
+import torch
+from data import batches
+def train(model, every, part, start):
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for i, x in enumerate(batches):
+        {begins}
+        while {test}:
+            scaler.scale(model(x[start:]).sum()).backward()
+            start += part
+        if (i + 1) % every == 0:
+            scaler.step(optimizer)
+            scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("begins", "test", "is_known"),
+    [
+        ("start = 0", "start < len(x)", True),
+        ("start = 0", "start < 8", True),
+        ("start = 0", "start < 0", False),
+        ("start = every", "start < len(x)", False),
+        ("start = 0", "start < len(x) and every", False),
+        ("start = 0", "x.is_left()", False),
+        ("if every:\n            start = 0", "start < len(x)", False),
+        ("global start\n        start = 0", "start < len(x)", False),
+    ],
+)
+def test_a_loop_from_a_number_up_to_a_bound_has_rounds_as_one_over_a_range(
+    begins: str, test: str, is_known: bool, wrong: Check
+) -> None:
+    after = PARTS.format(begins=begins, test=test)
+    after = after.replace(", start)", ")") if "global" in begins else after
+    before = after.replace('    scaler = torch.amp.GradScaler("cuda")\n', "")
+    before = before.replace("            scaler.update()\n", "")
+    before = before.replace("scaler.scale(model(x[start:]).sum())", "model(x[start:]).sum()")
+    before = before.replace("scaler.step(optimizer)", "optimizer.step()")
+    assert (wrong(before, after) == "") is is_known
+
+
 CHOSEN = """
 import functools
 import torch

@@ -19,8 +19,6 @@ class Walk(Generic[State]):
     Who inherits says what statements and tests do to states, and notes what is wrong on the way.
     """
 
-    skips_loops = True  # whether a `for` may have nothing to go through
-
     def __init__(self) -> None:
         self._breaks: list[set[State]] = []
         self._continues: list[set[State]] = []
@@ -38,6 +36,10 @@ class Walk(Generic[State]):
     def branch(self, test: ast.expr, outcome: bool, states: frozenset[State]) -> frozenset[State]:
         """The states in which a test may come out so: `if True:` has one way."""
         return frozenset() if isinstance(test, ast.Constant) and bool(test.value) is not outcome else states
+
+    def skips(self, node: ast.For | ast.AsyncFor | ast.While) -> bool:
+        """Whether a loop may have nothing to go through."""
+        return True
 
     def exhausted(self, node: ast.For | ast.AsyncFor, states: frozenset[State]) -> frozenset[State]:
         """The states behind a loop that has gone through all that there is."""
@@ -119,7 +121,7 @@ class Walk(Generic[State]):
             if more <= start:
                 break
             start = more
-        left = start if self.skips_loops or isinstance(node, ast.While) else self.fewer(turned)
+        left = start if self.skips(node) else self.fewer(turned)
         left = self.branch(node.test, False, left) if isinstance(node, ast.While) else self.exhausted(node, left)
         return self.block(node.orelse, left) | ended
 
