@@ -851,7 +851,7 @@ class Analysis:
         is_starred = any(each.names[0].name == "*" for each in module.import_statements)
         if is_starred or not module.binds_in_sight or name.startswith("__"):
             return False
-        is_set = any(self.heap.has(FileModule(file), each) for each in (name, attributes.ANY_ATTRIBUTE))
+        is_set = any(self.heap.has(FileModule(file), each) for each in (name, containers.ANY_ATTRIBUTE))
         return not is_set and name not in module.code.bound | module.rebound
 
     def global_at(self, frame: Frame, owner: FileModule, name: object) -> Value:

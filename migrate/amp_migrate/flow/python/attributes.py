@@ -38,7 +38,6 @@ from amp_migrate.flow.python.classes import class_of, is_module_class, lineage
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.tables.torch_names import is_module_name
 
-ANY_ATTRIBUTE = "*"
 MORE = "<more>"  # whether something may get attributes out of sight: by its `__dict__`, or what makes it a class
 _GETTERS = ("__getattr__", "__getattribute__")
 _OBJECT = External("builtins.object")  # what every class inherits from
@@ -65,7 +64,7 @@ def _load(frame: Frame, atom: Atom | Tensor, name: str, node: ast.AST) -> Value:
     if isinstance(atom, FileModule):
         # A module's namespace has what the module has, and is taken for it.
         found = one(atom) if name == "__dict__" else frame.analysis.global_of(frame, atom.file, name)
-        is_method = name == "get" and found == one(Opaque((atom.file, name)))
+        is_method = name in ("get", "update") and found == one(Opaque((atom.file, name)))
         return one(Native(name, atom)) if is_method else found
     if isinstance(atom, External):
         return frame.analysis.external_attribute(frame, atom, name)
@@ -120,6 +119,7 @@ def _out_of_sight(frame: Frame, holder: Obj | Class, name: str) -> Value:
     """What an object or a class may have that neither it nor a class in sight shows; nothing where it has no such."""
     kinds = [each for each in lineage(frame, class_of(holder) or holder) if isinstance(each, Class)]
     is_given_more = frame.read(holder, MORE) or any(frame.analysis.class_cell(frame, each, MORE) for each in kinds)
+    is_given_more = is_given_more or (isinstance(holder, Obj) and _is_made_out_of_sight(holder))
     return one(Opaque((holder,)).part(f".{name}")) if is_given_more else _of_every(holder, name)
 
 
@@ -136,8 +136,7 @@ def load_of_object(frame: Frame, owner: Obj, name: str, node: ast.AST) -> Value:
     """An attribute of an object: its own, then that of its class."""
     own = frame.read(owner, name)
     kind = class_of(owner)
-    if own == NONE_VALUE and isinstance(kind, Class) and owner.site == kind.code.site:
-        # Whoever makes such objects, out of sight, gives them what they lack.
+    if own == NONE_VALUE and _is_made_out_of_sight(owner):
         given_in_sight = frame.analysis.heap.read(owner, name, frame.task)
         own = own if given_in_sight - NONE_VALUE else join(own, one(Opaque((owner,)).part(f".{name}")))
     if isinstance(kind, Class):
@@ -150,12 +149,18 @@ def load_of_object(frame: Frame, owner: Obj, name: str, node: ast.AST) -> Value:
         if name == "__dict__":
             frame.write(owner, MORE, TRUTHS, strong=False)
             return UNKNOWN
-        loose = frame.read(owner, ANY_ATTRIBUTE)
+        loose = frame.read(owner, containers.ANY_ATTRIBUTE)
         return join(found, loose) if loose else found
     if isinstance(kind, External):
         native = frame.analysis.pytorch.object_attribute(frame, owner, name, node)
         return join(own, native)
     return own or UNKNOWN
+
+
+def _is_made_out_of_sight(owner: Obj) -> bool:
+    """Whether nobody in sight makes an object: whoever does gives it what it lacks, or derives a class that does."""
+    kind = class_of(owner)
+    return isinstance(kind, Class) and owner.site == kind.code.site
 
 
 def load_of_class(

@@ -302,7 +302,7 @@ def _setattr(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     if len(args.positional) == 3:
         owner, name, value = args.positional
         known = [each.value for each in name if isinstance(each, Const) and each.kind == "str"]
-        for each in known if len(known) == len(name) else (attributes.ANY_ATTRIBUTE,):
+        for each in known if len(known) == len(name) else (containers.ANY_ATTRIBUTE,):
             attributes.store(frame, owner, each, value, node)
     return NONE_VALUE
 
@@ -330,6 +330,11 @@ def _vars(frame: Frame, args: Arguments, node: ast.AST) -> Value:
         return _globals(frame, args, node)
     objects = frozenset(each for each in _first(args) if isinstance(each, (FileModule, Obj)))
     return attributes.load(frame, objects, "__dict__", node) or UNKNOWN
+
+
+def _locals(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """Those of a file are its `globals()`; a function gets a copy of its own."""
+    return UNKNOWN if frame.code.is_function else _globals(frame, args, node)
 
 
 def _globals(frame: Frame, args: Arguments, node: ast.AST) -> Value:
@@ -372,5 +377,6 @@ _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     "type": _type,
     "vars": _vars,
     "globals": _globals,
+    "locals": _locals,
     "divmod": _divmod,
 }

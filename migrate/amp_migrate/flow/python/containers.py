@@ -68,6 +68,8 @@ _TEXT = frozenset(
 _TRUTH = frozenset("startswith endswith isdigit isalpha isinstance issubset".split())
 _NUMBER = frozenset("count index find rfind bit_length".split())
 
+ANY_ATTRIBUTE = "*"  # what is set under a name that nobody knows
+
 
 def key(value: Value) -> str | None:
     """The name of the cell of a constant key or index; None where the key is not known."""
@@ -404,6 +406,8 @@ def lacks(call: Native) -> bool:
 def method(frame: Frame, call: Native, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:
     """A call of a method of a list, dictionary, set, tuple, string or number."""
     owner, name = call.owner, call.name
+    if isinstance(owner, FileModule) and name == "update":
+        return _update_file(frame, owner, args, keywords)
     if isinstance(owner, FileModule):  # `globals().get(name)`
         default = args[1] if len(args) > 1 else NONE_VALUE
         return join(frame.analysis.global_at(frame, owner, constant(args[0]) if args else None), default)
@@ -427,6 +431,32 @@ def method(frame: Frame, call: Native, args: list[Value], keywords: dict[str, Va
     if isinstance(owner, Some) and kind in ("float", "int") and name in ("item", "cpu", "detach"):
         return one(owner)
     return UNKNOWN
+
+
+def _update_file(frame: Frame, owner: FileModule, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """`globals().update(settings)`: names may be what they were, or what they get.
+
+    Where nobody knows which names get a value, those of settings may be anything: numbers, texts, None.
+    """
+    is_here = not frame.code.is_function and owner.file == frame.module.file
+    known = frame.now.names if is_here else {}
+
+    def may_be(name: str, value: Value) -> None:
+        if is_here:
+            frame.bind(name, join(known.get(name, NEVER), value))
+        else:
+            frame.write(owner, name, value, strong=False)
+
+    pairs = [*keywords.items(), *(pair for each in args for pair in keyword_pairs(frame, each))]
+    for name, value in pairs:
+        if name:
+            may_be(name, value)
+            continue
+        frame.write(owner, ANY_ATTRIBUTE, UNKNOWN, strong=False)
+        for each, held in list(known.items()):
+            if held and all(isinstance(atom, (Const, Some)) for atom in held):
+                may_be(each, UNKNOWN)
+    return NONE_VALUE
 
 
 def _text_method(owner: Const, name: str, args: list[object]) -> Value:

@@ -165,12 +165,17 @@ def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.Generato
     source = evaluate(frame, first.iter)
     parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
     for item in in_turn(frame, source, first, parts) or [_any_item(frame, source, first)]:
+        left = None
         for generator in node.generators:
             given = item if generator is first else _any_item(frame, evaluate(frame, generator.iter), generator)
             assign(frame, generator.target, given, generator.iter, scoped=True)
             for test in generator.ifs:
                 evaluate(frame, test)
-                before = frame.now
+                before, passed = frame.now, frame.now.copy()
+                frame.state = before.copy()
+                assume(frame, test, False)
+                left = meet(left, frame.state)
+                frame.state = passed
                 assume(frame, test, True)
                 if frame.state is None:
                     frame.state = before
@@ -178,8 +183,10 @@ def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.Generato
             key, value = join(key, evaluate(frame, node.key)), join(value, evaluate(frame, node.value))
         else:
             value = join(value, evaluate(frame, node.elt))
+        frame.state = frame.state if frame.is_dead else meet(frame.now, left)
     frame.depth -= 1
     for name in bound:
+        frame.now.forget(name)
         if name in saved:
             frame.now.names[name] = saved[name]
         else:
@@ -624,6 +631,7 @@ def assign(frame: Frame, target: ast.expr, value: Value, source: ast.AST, *, sco
         frame.analysis.pytorch.births.setdefault(frame.site(target), set()).update(*births)
         if scoped:
             frame.now.names[target.id] = value
+            frame.now.forget(target.id)
         else:
             frame.bind(target.id, value)
         if frame.keeps_values:

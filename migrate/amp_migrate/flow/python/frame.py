@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, TypeVar
 from amp_migrate.counters import known_of_number
 from amp_migrate.flow.domain.atoms import (
     NEVER,
+    NONE_VALUE,
     UNBOUND,
     Atom,
     Call,
     FileModule,
     FrameRef,
+    Opaque,
     Value,
     constant,
     join,
+    one,
     truth_of_flag,
     untold,
 )
@@ -169,6 +172,9 @@ class Frame:
             ref = self.frame_of(home)
             return NEVER if ref is None else self.read(ref, name)
         found = self.read(FileModule(self.module.file), name)
+        if found == NONE_VALUE and code.is_function and name not in self.module.rebound:
+            # Whoever calls it, out of sight, sets what is only declared here.
+            found = join(found, one(Opaque((self.module.file, name))))
         return found if own is None else join(found, own - {UNBOUND})
 
     # Attributes and elements

@@ -686,7 +686,7 @@ class PyTorch:
     def hide(self, frame: Frame, owner: Obj) -> Opaque:
         """An object into which nobody looks: anything may be in it."""
         inside = Opaque((owner, ".*"))
-        frame.write(owner, attributes.ANY_ATTRIBUTE, one(inside), strong=False)
+        frame.write(owner, containers.ANY_ATTRIBUTE, one(inside), strong=False)
         return inside
 
     def _may_change_constants(self, frame: Frame, owner: Obj, kind: Code) -> None:

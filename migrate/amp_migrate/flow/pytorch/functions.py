@@ -90,8 +90,7 @@ _SAME_OBJECT = frozenset(
     (
         "copy.copy torch.compile torch.jit.script torch.nn.SyncBatchNorm.convert_sync_batchnorm "
         "torch.nn.utils.weight_norm torch.nn.utils.spectral_norm torch.nn.utils.parametrizations.spectral_norm "
-        "torch.nn.utils.parametrizations.weight_norm apex.parallel.convert_syncbn_model tqdm.tqdm tqdm.auto.tqdm "
-        "tqdm.trange "
+        "torch.nn.utils.parametrizations.weight_norm apex.parallel.convert_syncbn_model "
         "torch.jit.ignore torch.cuda.amp.autocast_mode._cast "
         # What steps the optimizer that it gets, and shows its parameters as its own.
         "apex.parallel.LARC apex.parallel.LARC.LARC amp_shim.parallel.LARC amp_shim.parallel.larc.LARC "
@@ -159,7 +158,9 @@ def call(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     if name in _READY:
         # What autocast is for is there: it switches itself off where it is not.
         return const(True)
-    if name in _SAME_OBJECT or name.startswith("tqdm."):
+    if name.startswith("tqdm."):
+        return _progress(frame, name, args)
+    if name in _SAME_OBJECT:
         limited = (args.get(0, "module") or NEVER) if name.endswith(".spectral_norm") else NEVER
         for each in (atom for atom in limited if isinstance(atom, Obj)):
             frame.analysis.pytorch.limited |= modules.leaves(frame, each)
@@ -173,6 +174,17 @@ def call(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     if name.startswith("numpy."):
         return _of_numpy(frame, name, args, node)
     return _foreign(frame, name, args, node)
+
+
+def _progress(frame: Frame, name: str, args: Arguments) -> Value:
+    """A progress bar is taken for what it goes through, which has the bar's own methods besides."""
+    if name.endswith("range"):  # `trange(n)`, and `tnrange(n)` of a notebook
+        return some("range")
+    shown = args.get(0, "iterable") or UNKNOWN
+    for each in shown:
+        if isinstance(each, Obj):
+            frame.write(each, attributes.MORE, TRUTHS, strong=False)
+    return shown
 
 
 def _of_all_processes(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:

@@ -824,7 +824,7 @@ def _listed(name: str, inside_it: Value) -> Value:
 
 def _set(frame: Frame, owner: Atom, name: Value | None, value: Value) -> None:
     known = None if name is None else constant(name)
-    frame.write(owner, known if isinstance(known, str) else attributes.ANY_ATTRIBUTE, value, strong=False)
+    frame.write(owner, known if isinstance(known, str) else containers.ANY_ATTRIBUTE, value, strong=False)
 
 
 def _parameters(frame: Frame, owner: Atom) -> Value:
