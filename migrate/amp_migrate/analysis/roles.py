@@ -25,6 +25,7 @@ from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.analysis.values.looped import elements, held_in
 from amp_migrate.analysis.values.losses import Losses, is_class_name
 from amp_migrate.analysis.values.optimizers import is_optimizer
+from amp_migrate.analysis.values.recursion import Recursion
 from amp_migrate.analysis.values.sparse import SparseModules
 from amp_migrate.tables import torch_names as table
 from amp_migrate.tables.apex_names import AMP
@@ -66,10 +67,8 @@ class Roles:
         self.sized = sized
         self.losses = Losses(project)
         self.sparse_modules = SparseModules(project)
-        self._forwards: dict[cst.FunctionDef, bool] = {}
+        self._forwards, self._backwards, self._gradients = Recursion(), Recursion(), Recursion()
         self._asked_for_weights: set[cst.FunctionDef] = set()
-        self._backwards: dict[cst.FunctionDef, bool] = {}
-        self._gradients: dict[cst.FunctionDef, bool] = {}
         self._modules: dict[cst.CSTNode, bool] = {}
         self._given_to_apex: dict[File, frozenset[str]] = {}
 
@@ -517,12 +516,8 @@ class Roles:
 
     def has_forward(self, function: FunctionRef) -> bool:
         """Whether a function runs a module."""
-        if function.node not in self._forwards:
-            self._forwards[function.node] = False  # a recursive function is decided by its other calls
-            self._forwards[function.node] = any(
-                self.runs_forward(function.file, call) for call in find(function.node.body, cst.Call)
-            )
-        return self._forwards[function.node]
+        calls = find(function.node.body, cst.Call)
+        return self._forwards.ask(function.node, lambda: any(self.runs_forward(function.file, each) for each in calls))
 
     def may_train(self, file: File, call: cst.Call) -> bool:
         """Whether a call may go backward, by a function of the project or an engine: no region is put round that."""
@@ -552,17 +547,17 @@ class Roles:
 
     def goes_backward(self, function: FunctionRef) -> bool:
         """Whether a function goes backward, calls one of the project that does, or hands on its own that does."""
-        if function.node not in self._backwards:
-            self._backwards[function.node] = False
-            calls = [*find(function.node.body, cst.Call)]
-            given = {arg.value.value for call in calls for arg in call.args if isinstance(arg.value, cst.Name)}
-            closures = [e for e in find(function.node.body, cst.FunctionDef) if e.name.value in given]
-            self._backwards[function.node] = any(
-                (isinstance(each.func, cst.Attribute) and each.func.attr.value == "backward")
-                or any(map(self.goes_backward, self._run_by(function.file, each)))
-                for each in (*calls, *(call for closure in closures for call in find(closure.body, cst.Call)))
-            )
-        return self._backwards[function.node]
+        return self._backwards.ask(function.node, lambda: self._is_seen_to_go_backward(function))
+
+    def _is_seen_to_go_backward(self, function: FunctionRef) -> bool:
+        calls = [*find(function.node.body, cst.Call)]
+        given = {arg.value.value for call in calls for arg in call.args if isinstance(arg.value, cst.Name)}
+        closures = [e for e in find(function.node.body, cst.FunctionDef) if e.name.value in given]
+        return any(
+            (isinstance(each.func, cst.Attribute) and each.func.attr.value == "backward")
+            or any(map(self.goes_backward, self._run_by(function.file, each)))
+            for each in (*calls, *(call for closure in closures for call in find(closure.body, cst.Call)))
+        )
 
     def _run_by(self, file: File, call: cst.Call) -> Iterator[FunctionRef]:
         called = self.project.called(file, call)
@@ -570,14 +565,15 @@ class Roles:
 
     def takes_gradients(self, function: FunctionRef) -> bool:
         """Whether a function calls `torch.autograd.grad()`, or one of the project that does."""
-        if function.node not in self._gradients and self._has_the_words_of_grad:
-            self._gradients[function.node] = False
-            file, calls = function.file, [*find(function.node.body, cst.Call)]
-            self._gradients[function.node] = any(file.names.callee(each) == GRAD for each in calls) or any(
-                (called := self.project.called(file, each)) is not None and self.takes_gradients(called)
-                for each in calls
-            )
-        return self._gradients.get(function.node, False)
+        return self._has_the_words_of_grad and self._gradients.ask(
+            function.node, lambda: self._is_seen_to_take_gradients(function)
+        )
+
+    def _is_seen_to_take_gradients(self, function: FunctionRef) -> bool:
+        file, calls = function.file, [*find(function.node.body, cst.Call)]
+        return any(file.names.callee(each) == GRAD for each in calls) or any(
+            (called := self.project.called(file, each)) is not None and self.takes_gradients(called) for each in calls
+        )
 
     @cached_property
     def _has_the_words_of_grad(self) -> bool:

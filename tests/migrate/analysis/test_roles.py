@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from itertools import permutations
 
 import libcst as cst
 import pytest
@@ -246,6 +248,43 @@ def test_what_names_are_to_each_other_is_the_same_in_whatever_order_they_are_ask
     for call in calls:
         roles = Roles(made_of)
         assert {roles.is_module(files["a"], each.value) for each in call.args} == {made.startswith("nn.")}
+
+
+CALLING = """
+def first(x):
+    second(x)
+    third(x)
+    {}
+def second(x):
+    first(x)
+def third(x):
+    second(x)
+def last(x):
+    third(x)
+"""
+
+
+@pytest.mark.parametrize("order", list(permutations(("first", "second", "third", "last"))))
+@pytest.mark.parametrize(
+    "does", ["x.backward()", "torch.autograd.grad(x, y)", "nn.Linear(2, 2)(x)", "F.mse_loss(x, y)", "y"]
+)
+def test_functions_that_call_each_other_do_the_same_in_whatever_order_they_are_asked(
+    project: Make, does: str, order: tuple[str, ...]
+) -> None:
+    made_of, files = project(a=HEAD + CALLING.format(does) + "".join(f"{each}(x)\n" for each in order))
+    roles, file = Roles(made_of), files["a"]
+    calls = [call for call in file.calls if isinstance(file.tree.parents[call.func], cst.Call)][-4:]
+    functions = [each for each in map(partial(made_of.called, file), calls) if each is not None]
+    asked: list[Callable[..., list[bool]]] = [
+        lambda: list(map(roles.goes_backward, functions)),
+        lambda: list(map(roles.takes_gradients, functions)),
+        lambda: list(map(roles.has_forward, functions)),
+        lambda: [roles.losses.computes(file, each) for each in calls],
+    ]
+    assert len(functions) == 4
+    found = [ask() for ask in asked]
+    assert all(len(set(each)) == 1 for each in found)
+    assert sum(map(all, found)) == (does != "y")
 
 
 def test_class_of_another_file_is_a_module(project: Make) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.files import File, object_bindings, object_path
-from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.values.looped import elements, held_in
+from amp_migrate.analysis.values.recursion import Recursion
 from amp_migrate.tables import torch_names as table
 from amp_migrate.trees.nodes import find
 
@@ -24,8 +24,7 @@ class Losses:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._losses: dict[cst.FunctionDef, bool] = {}
-        self._reaching: dict[tuple[cst.FunctionDef, int], bool] = {}
+        self._losses, self._reaching = Recursion(), Recursion()
 
     def is_object(self, file: File, node: cst.BaseExpression) -> bool:
         """Whether an expression is a criterion: made from a `torch.nn.*Loss`, or named like one."""
@@ -50,19 +49,15 @@ class Losses:
             return _is_loss_class(file, call.func)
         return isinstance(call.func, cst.BaseExpression) and self.is_object(file, call.func)
 
-    def computes(self, file: File, call: cst.Call, depth: int = 0) -> bool:
+    def computes(self, file: File, call: cst.Call) -> bool:
         """Whether a call computes a loss, by itself or inside a function of the project."""
         if self.is_call(file, call):
             return True
-        function = self._project.called(file, call) if depth < MAX_HOPS else None
+        function = self._project.called(file, call)
         if function is None or function.name == "__init__":
             return False
-        if function.node not in self._losses:
-            self._losses[function.node] = False  # a recursive function is decided by its other calls
-            self._losses[function.node] = any(
-                self.computes(function.file, inner, depth + 1) for inner in find(function.node.body, cst.Call)
-            )
-        return self._losses[function.node]
+        where, calls = function.file, find(function.node.body, cst.Call)
+        return self._losses.ask(function.node, lambda: any(self.computes(where, each) for each in calls))
 
     def is_banned(self, file: File, call: cst.Call) -> bool:
         """Whether a call computes a loss that CUDA autocast refuses: `nn.BCELoss`, `F.binary_cross_entropy`."""
@@ -80,20 +75,15 @@ class Losses:
         made = (each.value for each in object_bindings(file, call.func))
         return any(isinstance(each, cst.Call) and _class_of(file, each) != table.BANNED_LOSS_CLASS for each in made)
 
-    def reaches_banned(self, file: File, call: cst.Call, depth: int = 0) -> bool:
+    def reaches_banned(self, file: File, call: cst.Call) -> bool:
         """Whether a call computes a banned loss, by itself or inside a function of the project."""
         if self.is_banned(file, call):
             return True
-        function = self._project.called(file, call) if depth < MAX_HOPS else None
+        function = self._project.called(file, call)
         if function is None:
             return False
-        # Asked once for each function and depth: the ways to a function may be many times as many as functions.
-        known = function.node, depth
-        if known not in self._reaching:
-            self._reaching[known] = any(
-                self.reaches_banned(function.file, inner, depth + 1) for inner in find(function.node.body, cst.Call)
-            )
-        return self._reaching[known]
+        where, calls = function.file, find(function.node.body, cst.Call)
+        return self._reaching.ask(function.node, lambda: any(self.reaches_banned(where, each) for each in calls))
 
 
 def is_class_name(full: str) -> bool:
