@@ -17,9 +17,10 @@ from amp_migrate.engine.parts.garbage import collected_later
 from amp_migrate.engine.planner import plan
 from amp_migrate.engine.problems import OUR_FAULT, PLEASE_REPORT, failure, in_the_file, refused
 from amp_migrate.engine.results.check_text import Refused, check_text
+from amp_migrate.engine.results.examined import Examined
 from amp_migrate.engine.results.float_casts import with_casts
 from amp_migrate.engine.results.proof import checks_of, refuted
-from amp_migrate.engine.results.worse_numerics import LEFT_AS_IT_WAS, Examined, worse_numerics
+from amp_migrate.engine.results.worse_numerics import LEFT_AS_IT_WAS, worse_numerics
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.texts.layout import LayoutError, restore
 from amp_migrate.engine.texts.parse import parse

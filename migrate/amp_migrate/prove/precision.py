@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from amp_migrate.flow.analysis import Analysis, analysed
 from amp_migrate.flow.casts import Casts, FloatCast, Island
@@ -335,7 +335,7 @@ class Original:
     """What is asked of a script as it was, which is read only where it is.
 
     Args:
-        scripts: the script, and what is run beside it: see `harms`.
+        scripts: the script, and what is run beside it: see `Result`.
         with_amp: the files with autocast or a scaler in them, so that something may be wrong with them already.
     """
 
@@ -344,58 +344,91 @@ class Original:
 
     def faults(self, read: Iterable[str]) -> Counter[Key]:
         """What is wrong with its precision, if one of the files is read that something may be wrong with."""
-        return Counter() if self._with_amp.isdisjoint(read) else self._answers[0].copy()
+        return Counter() if self._with_amp.isdisjoint(read) else self.answer.faults.copy()
 
-    @property
-    def is_on_cpu(self) -> bool:
-        """Whether all that it trains is on the CPU for certain."""
-        return self._answers[1]
-
-    @property
-    def is_on_mps(self) -> bool:
-        """Whether all that it trains is on mps or the CPU for certain."""
-        return self._answers[2]
+    def is_asked_by(self, result: Found) -> bool:
+        """Whether what is wrong with a result hangs on what was wrong before."""
+        is_wrong = any(harm for _, harm in result.faults)
+        return result.without_device is not None or (is_wrong and not self._with_amp.isdisjoint(result.read))
 
     @cached_property
-    def _answers(self) -> tuple[Counter[Key], bool, bool]:
+    def answer(self) -> Before:
+        """What it comes to; another process may have found it."""
         questions = _read(self._files, self._scripts)
         # Of weights that Apex has made low nothing is known here.
         faults = (each for each in _faults(questions) if each.what != WRONG_BY_ITSELF[Act.CAST_INPUT])
-        return Counter(map(_key, faults)), questions.is_on_cpu, questions.is_on_mps
+        return Before(Counter(map(_key, faults)), questions.is_on_cpu, questions.is_on_mps)
 
 
-def harms(
-    before: Original, after: Files, scripts: Sequence[str], torch: Version, measured: Measured | None = None
-) -> list[Harm]:
-    """What is wrong with the precision of a result, and not of the original, in order of place.
+class Before(NamedTuple):
+    """An original.
+
+    Attributes:
+        faults: what is wrong with its precision.
+        is_on_cpu: whether all that it trains is on the CPU for certain.
+        is_on_mps: whether all that it trains is on mps or the CPU for certain.
+    """
+
+    faults: Counter[Key]
+    is_on_cpu: bool
+    is_on_mps: bool
+
+
+class Found(NamedTuple):
+    """A result.
+
+    Attributes:
+        faults: what is wrong with its precision, each with the harm that it does, if any.
+        without_device: where a loss goes backward, if no device but mps is named anywhere.
+        read: the files that were read.
+    """
+
+    faults: list[tuple[Key, Harm | None]]
+    without_device: Site | None
+    read: frozenset[str]
+
+
+class Result:
+    """What is asked of the result of a script.
 
     Of a script whose analysis does not come to its end, only refused losses and what a cast mends are given.
 
     Args:
-        before: the files as they were; asked only where something is wrong now, or no device is named.
         scripts: the file that is run; behind it, files whose functions are run as well, with the objects that it has
             made, if nobody calls them.
         torch: the oldest PyTorch that is written for.
         measured: by file, the lines of the result whose values left float16's range in float32, each with why.
     """
-    found, at, read = _harms(after, scripts, torch, measured or {})
-    new = list(_new(found, before.faults(read))) if any(harm for _, harm in found) else []
-    if at is not None and before.is_on_cpu:
+
+    def __init__(self, files: Files, scripts: Sequence[str], torch: Version, measured: Measured | None = None) -> None:
+        self.scripts = tuple(scripts)
+        self._files, self._torch, self._measured = files, torch, measured or {}
+
+    @cached_property
+    def answer(self) -> Found:
+        """What it comes to; another process may have found it."""
+        return _found(self._files, self.scripts, self._torch, self._measured)
+
+
+def harms(before: Original, after: Result) -> list[Harm]:
+    """What is wrong with the precision of a result, and not of the original, in order of place.
+
+    Args:
+        before: the files as they were; asked only where something is wrong now, or no device is named.
+    """
+    faults, at, read = after.answer
+    new = list(_new(faults, before.faults(read))) if any(harm for _, harm in faults) else []
+    if at is not None and before.answer.is_on_cpu:
         new.insert(0, Harm(at, "everything is on the CPU", is_sure=True, trouble=Trouble.ON_CPU))
-    elif at is not None and before.is_on_mps:
+    elif at is not None and before.answer.is_on_mps:
         new.insert(0, Harm(at, "everything is on mps or the CPU", is_sure=True, trouble=Trouble.ON_MPS))
     elif at is not None:
         new.append(Harm(at, Trouble.UNPLACED.value, is_sure=False, trouble=Trouble.UNPLACED, is_told=False))
     return new
 
 
-def _harms(
-    after: Files, scripts: Sequence[str], torch: Version, measured: Measured
-) -> tuple[list[tuple[Key, Harm | None]], Site | None, frozenset[str]]:
-    """What is wrong with a result, each with the harm that it does, if any; the analysis is let go behind it.
-
-    Beside it, where a loss goes backward if no device but mps is named anywhere, and the files that were read.
-    """
+def _found(after: Files, scripts: Sequence[str], torch: Version, measured: Measured) -> Found:
+    """What is wrong with a result; the analysis is let go behind it."""
     script, questions = scripts[0], _read(after, scripts)
     analysis = questions.analysis
     what = Trouble.SIZED.value
@@ -449,7 +482,7 @@ def _harms(
         also = "" if kernels is None else f", and the kernels that {kernels.file} compiles may take one type alone"
         harm = Harm(_at(questions), _unseen(analysis) + also, kernels is not None, Trouble.UNSEEN)
         found.append(((script, NOT_LOOKED_AT, True, ""), harm))
-        return found, at, frozenset(analysis.modules)
+        return Found(found, at, frozenset(analysis.modules))
     for file in analysis.unparsed:
         what = NOT_PARSED.format(file)
         found.append(((script, what, True, ""), Harm(_at(questions), what, False, Trouble.UNSEEN)))
@@ -466,7 +499,7 @@ def _harms(
         ((script, Act.GIVEN.value, False, ""), Harm(each.site, Act.GIVEN.value, False, Trouble.GIVEN, is_told=False))
         for each in questions.events(Act.GIVEN)[:1]
     ]
-    return found, at, frozenset(analysis.modules)
+    return Found(found, at, frozenset(analysis.modules))
 
 
 def _first_of_large(faults: Collection[Fault]) -> Iterator[Fault]:

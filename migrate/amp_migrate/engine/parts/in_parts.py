@@ -108,7 +108,7 @@ def _outcomes(
 
         yield from in_processes(workspace, settings, parts, workers)
         return
-    planner = OneByOne(workspace, settings)
+    planner = OneByOne(workspace, settings, workers)
     *others, last = sorted(parts, key=len)  # what the largest leaves behind is most, and goes with the process
     for part in others:
         yield part, planner.plan(part)

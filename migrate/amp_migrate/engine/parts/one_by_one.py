@@ -5,16 +5,21 @@ from __future__ import annotations
 from amp_migrate.engine.migrate import migrate_workspace
 from amp_migrate.engine.outcome import Outcome, Part
 from amp_migrate.engine.parsed_files import Parsed, forget_oldest
-from amp_migrate.engine.results.worse_numerics import Examined
+from amp_migrate.engine.results.examined import Examined
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.programs import InRegions
 from amp_migrate.settings import Settings
 
 
 class OneByOne:
-    """Plans parts, and keeps what they have in common."""
+    """Plans parts, and keeps what they have in common.
 
-    def __init__(self, workspace: Workspace, settings: Settings) -> None:
+    Args:
+        workers: how many processes may look at the results of one part.
+    """
+
+    def __init__(self, workspace: Workspace, settings: Settings, workers: int = 1) -> None:
+        self._workers = workers
         self._workspace = workspace
         self._settings = settings
         self._torch = settings.target_torch
@@ -26,7 +31,8 @@ class OneByOne:
         here, settings = self._workspace.focused(part), self._settings.written_for(part)
         if settings.target_torch != self._torch:
             self._torch, self._parsed, self._in_regions = settings.target_torch, {}, {}
-        return migrate_workspace(here, settings, self._parsed, Examined(here, self._torch, self._in_regions))
+        examined = Examined(here, self._torch, self._in_regions, self._workers)
+        return migrate_workspace(here, settings, self._parsed, examined)
 
     def forget_oldest(self) -> None:
         """Keep only what was parsed last, so that memory does not grow with the number of parts."""

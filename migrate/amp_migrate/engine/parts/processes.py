@@ -6,20 +6,15 @@ thread asks and listens, and the end of a process is the end of what can be hear
 
 from __future__ import annotations
 
-import gc
-import os
-import signal
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from threading import Thread
 
 from amp_migrate import interrupts
 from amp_migrate.engine.outcome import Outcome, Part
 from amp_migrate.engine.parts import work
+from amp_migrate.engine.parts.children import CONTEXT, begin
 from amp_migrate.engine.parts.garbage import collect
 from amp_migrate.engine.parts.one_by_one import OneByOne
 from amp_migrate.engine.problems import refused
@@ -27,9 +22,6 @@ from amp_migrate.engine.source import display_name
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding
 from amp_migrate.settings import Settings
-
-# Forking spares each child the imports; elsewhere it is not to be had, or not to be trusted.
-_CONTEXT = get_context("fork") if sys.platform == "linux" else get_context("spawn")
 
 
 def in_processes(
@@ -65,8 +57,8 @@ class _Planner:
     part: Part
 
     def __init__(self, workspace: Workspace, settings: Settings) -> None:
-        self.channel, theirs = _CONTEXT.Pipe()
-        self._process = _CONTEXT.Process(target=_plan, args=(theirs, workspace, settings), daemon=True)
+        self.channel, theirs = CONTEXT.Pipe()
+        self._process = CONTEXT.Process(target=_plan, args=(theirs, workspace, settings), daemon=True)
         self._process.start()
         theirs.close()  # so that the channel ends with the process
 
@@ -92,12 +84,7 @@ class _Planner:
 
 
 def _plan(channel: Connection, workspace: Workspace, settings: Settings) -> None:
-    gc.freeze()  # what was there before the fork is nothing to look for garbage in
-    for name in ("SIGINT", "SIGHUP"):  # the parent is asked, too, and ends its children
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    Thread(target=_end_with_the_parent, daemon=True).start()
+    begin()
     planner = OneByOne(workspace, settings)
     while True:
         part = channel.recv()
@@ -106,14 +93,6 @@ def _plan(channel: Connection, workspace: Workspace, settings: Settings) -> None
         outcome = planner.plan(part)
         planner.forget_oldest()
         channel.send((outcome, work.since(before)))
-
-
-def _end_with_the_parent() -> None:
-    """Without this, what a parent leaves that is killed waits for it for ever."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _died(path: Path) -> Finding:

@@ -21,19 +21,17 @@ from amp_migrate.catalog.step_rules import (
 )
 from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.problems import failure
+from amp_migrate.engine.results.examined import Examined, Results
 from amp_migrate.engine.results.float_casts import InFloat32, line_after, line_before
-from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.results.importing_scripts import handing_scripts, saving_scripts, starting_scripts
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.events import OUT_OF_SIGHT
-from amp_migrate.flow.programs import InRegions, Programs
 from amp_migrate.flow.source import Site
 from amp_migrate.hazards.in_regions.amp630_replicas_in_float16 import RULE as REPLICAS
 from amp_migrate.hazards.scaler_life.amp611_scaler_not_saved import RULE as SCALER_NOT_SAVED
-from amp_migrate.prove.precision import Harm, Measured, Original, Trouble, harms
+from amp_migrate.prove.precision import Harm, Measured, Trouble
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Settings, Withdrawn
-from amp_migrate.tables.signatures import Version
 
 LEFT_AS_IT_WAS = "left as it was: "
 _AMP = ("autocast(", "GradScaler(")
@@ -159,44 +157,6 @@ class WorseNumerics:
     at_first: Mapping[str, InFloat32] = field(default_factory=dict)
 
 
-class Examined:
-    """What was found so far, for as long as the files that it was found in stay what they are.
-
-    Args:
-        in_regions: what is known of the originals in regions, by name; new ones are added.
-
-    Attributes:
-        programs: those of the originals.
-    """
-
-    def __init__(self, workspace: Workspace, torch: Version, in_regions: InRegions | None = None) -> None:
-        self._workspace, self._torch = workspace, torch
-        self.programs = Programs(in_regions)
-        self._before: dict[tuple[str, ...], Original] = {}
-        self._after: defaultdict[tuple[str, ...], list[tuple[dict[str, str | None], list[Harm]]]] = defaultdict(list)
-
-    def harms(self, *scripts: str, after: Workspace, measured: Measured, with_amp: Collection[str]) -> list[Harm]:
-        """What is wrong with the result of a script, and was not with the original.
-
-        A later plan may come back to what an earlier one had: other scripts are what it is made for.
-
-        Args:
-            scripts: the script; behind it, files of which it makes what their functions get, called or not.
-            measured: lines of the result.
-            with_amp: the files with autocast or a scaler in them already.
-        """
-        files = FlowFiles(after)
-        for texts, known in self._after[scripts]:
-            if files.is_like(texts):
-                return known
-        if scripts not in self._before:
-            self._before[scripts] = Original(FlowFiles(self._workspace), *scripts, with_amp=with_amp)
-        files = FlowFiles(after)
-        found = harms(self._before[scripts], files, scripts, self._torch, measured)
-        self._after[scripts].append((files.texts, found))
-        return found
-
-
 def worse_numerics(
     workspace: Workspace,
     plans: Iterable[FilePlan],
@@ -216,7 +176,11 @@ def worse_numerics(
         return WorseNumerics({}, (), settings, settings)
     after = workspace.with_texts(each.source.with_text(each.after) for each in changed.values())
     with_amp = {name for name, each in changed.items() if any(word in each.source.text for word in _AMP)}
-    look = partial(examined.harms, after=after, measured=_measured(workspace, changed, settings), with_amp=with_amp)
+    results = Results(after, _measured(workspace, changed, settings), with_amp)
+    look = partial(examined.harms, results)
+    by_themselves = examined.look_at_once(results, ((each,) for each in stepping))
+    given = [name for (name,), found in by_themselves.items() if _is_given(harm for _, harm in found.faults if harm)]
+    examined.look_at_once(results, ((each, name) for name in given for each in handing_scripts(workspace, name)))
     left: dict[Path, Finding] = {}
     told: dict[Finding, None] = {}
     uncached: set[str] = set()
@@ -240,7 +204,7 @@ def worse_numerics(
         idle = [each for each, own in _IDLE.items() if is_new and settings.device_type not in ("cpu", own)]
         try:
             found = look(name)
-            if any(each.trouble is Trouble.GIVEN for each in found):
+            if _is_given(found):
                 others = stepping.keys() - {name}
                 callers = [
                     [each for each in look(one, name) if _is_of(each, name, others)]
@@ -403,6 +367,11 @@ def _functions(text: str) -> list[range]:
 
 def _function_at(functions: Iterable[range], line: int) -> range | None:
     return next((each for each in functions if line in each), None)
+
+
+def _is_given(found: Iterable[Harm]) -> bool:
+    """Whether a step computes with what others make and hand it."""
+    return any(each.trouble is Trouble.GIVEN for each in found)
 
 
 def _is_of(harm: Harm, step: str, others: Collection[str]) -> bool:

@@ -17,7 +17,7 @@ PLANNING = """
 import os, sys, time
 from pathlib import Path
 from amp_migrate import interrupts
-from amp_migrate.engine.parts import one_by_one, processes
+from amp_migrate.engine.parts import at_once, one_by_one, processes
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.settings import Settings
 
@@ -29,7 +29,10 @@ one_by_one.migrate_workspace = plan
 paths = [Path("a.py"), Path("b.py"), Path("c.py")]
 interrupts.listen()
 try:
-    list(processes.in_processes(Workspace.open(paths), Settings(), [(path,) for path in paths], 2))
+    if sys.argv[1] == "planned":
+        list(processes.in_processes(Workspace.open(paths), Settings(), [(path,) for path in paths], 2))
+    else:
+        at_once.at_once([plan] * 3, 2)
 except KeyboardInterrupt:
     sys.exit(interrupts.number())
 """
@@ -54,13 +57,14 @@ def is_there(process: int) -> bool:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the children are not forked, and take long to start")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_no_process_is_left(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize("way", ["planned", "asked"])
+def test_no_process_is_left(tmp_path: Path, way: str, number: signal.Signals) -> None:
     for name in "abc":
         (tmp_path / f"{name}.py").write_text("import torch\n")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a child inherits that it is ignored
     parent = subprocess.Popen(
-        [sys.executable, "-c", PLANNING], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", PLANNING, way], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
     )
     signal.signal(signal.SIGINT, handler)
     with parent, killed(parent):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from amp_migrate.engine.migrate import migrate
 from amp_migrate.prove import precision
+from amp_migrate.prove.precision import Harm, Original, Result
 from amp_migrate.settings import Settings
 
 SCRIPT = """
@@ -37,12 +36,12 @@ torch.save({"optimizer": good.optimizer.state_dict()}, "last.pt")
 def test_what_fails_is_told_and_the_others_move(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, error: Exception, said: str
 ) -> None:
-    def harms(before: Any, after: Any, scripts: Sequence[str], *others: Any) -> Any:
-        if scripts[0].endswith("bad.py"):
+    def harms(before: Original, after: Result) -> list[Harm]:
+        if after.scripts[0].endswith("bad.py"):
             raise error
-        return precision.harms(before, after, scripts, *others)
+        return precision.harms(before, after)
 
-    monkeypatch.setattr("amp_migrate.engine.results.worse_numerics.harms", harms)
+    monkeypatch.setattr("amp_migrate.engine.results.examined.harms", harms)
     (tmp_path / "good.py").write_text(SCRIPT)
     (tmp_path / "bad.py").write_text(failing)
     outcome = migrate([tmp_path], Settings())

@@ -1,0 +1,122 @@
+"""What low precision does to results, for as long as the files that it was found in stay what they are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+
+from amp_migrate.engine.parts.at_once import at_once
+from amp_migrate.engine.results.flow_files import FlowFiles
+from amp_migrate.engine.workspace import Workspace
+from amp_migrate.flow.programs import InRegions, Programs
+from amp_migrate.prove.precision import Found, Harm, Measured, Original, Result, harms
+from amp_migrate.tables.signatures import Version
+
+
+@dataclass(frozen=True)
+class Results:
+    """What would be written.
+
+    Attributes:
+        workspace: all files, as they would be.
+        measured: lines of them that were measured in the originals.
+        with_amp: the files with autocast or a scaler in them already.
+    """
+
+    workspace: Workspace
+    measured: Measured
+    with_amp: Collection[str]
+
+
+class Examined:
+    """What was found so far.
+
+    Args:
+        in_regions: what is known of the originals in regions, by name; new ones are added.
+        workers: how many processes may look at once.
+
+    Attributes:
+        programs: those of the originals.
+    """
+
+    def __init__(
+        self, workspace: Workspace, torch: Version, in_regions: InRegions | None = None, workers: int = 1
+    ) -> None:
+        self._workspace, self._torch, self._workers = workspace, torch, workers
+        self.programs = Programs(in_regions)
+        self._before: dict[tuple[str, ...], Original] = {}
+        self._after: defaultdict[tuple[str, ...], list[tuple[Mapping[str, str | None], Result]]] = defaultdict(list)
+
+    def harms(self, results: Results, *scripts: str) -> list[Harm]:
+        """What is wrong with the result of a script, and was not with the original.
+
+        A later plan may come back to what an earlier one had: other scripts are what it is made for.
+
+        Args:
+            scripts: the script; behind it, files of which it makes what their functions get, called or not.
+        """
+        result = self._known(scripts, results)
+        if result is None:
+            look = _Look(results, scripts, self._torch)
+            _, texts = look()
+            result = look.result
+            self._after[scripts].append((texts, result))
+        return harms(self._original(scripts, results), result)
+
+    def look_at_once(self, results: Results, several: Iterable[tuple[str, ...]]) -> Mapping[tuple[str, ...], Found]:
+        """Look at the results of several scripts at once, for who asks for their harms behind it: what each comes to.
+
+        What fails is not among it, and fails again for who asks. Nothing is looked at, unless by several processes.
+        """
+        if self._workers < 2:
+            return {}
+        all_of_them = [*dict.fromkeys(several)]
+        asked = [each for each in all_of_them if self._known(each, results) is None]
+        looks = [_Look(results, each, self._torch) for each in asked]
+        # What they have read before is parsed once for all of them, rather than once by each.
+        before = (result.answer.read for each in asked for _, result in self._after[each][-1:])
+        for file in dict.fromkeys(chain.from_iterable(map(sorted, before))):
+            FlowFiles(results.workspace).module(file)
+        # Where something is wrong, the original is looked at, too: at the same time, if there is nothing else to do.
+        is_free = len(results.with_amp) > 0 and 2 * len(asked) <= self._workers
+        self._answer(looks, [self._original(each, results) for each in asked if is_free])
+        known = {each: result for each in all_of_them if (result := self._known(each, results)) is not None}
+        originals = {each: self._original(each, results) for each in known}
+        asking = (each for each, result in known.items() if originals[each].is_asked_by(result.answer))
+        self._answer((), [originals[each] for each in asking])
+        return {each: result.answer for each, result in known.items()}
+
+    def _answer(self, looks: Sequence[_Look], originals: Iterable[Original]) -> None:
+        unknown = [each for each in originals if "answer" not in vars(each)]
+        answers = at_once([*looks, *(partial(getattr, each, "answer") for each in unknown)], self._workers)
+        for look, found in zip(looks, answers, strict=False):
+            if found is not None:
+                look.result.answer, texts = found
+                self._after[look.result.scripts].append((texts, look.result))
+        for original, found in zip(unknown, answers[len(looks) :], strict=True):
+            if found is not None:
+                original.answer = found
+
+    def _known(self, scripts: tuple[str, ...], results: Results) -> Result | None:
+        files = FlowFiles(results.workspace)
+        return next((each for texts, each in self._after[scripts] if files.is_like(texts)), None)
+
+    def _original(self, scripts: tuple[str, ...], results: Results) -> Original:
+        if scripts not in self._before:
+            self._before[scripts] = Original(FlowFiles(self._workspace), *scripts, with_amp=results.with_amp)
+        return self._before[scripts]
+
+
+class _Look:
+    """A look at the result of a script."""
+
+    def __init__(self, results: Results, scripts: tuple[str, ...], torch: Version) -> None:
+        self._files = FlowFiles(results.workspace)
+        self.result = Result(self._files, scripts, torch, results.measured)
+
+    def __call__(self) -> tuple[Found, Mapping[str, str | None]]:
+        """What it comes to, and the texts of the files that this hangs on."""
+        return self.result.answer, self._files.texts
