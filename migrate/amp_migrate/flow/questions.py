@@ -88,7 +88,7 @@ from amp_migrate.flow.pytorch.modules import DTYPE, PLACE, bare
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of, word_called
 from amp_migrate.implications import Facts, implied
 from amp_migrate.tables.signatures import argument
-from amp_migrate.tables.torch_names import CLIPPING
+from amp_migrate.tables.torch_names import CLIPPING, CLIPS_BY_VALUE
 
 # The first PyTorch whose cache of weights' casts knows whether a gradient was wanted (run on 2.6, 2.9 to 2.11, 2.14).
 CACHE_MENDED = (2, 11)
@@ -934,13 +934,18 @@ class Questions:
             # Of those that branches make, the others are not there.
             there = machine.made().intersection(about) or about
             if not are_of(leaves, frozenset().union(*(whole.get(each, ()) for each in there))):
-                return is_less or any(_is_within(each, leaf) for each in given for leaf in leaves) or None
+                # What is given beside the whole that it is a part of, and clipped beside that, too, leaves nothing out.
+                parts = ((each, leaf) for each in given for leaf in leaves if each not in leaves or leaf not in given)
+                return is_less or any(_is_within(each, leaf) for each, leaf in parts) or None
         return False
 
     def _clips_unscaled(self, event: Event) -> bool:
-        """Whether gradients are clipped that `unscale_` has divided, by a scaler that may be on there."""
+        """Whether gradients are clipped together that `unscale_` has divided, by a scaler that may be on there.
+
+        What is clipped by value is so each by itself: those that stay scaled change none of the others.
+        """
         ways = ((_grad(machine, each), facts) for machine, facts, about, _ in event.reached for each in _atoms(about))
-        is_clip = event.act is Act.CLIP and not event.scaler
+        is_clip = event.act is Act.CLIP and not event.scaler and event.why != CLIPS_BY_VALUE
         return is_clip and any(g.kind == UNSCALED and not self.is_off(g.scaler, event.code, facts) for g, facts in ways)
 
     def _unfixed(self, leaves: Iterable[Atom]) -> Iterator[Part]:

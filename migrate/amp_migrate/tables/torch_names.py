@@ -58,10 +58,12 @@ BANNED_LOSS_FUNCTION = "torch.nn.functional.binary_cross_entropy"
 SIGMOID_FUNCTIONS = frozenset({"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"})
 SIGMOID_CLASS = "torch.nn.Sigmoid"
 
+# What limits each gradient by itself, whatever the others are.
+CLIPS_BY_VALUE = "clip_grad_value_"
 # Calls that read or change `p.grad` of the parameters they are given.
 GRADIENT_FUNCTIONS = frozenset(
     f"torch.nn.utils.{name}"
-    for name in ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "get_total_norm", "clip_grads_with_norm_")
+    for name in ("clip_grad_norm_", CLIPS_BY_VALUE, "clip_grad_norm", "get_total_norm", "clip_grads_with_norm_")
 ) | {"apex.amp.master_params"}
 
 MEASURING = frozenset(("torch.nn.utils.get_total_norm", "apex.amp.master_params"))  # those that change none

@@ -65,6 +65,7 @@ from amp_migrate.tables import operators as table
 from amp_migrate.tables.library_transforms import TRANSFORMS
 from amp_migrate.tables.quantization import CONFIGURATIONS, PREPARATIONS, Preparation
 from amp_migrate.tables.torch_names import (
+    CLIPS_BY_VALUE,
     DATA_PARALLEL_CALLS,
     GRAD_SCALER,
     GRADIENT_COLLECTIVES,
@@ -79,7 +80,7 @@ _CLIPS = frozenset(
     f"torch.nn.utils.{name}"
     for name in (
         "clip_grad_norm_",
-        "clip_grad_value_",
+        CLIPS_BY_VALUE,
         "clip_grad_norm",
         "get_total_norm",
         "clip_grads_with_norm_",
@@ -142,7 +143,7 @@ def call(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         return NONE_VALUE
     if name in _CLIPS:
         last = name.rpartition(".")[2]
-        limit = args.get(1, "clip_value" if last == "clip_grad_value_" else "max_norm") or NEVER
+        limit = args.get(1, "clip_value" if last == CLIPS_BY_VALUE else "max_norm") or NEVER
         units = gradients.measured(frame, args.get(0, "parameters") or UNKNOWN, limit, node, last)
         return one(made(F32, SCALAR, units=units, reads=frozenset({frame.site(node)})))
     if gradients.is_optimizer_class(name):

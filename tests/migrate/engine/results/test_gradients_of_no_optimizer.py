@@ -209,6 +209,55 @@ def test_nothing_is_told_where_nothing_shows_that_the_optimizer_has_less(paramet
     assert not [each for each in findings if "gradients are clipped" in each.message]
 
 
+@pytest.mark.parametrize("is_read", [True, False])
+def test_step_that_clips_them_by_value_moves_untold_as_none_changes_another(is_read: bool) -> None:
+    text = _with("model.head.parameters()", "torch.optim.SGD", PLAIN, is_read=is_read)
+    plan = migrate_text(text.replace("clip_grad_norm_", "clip_grad_value_"), Settings())
+    assert "scaler.unscale_(optimizer)" in plan.after
+    assert not [each for each in plan.findings if "gradients are clipped" in each.message]
+
+
+def test_clipping_them_by_value_behind_unscale_is_no_hazard() -> None:
+    text = _filled(NATIVE).replace("clip_grad_norm_", "clip_grad_value_")
+    assert "AMP601" not in {each.code for each in migrate_text(text, Settings()).findings}
+
+
+_HOLDING_ITS_OPTIMIZER = """\
+import torch
+from optimizers import AdamW
+from torch import nn
+
+
+class Tagger(nn.Module):
+    def __init__(self, args):
+        super().__init__()
+        self.width = args["width"]
+        self.encoder = args["kind"].from_pretrained(args["path"])
+        self.head = nn.Linear(8, self.width)
+        if self.width == 1:
+            groups = [{{"params": self.parameters()}}]
+        else:
+            groups = [{{"params": {other}}}]
+        self.optimizer = AdamW(groups, lr=0.001)
+
+    def forward(self, x, y):
+        self.optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(self.head(self.encoder(x)[0]), y)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.parameters(), 1.0)
+        self.optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "is_told"), [("self.module.parameters()", False), ("self.encoder.pooler.parameters()", True)]
+)
+def test_what_is_given_beside_the_whole_that_it_is_a_part_of_leaves_nothing_out(other: str, is_told: bool) -> None:
+    findings = migrate_text(_HOLDING_ITS_OPTIMIZER.format(other=other), Settings()).findings
+    assert any("of which an optimizer may have only some" in each.message for each in findings) == is_told
+    assert [each for each in findings if each.code == "AMP501"]
+
+
 _TRAINER = """\
 import torch
 from apex import amp
