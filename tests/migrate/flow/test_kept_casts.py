@@ -69,6 +69,29 @@ with torch.no_grad():
 for i in range(self.frozen, 12):
     x = self.layers[i](x)
 """
+FROM_A_NUMBER = """
+start = 0
+for i in range(start, self.frozen):
+    with torch.no_grad():
+        x = self.layers[i](x)
+        start = self.frozen
+for i in range(start, 12):
+    x = self.layers[i](x)
+"""
+BY_SECTIONS = """
+start = 0
+for end in (4, 8):
+    assert self.frozen <= end
+    for i in range(start, self.frozen):
+        with torch.no_grad():
+            x = self.layers[i](x)
+            start = self.frozen
+    for i in range(start, end):
+        x = self.layers[i](x)
+    start = end
+for i in range(start, 12):
+    x = self.layers[i](x)
+"""
 OVER_ALL = """
 for layer in self.layers:
     x = layer(x)
@@ -95,6 +118,10 @@ def net(body: str, layers: str, made: str = "nn.ModuleList([{}])") -> str:
         TWO_LOOPS.format("3", "3"),
         TWO_LOOPS.format("2", "4"),
         TWO_RANGES,
+        FROM_A_NUMBER,
+        FROM_A_NUMBER.replace("range(start, 12):\n    x = self.layers[i](x)", "self.layers[start:]:\n    x = i(x)"),
+        BY_SECTIONS,
+        BY_SECTIONS.replace("self.frozen <= end", "end >= self.frozen"),
         f"k = self.frozen{TWO_LOOPS.format('k', 'k')}",
         ONE_LOOP.replace("enumerate(self.layers)", "enumerate(self.layers, 1)"),
         ONE_LOOP.replace("i, layer in enumerate(self.layers)", "i, layer in self.layers.named_children()"),
@@ -123,6 +150,12 @@ def test_of_layers_that_are_taken_once_none_is_used_with_a_cast_that_was_kept(
         BY_INDEX.replace("    x = self.layers[i]", "    x = self.layers[i - 1]"),
         TWO_RANGES.replace("range(self.frozen, 12)", "range(self.frozen - 1, 12)"),
         FIRST_ONE_OF_ALL + OVER_ALL,
+        FROM_A_NUMBER.replace("        start = self.frozen\n", ""),
+        FROM_A_NUMBER.replace("start = self.frozen\n", "start = self.frozen - 1\n"),
+        FROM_A_NUMBER.replace("self.frozen\nfor", "self.frozen\nstart = 0\nfor"),
+        FROM_A_NUMBER.replace("self.frozen\nfor", "self.frozen\n    x = self.layers[i](x)\nfor"),
+        BY_SECTIONS.replace("    assert self.frozen <= end\n", ""),
+        BY_SECTIONS.replace("start = end", "start = end - 1"),
     ],
 )
 def test_of_layers_that_are_taken_twice_some_are(told: Tell, layers: str, body: str) -> None:
@@ -179,6 +212,11 @@ HELPERS = [
     "import maps\nclass Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
     "        self.f = maps.find('net')\n    def forward(self, x):\n        return self.f(x)\n"
     "def make():\n    return Net()\n",
+    "from transformers import BertConfig, BertModel\nclass Net(BertModel):\n    def __init__(self, config):\n"
+    "        super().__init__(config)\n        self.f = nn.Linear(8, 8)\n    def forward(self, x):\n"
+    "        return self.f(x)\n    @classmethod\n    def built(cls, **options):\n"
+    "        return cls.from_pretrained('bert', config=BertConfig.from_pretrained('bert'), **options)\n"
+    "def make(**options):\n    return Net.built(**options)\n",
 ]
 
 
@@ -189,6 +227,40 @@ def test_two_models_that_one_helper_makes_have_weights_of_their_own(made: str) -
         texts = parts | {"train.py": HEAD + migrated(BY_ONE_HELPER.format(made=made, student=student))}
         answer = Told(analysed(Texts(texts), ["train.py"]), "train.py")
         assert any(each.seen_by for each in answer.events(Act.WEIGHT_CAST)) is is_told, student
+
+
+BY_A_NAME = """
+from transformers import BertModel, BertPreTrainedModel
+
+
+class Net(BertPreTrainedModel):
+    def __init__(self, config, word="bert", kind=BertModel):
+        super().__init__(config)
+        self.word = word
+        setattr(self, word, kind(config))
+
+    def forward(self, x):
+        return getattr(self, self.word)(x)[0]
+
+
+def evaluate(model):
+    for x in range(3):
+        {called}
+        with torch.no_grad():
+            found = model(torch.ones(4, 8).cuda())
+    return found
+
+
+found = evaluate(Net.from_pretrained("bert"))  # region
+"""
+
+
+@pytest.mark.parametrize(("called", "is_told"), [("model.eval()", False), ("model(torch.ones(4, 8).cuda())", True)])
+def test_a_part_whose_name_nobody_knows_is_in_the_place_of_no_method_of_every_module(
+    told: Tell, called: str, is_told: bool
+) -> None:
+    found = told(migrated(BY_A_NAME.format(called=called))).events(Act.WEIGHT_CAST)
+    assert any(each.seen_by for each in found) is is_told
 
 
 MODES = """

@@ -42,7 +42,7 @@ class State:
     def forget(self, name: str) -> None:
         """Know nothing more of tests of a name, or of an attribute of that name, which gets a new value."""
         self.worlds = forgetting(self.worlds, name)
-        if any(each.facts for each in self.casts):
+        if any(each.facts or each.behind for each in self.casts):
             self.casts = frozenset(each.forgetting(name) for each in self.casts)
 
     def same(self, other: State) -> bool:

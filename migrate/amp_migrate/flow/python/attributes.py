@@ -149,7 +149,9 @@ def load_of_object(frame: Frame, owner: Obj, name: str, node: ast.AST) -> Value:
         if name == "__dict__":
             frame.write(owner, MORE, TRUTHS, strong=False)
             return UNKNOWN
-        loose = frame.read(owner, containers.ANY_ATTRIBUTE)
+        # What has been stored by a name that nobody knows is in the place of none of a module's own methods.
+        is_method = bool(found) and frame.analysis.pytorch.is_of_every_module(frame, kind, name)
+        loose = NEVER if is_method else frame.read(owner, containers.ANY_ATTRIBUTE)
         return join(found, loose) if loose else found
     if isinstance(kind, External):
         native = frame.analysis.pytorch.object_attribute(frame, owner, name, node)

@@ -99,6 +99,8 @@ def _assign(frame: Frame, node: ast.Assign) -> None:
     value = evaluate(frame, node.value)
     for target in node.targets:
         assign(frame, target, value, node.value)
+        if isinstance(target, ast.Name) and frame.now.casts:
+            frame.analysis.pytorch.note_number(frame, target.id, node.value)
 
 
 def _annotated(frame: Frame, node: ast.AnnAssign) -> None:

@@ -399,6 +399,10 @@ class PyTorch:
         """Autocast casts a weight."""
         weight_casts.cast_weight(frame, leaf, recorded, site)
 
+    def note_number(self, frame: Frame, name: str, number: ast.expr) -> None:
+        """A variable gets a value."""
+        weight_casts.note_number(frame, name, number)
+
     def turn_of_loop(self, frame: Frame, node: ast.For | ast.AsyncFor) -> Turn | None:
         """The layers that a loop takes one after the other."""
         return weight_casts.turn_of_loop(frame, node)
@@ -503,8 +507,13 @@ class PyTorch:
         if name.startswith("__") and name != "__init__":
             return NEVER
         kind = holder.made_of if isinstance(holder, Obj) else holder
-        is_of_modules = name in modules.OF_EVERY_MODULE and is_module_class(frame, kind)
-        return one(Native(name, holder)) if name == "__init__" or is_of_modules else one(Opaque((holder, f".{name}")))
+        is_method = name == "__init__" or self.is_of_every_module(frame, kind, name)
+        return one(Native(name, holder)) if is_method else one(Opaque((holder, f".{name}")))
+
+    @staticmethod
+    def is_of_every_module(frame: Frame, kind: Atom, name: str) -> bool:
+        """Whether the objects of a class are modules, and a name is that of what all of these do."""
+        return name in modules.OF_EVERY_MODULE and is_module_class(frame, kind)
 
     def made_of_base(self, frame: Frame, owner: Obj, bases: list[str], args: Arguments, node: ast.AST) -> None:
         """An object of a class of the project that leaves its making to another package's class."""

@@ -66,7 +66,7 @@ from amp_migrate.flow.domain.tensor import (
 from amp_migrate.flow.events import OF_SPECTRA, Act
 from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
-from amp_migrate.flow.python.classes import MODULE, external_bases, has_unread_base
+from amp_migrate.flow.python.classes import MODULE, external_bases, has_unread_base, is_module_class
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import gradients, unread, weight_casts
 from amp_migrate.flow.pytorch.operators import halved, learned, may_be_weights, operate
@@ -654,9 +654,9 @@ def unknown_result(
     for module in callee if is_module else ():
         if isinstance(module, Obj) or (isinstance(module, Opaque) and module.path):
             weight_casts.cast_of_unknown(frame, module, node)
-    # What gets tensors computes with them; else it may make what computes.
+    # What gets tensors computes with them; else, or where it is of a class of modules, it may make what computes.
     shares = _shares_of(frame, callee, name, args, node)
-    origin = frame.site(node) if given else frame.call_at(node)
+    origin = frame.site(node) if given and not _is_of_class(frame, callee) else frame.call_at(node)
     return one(Opaque((origin, "()"), tensor, "", is_chosen and not given, shares))
 
 
@@ -685,6 +685,12 @@ def _owning_models(frame: Frame, methods: Value) -> Value:
     owners = frozenset(owner for each in methods if (owner := unread.owner_of(each)) is not None)
     like = frame.analysis.pytorch.is_like_module
     return frozenset(each for each in owners if isinstance(each, Opaque) and like(frame, each))
+
+
+def _is_of_class(frame: Frame, callee: Value) -> bool:
+    """Whether each thing that is called is a method of a class of modules that nobody has read: it may make these."""
+    owners = [each.path[0] if isinstance(each, Opaque) and len(each.path) == 2 else None for each in callee]
+    return all(isinstance(each, Class) and is_module_class(frame, each) for each in owners)
 
 
 def _like_parts(frame: Frame, callee: Value) -> Value:

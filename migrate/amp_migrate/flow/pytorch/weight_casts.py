@@ -50,6 +50,18 @@ def cast_weight(frame: Frame, leaf: Atom, recorded: int, site: Site) -> None:
         frame.task.casts[leaf, own, site] = None
 
 
+def note_number(frame: Frame, name: str, number: ast.expr) -> None:
+    """A variable gets a value: what begins there is behind the parts of lists that end there, or before."""
+    state = frame.now
+    text, facts = ast.unparse(number), known_in_all(state.worlds)
+    state.casts = frozenset(
+        each._replace(behind=each.behind | {name})
+        if each.code is frame.code and each.portion and each.portion.ends_before(text, facts)
+        else each
+        for each in state.casts
+    )
+
+
 def cast_of_unknown(frame: Frame, module: Atom, node: ast.AST) -> None:
     """Autocast casts the weights of what nobody looks into."""
     context = frame.now.context
@@ -78,7 +90,7 @@ def turn_of_loop(frame: Frame, node: ast.For | ast.AsyncFor) -> Turn | None:
 
 def turn_of_chain(frame: Frame, owner: Obj, node: ast.AST) -> Turn | None:
     """The layers of a chain that is a part of another one: `self.layers[:k](x)`."""
-    portion = _sliced(frame, node.func)[1] if isinstance(node, ast.Call) else None
+    portion = _sliced(frame, node.func, node)[1] if isinstance(node, ast.Call) else None
     return None if portion is None else Turn(frozenset(_owners(frame, one(owner))), portion)
 
 
@@ -93,46 +105,55 @@ def _holders(frame: Frame, node: ast.For | ast.AsyncFor) -> Iterator[tuple[ast.e
         elif isinstance(function, ast.Attribute) and function.attr in _OF_EACH and not args:
             yield function.value, None
         elif isinstance(function, ast.Name) and function.id == "range" and isinstance(node.target, ast.Name):
-            yield from _indexed(frame, node.body, node.target.id, args)
+            yield from _indexed(frame, node, node.target.id, args)
         else:
-            yield _sliced(frame, each)
+            yield _sliced(frame, each, node)
 
 
-def _sliced(frame: Frame, node: ast.expr) -> tuple[ast.expr, Portion | None]:
+def _sliced(frame: Frame, node: ast.expr, taking: ast.expr | ast.stmt) -> tuple[ast.expr, Portion | None]:
     """The list that is taken a part of, and the part."""
     if not (isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice)):
         return node, None
     bounds = (node.slice.lower, node.slice.upper)
-    return node.value, None if node.slice.step else _between(frame, node.value, *bounds)
+    return node.value, None if node.slice.step else _between(frame, taking, node.value, *bounds)
 
 
 def _indexed(
-    frame: Frame, body: list[ast.stmt], index: str, bounds: list[ast.expr]
+    frame: Frame, loop: ast.For | ast.AsyncFor, index: str, bounds: list[ast.expr]
 ) -> Iterator[tuple[ast.expr, Portion | None]]:
-    """The lists of which a body takes the element of an index alone."""
+    """The lists of which a loop takes the element of an index alone."""
     taken: dict[str, list[ast.Subscript]] = {}
-    for each in (node for statement in body for node in ast.walk(statement)):
+    for each in (node for statement in loop.body for node in ast.walk(statement)):
         if isinstance(each, ast.Subscript) and isinstance(each.value, (ast.Name, ast.Attribute)):
             taken.setdefault(ast.unparse(each.value), []).append(each)
     for of_one in taken.values():
         if all(isinstance(each.slice, ast.Name) and each.slice.id == index for each in of_one):
             lower, upper = (None, *bounds) if len(bounds) == 1 else bounds[:2]
-            yield of_one[0].value, None if len(bounds) > 2 else _between(frame, of_one[0].value, lower, upper)
+            yield of_one[0].value, None if len(bounds) > 2 else _between(frame, loop, of_one[0].value, lower, upper)
 
 
-def _between(frame: Frame, of: ast.expr, lower: ast.expr | None, upper: ast.expr | None) -> Portion | None:
-    """A part of a list; None where what says which may be another later: an attribute, or a name, that is stored."""
-    given = [each for each in (of, lower, upper) if each is not None]
-    parts = [each for node in given for each in ast.walk(node)]
+def _between(
+    frame: Frame, taking: ast.expr | ast.stmt, of: ast.expr, lower: ast.expr | None, upper: ast.expr | None
+) -> Portion | None:
+    """The part of a list that a loop or a call takes; None where what says which list may be another later."""
+    if not _is_steady(frame, of):
+        return None
+    bounds = ["" if each is None else ast.unparse(each) if _is_steady(frame, each) else None for each in (lower, upper)]
+    start = lower.id if isinstance(lower, ast.Name) else ""
+    lines = range(taking.lineno, (taking.end_lineno or taking.lineno) + 1)
+    is_moved = any(line in lines for line in frame.code.stores(start))
+    return Portion(frame.code, ast.unparse(of), bounds[0], bounds[1], "" if is_moved else start)
+
+
+def _is_steady(frame: Frame, node: ast.expr) -> bool:
+    """Whether an expression is the same later: not of an attribute, or a name, that is stored."""
+    parts = [*ast.walk(node)]
     rebound = [each.attr for each in parts if isinstance(each, ast.Attribute) and frame.code.stores(each.attr)]
     names = {each.id for each in parts if isinstance(each, ast.Name)}
     # What is bound once is another in each round of a loop around.
     own = [each.arg for each in frame.code.parameters]
     most = 0 if frame.depth else 1
-    if rebound or any(len(frame.code.stores(each)) > (0 if each in own else most) for each in names):
-        return None
-    bounds = ("" if each is None else ast.unparse(each) for each in (lower, upper))
-    return Portion(frame.code, ast.unparse(of), *bounds)
+    return not rebound and all(len(frame.code.stores(each)) <= (0 if each in own else most) for each in names)
 
 
 def _owners(frame: Frame, value: Value) -> Counter[Atom]:
