@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from amp_migrate.flow.domain.atoms import TRUTHS, Opaque, const
 from amp_migrate.flow.domain.tensor import BF16, CUT, F16, F32, F64, FLOWS, INT, Tensor
-from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, OF_DISTANCE, Act
+from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, A_RUNNING_BUFFER, OF_DISTANCE, Act
 from amp_migrate.flow.questions import Questions, faults
 
 from .moved_texts import migrated
@@ -183,6 +183,34 @@ def test_a_running_buffer_of_products(told: Tell) -> None:
         (7, "a buffer is multiplied"),
         (9, "a running buffer is updated from products"),
     }
+
+
+def test_what_a_constructor_makes_of_products_is_no_running_buffer(told: Tell) -> None:
+    text = """
+        class Filter(nn.Module):
+            def __init__(self):
+                super().__init__()
+                kernel = torch.eye(9).cuda() @ torch.ones(9, 1).cuda()
+                self.weights = nn.Parameter(kernel, requires_grad=False)
+                {method}
+
+            def forward(self, x):
+                {called}
+                return F.conv2d(x, self.weights.view(1, 1, 3, 3))
+
+
+        def out(x):
+            return Filter().cuda()(x)
+
+
+        for step in range(3):
+            y = out(torch.rand(1, 1, 8, 8).cuda())  # region
+        """
+    updating = "self.weights = nn.Parameter(torch.eye(9).cuda() @ self.weights, requires_grad=False)"
+    for method, called, is_told in (("", "", False), ("", updating, True), (updating, "", False)):
+        answer = moved(told, text.format(method=method, called=called))
+        found = {each.why for each in answer.events(Act.RISK) if each.seen_by}
+        assert (A_RUNNING_BUFFER in found) is is_told, (method, called)
 
 
 def test_what_is_read_at_a_buffer_is_no_buffer(told: Tell) -> None:

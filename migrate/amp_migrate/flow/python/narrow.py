@@ -26,7 +26,7 @@ from amp_migrate.flow.domain.atoms import (
 )
 from amp_migrate.flow.domain.machine import assuming
 from amp_migrate.flow.domain.tensor import Tensor
-from amp_migrate.flow.python.classes import lineage
+from amp_migrate.flow.python.classes import is_module_class, lineage
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.tables.operators import LAYERS
 from amp_migrate.tables.torch_names import MODULE_WRAPPERS
@@ -130,12 +130,19 @@ def _narrow_comparison(frame: Frame, test: ast.Compare, truth: bool) -> None:
     elif (
         isinstance(right, ast.Constant)
         and isinstance(operator, (ast.Eq, ast.NotEq))
-        and isinstance(test.left, ast.Name)
-        and _is_local(frame, test.left.id)
+        and (_is_of_module(frame, test.left) or (isinstance(test.left, ast.Name) and _is_local(frame, test.left.id)))
     ):
         equal = isinstance(operator, ast.Eq) is truth
         wanted = right.value
         _keep(frame, test.left, lambda value: frozenset(e for e in value if _may_equal(e, wanted, equal)))
+
+
+def _is_of_module(frame: Frame, node: ast.expr) -> bool:
+    """Whether something is an attribute of a module: what its maker has given it, and no option of a run."""
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+        return False
+    owners = frame.now.names.get(node.value.id, frozenset())
+    return bool(owners) and all(isinstance(each, Obj) and is_module_class(frame, each.made_of) for each in owners)
 
 
 def _may_equal(atom: object, wanted: object, equal: bool) -> bool:

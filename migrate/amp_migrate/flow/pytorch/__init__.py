@@ -411,9 +411,16 @@ class PyTorch:
         """The leaves of gradients that the parameters of a module are."""
         return modules.leaves(frame, atom)
 
+    @staticmethod
+    def _own(frame: Frame) -> Value:
+        """The object that a method is one of: what a constructor gives it is in the place of nothing that it had."""
+        first = frame.code.parameters[:1]
+        return frame.now.names.get(first[0].arg, NEVER) if first else NEVER
+
     def attribute_stored(self, frame: Frame, owner: Atom, name: str, value: Value, node: ast.AST) -> None:
         """An object's attribute gets a value; what it was is asked, and so depended on, only where that matters."""
-        if any(each.tags & ROUGH for each in tensors_in(value)):
+        is_rough = any(each.tags & ROUGH for each in tensors_in(value))
+        if is_rough and not (frame.code.name == "__init__" and owner in self._own(frame)):
             for each in tensors_in(frame.read(owner, name)):
                 gradients.updated(frame, each, value, node)
         if isinstance(owner, Obj) and is_module_name(owner.external):

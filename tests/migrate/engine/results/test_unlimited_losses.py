@@ -102,3 +102,38 @@ def test_scores_within_limits(last: str) -> None:
 
 def test_bfloat16_has_the_range() -> None:
     assert told(dtype=Dtype.BF16) == []
+
+
+OF_A_MODE = """\
+import torch
+from torch import nn
+
+
+class Criterion(nn.Module):
+    def __init__(self, mode):
+        super().__init__()
+        self.mode = mode
+        self.loss = nn.MSELoss()
+
+    def forward(self, prediction, is_real):
+        if self.mode in ("squares", "another"):
+            return self.loss(prediction, torch.full_like(prediction, float(is_real)))
+        elif self.mode == "scores":
+            return -prediction.mean() if is_real else prediction.mean()
+
+
+criterion = Criterion({mode}).cuda()
+D = nn.Linear(64, 1).cuda()
+optimizer = torch.optim.Adam(D.parameters())
+for real, fake in torch.load("digits.pt"):
+    loss = criterion(D(real.cuda()), True) + criterion(D(fake.cuda()), False)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("mode", "lines"), [('"squares"', []), ('"scores"', [24]), ("input()", [24])])
+def test_a_module_computes_what_its_mode_says(mode: str, lines: list[int]) -> None:
+    findings = migrate_text(OF_A_MODE.format(mode=mode), Settings()).findings
+    assert [each.line for each in findings if WITHOUT_LIMIT in each.message] == lines
