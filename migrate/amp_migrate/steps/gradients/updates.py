@@ -21,6 +21,21 @@ from amp_migrate.steps.statements.data_flow import reads, writes
 from amp_migrate.trees.nodes import LOOP_TYPES, Block, Statement, block_of, blocks, nested_statements, statements
 from amp_migrate.trees.tree import Tree
 
+_MAY_STEP_NONE = (
+    "an iteration may step no optimizer at all, and scaler.update() would have nothing to go by",
+    "call scaler.update() by hand where at least one optimizer has stepped, or run with --dtype bf16",
+)
+_MAY_NOT_STEP_AGAIN = (
+    "an optimizer steps twice in one iteration, one of the two times perhaps, and scaler.update() would have nothing "
+    "to go by there",
+    _MAY_STEP_NONE[1],
+)
+_NEVER_ZERO = (
+    "an optimizer steps twice in one iteration, with no zero_grad() between the two: true gradients would be added to "
+    "scaled ones",
+    "set its gradients to zero behind the first step if they are not meant to add up, or run with --dtype bf16",
+)
+
 
 def place_updates(file: File, backwards: list[Backward], steps: list[OptimizerStep]) -> tuple[Statement, ...] | Refusal:
     """The statements after which the scaler is updated.
@@ -43,28 +58,43 @@ def place_updates(file: File, backwards: list[Backward], steps: list[OptimizerSt
         iterations.setdefault(iteration(step.statement), []).append(step)
     found: list[Statement] = []
     placed_behind: list[tuple[list[Statement], list[Statement]]] = []
-    for loop, group in ((loop, part) for loop, own in iterations.items() for part in _rounds(file, backwards, own)):
-        if not group:
-            return Refusal(
-                file,
-                steps[0].statement,
-                "an optimizer steps twice in one iteration, on gradients that are not parted by a backward()",
-                "step once for each backward(), or run with --dtype bf16, which needs no scaler",
-            )
-        placed = _after_group(tree, group, loops_with_backward)
-        if placed is None:
-            own = [each.statement for each in backwards if iteration(each.statement) is loop]
-            placed = _after_whole_branches(tree, group, own, loops_with_backward)
-        if placed is None:
-            return Refusal(
-                file,
-                group[0],
-                "an iteration may step no optimizer at all, and scaler.update() would have nothing to go by",
-                "call scaler.update() by hand where at least one optimizer has stepped, or run with --dtype bf16",
-            )
-        found.extend(placed)
-        placed_behind.append((group, placed))
+    for loop, own in iterations.items():
+        parts = _rounds(file, backwards, own)
+        going = [each.statement for each in backwards if iteration(each.statement) is loop]
+        for group, following in zip(parts, [*parts[1:], []], strict=True):
+            if not group:
+                return Refusal(
+                    file,
+                    steps[0].statement,
+                    "an optimizer steps twice in one iteration, on gradients that are not parted by a backward()",
+                    "step once for each backward(), or run with --dtype bf16, which needs no scaler",
+                )
+            # Each part has what goes backward up to its last step, and the last one what comes behind it, too.
+            later = [each for each in going if following and tree.order[each] > tree.order[group[-1]]]
+            placed = _after_group(tree, group, loops_with_backward)
+            if placed is None:
+                before = [each for each in going if each not in later]
+                placed = _after_whole_branches(tree, group, before, loops_with_backward)
+            if placed is None:
+                return Refusal(file, group[0], *_why_not(tree, parts, steps))
+            going = later
+            found.extend(placed)
+            placed_behind.append((group, placed))
     return _waiting(file, backwards, steps, placed_behind) or tuple(found)
+
+
+def _why_not(tree: Tree, parts: list[list[Statement]], steps: list[OptimizerStep]) -> tuple[str, str]:
+    """Why no place for an update is seen in an iteration, and what to do."""
+    names = {each.statement: tree.code(each.optimizer) for each in steps}
+    for before, after in pairwise(parts):
+        name = names[after[0]]
+        first = next(each for each in before if names[each] == name)
+        between = range(tree.order[first], tree.order[after[0]])
+        others = {each for each in names.values() if each != name}
+        inside = (each for each, at in tree.order.items() if at in between and isinstance(each, cst.Expr))
+        if not any(_clears(tree, each, others) for each in inside):
+            return _NEVER_ZERO
+    return _MAY_STEP_NONE if len(parts) == 1 else _MAY_NOT_STEP_AGAIN
 
 
 def _waiting(

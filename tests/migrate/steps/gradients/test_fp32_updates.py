@@ -337,6 +337,50 @@ def test_a_scale_is_updated_in_rounds_whose_gradients_add_up_to_no_others(
     assert migrate(ROUNDS.format(made=SEEN, clear=clear, judge="with span()", test=test, behind=behind)).changed
 
 
+TWICE = """
+    judge, maker = nn.Linear(2, 1), nn.Linear(2, 2)
+    judging = torch.optim.Adam(judge.parameters())
+    making = torch.optim.Adam(maker.parameters())
+    for i, (x, y) in enumerate(loader):
+        judging.zero_grad()
+        made = maker(x)
+        loss = nn.functional.mse_loss(judge(made.detach()), y)
+        loss.backward()
+        judging.step()
+        if args.twice:
+            {clear}
+            loss = nn.functional.mse_loss(judge(x), y)
+            {backward}
+            {step}
+        if i % 5 == 0:
+            making.zero_grad()
+            loss = nn.functional.mse_loss(judge(made), y)
+            loss.backward()
+            making.step()
+"""
+
+
+def test_an_optimizer_that_may_step_again_has_an_update_behind_each_step(migrate: Check) -> None:
+    text = TWICE.format(clear="judging.zero_grad()", backward="loss.backward()", step="judging.step()")
+    after = migrate(text).after
+    assert after.count("scaler.update()") == 3
+    assert "        scaler.step(judging)\n        scaler.update()\n    if i % 5 == 0:" in after
+
+
+@pytest.mark.parametrize(
+    ("clear", "backward", "step", "why"),
+    [
+        ("pass", "loss.backward()", "judging.step()", "true gradients are added to scaled ones"),
+        ("pass", "loss.backward()", "if i % 2: judging.step()", "with no zero_grad() between the two"),
+        ("judging.zero_grad()", "loss.backward()", "if i % 2: judging.step()", "one of the two times perhaps"),
+    ],
+)
+def test_an_optimizer_that_steps_again_on_what_may_add_up_is_left(
+    leaves: Check, clear: str, backward: str, step: str, why: str
+) -> None:
+    leaves(TWICE.format(clear=clear, backward=backward, step=step), why)
+
+
 def test_iteration_that_may_step_no_optimizer(leaves: Check) -> None:
     leaves(
         """
