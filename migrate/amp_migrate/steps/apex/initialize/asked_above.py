@@ -15,7 +15,7 @@ from amp_migrate.analysis.project import CallSite, Project
 from amp_migrate.steps.apex.initialize.branches import is_read
 from amp_migrate.steps.apex.initialize.in_helper import place_of_call, told_to_caller
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
-from amp_migrate.steps.apex.initialize.reached import Frames, always_runs, standing, ways_of, ways_to
+from amp_migrate.steps.apex.initialize.reached import Frames, always_runs, ways_before, ways_to
 from amp_migrate.steps.apex.initialize.switch import switch_code
 from amp_migrate.trees import build
 
@@ -31,7 +31,7 @@ def asked_above(project: Project, initializes: Sequence[Initialize], file: File,
     if len(before) != 1 or not all(way.asked or way.doubtful for way in ways):
         return None
     (initialize,) = before
-    below = {_below(each, file, at) for each in ways_of(project, initialize.file, standing(initialize), ()) or ()}
+    below = {_below(each, file, at) for each in ways_before(project, initialize, file, at)}
     frames = below.pop() if len(below) == 1 else None
     seen = None if frames is None else _seen(project, initialize, frames, file, at)
     code = None if seen is None else switch_code(seen)

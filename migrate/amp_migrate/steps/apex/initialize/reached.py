@@ -139,6 +139,13 @@ def still_asked(project: Project, initialize: Initialize, at: cst.CSTNode) -> tu
     return before.switch if isinstance(before, Initialize) else None
 
 
+def ways_before(project: Project, initialize: Initialize, file: File, at: cst.CSTNode) -> list[Frames]:
+    """The ways to what initializes, but for those of which no program goes on to a place, as that of another script."""
+    scripts, here = _Scripts(project), ways_of(project, file, at, ()) or ()
+    ways = ways_of(project, initialize.file, standing(initialize), ()) or ()
+    return [each for each in ways if any(_order(scripts, initialize, each, way) is not _Order.APART for way in here)]
+
+
 def standing(initialize: Initialize) -> Statement:
     """The statement that initializes, in the words of the function that the scaler is made in."""
     tree = initialize.file.tree

@@ -966,3 +966,74 @@ def test_what_one_of_several_functions_initializes_need_not_be_before_what_is_be
     text = text.replace("model, optimizer = setup(args, model, optimizer)", own)
     text = text[: text.index("def setup")] + text[text.index("def train") :]
     assert asked(migrate(text, head="").after).count("autocast: args.amp") == 1 + is_certain
+
+
+_OF_ALL_SCRIPTS = {
+    "parts.py": """\
+def prepare(model, optimizer, fp16, level):
+    if fp16:
+        from apex import amp
+        model, optimizer = amp.initialize(model, optimizer, opt_level=level)
+    return model, optimizer
+""",
+    "train.py": """\
+import torch
+from parts import prepare
+{imported}
+
+
+def main(args):
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    model, optimizer = prepare(model, optimizer, args.fp16, args.level)
+    for x, y in loader:
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        if args.fp16:
+            from apex import amp
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            loss.backward()
+        optimizer.step()
+    {called}
+
+
+if __name__ == "__main__":
+    main(parse())
+""",
+    "encode.py": """\
+import torch
+from parts import prepare
+
+
+def vectors(rows, model):
+    with torch.no_grad():
+        return torch.cat([model(each.cuda()).cpu() for each in rows])
+
+
+def main(options):
+    model, _ = prepare(torch.nn.Linear(8, 8), None, options.half, options.level)
+    print(vectors(rows, model))
+
+
+if __name__ == "__main__":
+    main(parse())
+""",
+}
+
+
+@pytest.mark.parametrize(
+    ("imported", "called", "is_asked"),
+    [("", "", True), ("import encode", "encode.main(args.encoding)", False)],
+)
+def test_a_script_asks_what_it_hands_to_a_helper_of_all_scripts(
+    tmp_path: Path, imported: str, called: str, is_asked: bool
+) -> None:
+    for name, text in _OF_ALL_SCRIPTS.items():
+        (tmp_path / name).write_text(text.replace("{imported}", imported).replace("{called}", called))
+    outcome = migrate([tmp_path], Settings())
+    after = {each.source.path.name: each.after for each in outcome.plans}
+    assert "apex" not in "".join(after[name] for name in ("parts.py", "train.py"))
+    region = 'enabled=bool(options.half) and options.level != "O0"):\n        print(vectors(rows, model))'
+    assert (region in after.get("encode.py", "")) is is_asked
+    assert any(each.code == "AMP211" for each in outcome.findings) is not is_asked
