@@ -424,7 +424,8 @@ class Roles:
             if dotted(receiver) == "self":
                 return method == "forward" and self.is_module(file, receiver)
             is_of_mapping = method in _OF_MAPPINGS and not call.args
-            if method in table.MODULE_BOOKKEEPING or is_of_mapping or not self.is_module(file, receiver):
+            computes_nothing = method in table.MODULE_BOOKKEEPING or method in table.ONLY_OF_TEXTS or is_of_mapping
+            if computes_nothing or not self.is_module(file, receiver):
                 return False
             if is_class_name(method) and any(b.kind is BindingKind.IMPORT for b in self.bindings(file, receiver)):
                 return False  # `model = model.RNNModel(...)`, of `import model`

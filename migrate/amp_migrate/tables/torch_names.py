@@ -140,6 +140,8 @@ TEXT_METHODS = frozenset(
         "replace rfind rpartition rsplit rstrip split splitlines startswith strip title upper zfill"
     ).split()
 )
+# Those that no module has, whatever a name says of it.
+ONLY_OF_TEXTS = TEXT_METHODS - frozenset("encode find index join replace split".split())
 
 # Packages with models and processors of their own, none of which is a module of PyTorch.
 WITHOUT_MODULES = frozenset("catboost fasttext gensim keras lightgbm sentencepiece sklearn tensorflow xgboost".split())

@@ -302,6 +302,18 @@ def test_argument_of_another_file_is_a_module(project: Make) -> None:
     assert roles.runs_forward(file, call)
 
 
+@pytest.mark.parametrize(("method", "computes"), [("startswith", False), ("strip", False), ("encode", True)])
+def test_what_texts_alone_have_computes_nothing_of_what_is_called_like_a_model(
+    project: Make, method: str, computes: bool
+) -> None:
+    made = project(
+        a=f"def table(name):\n    name.{method}(x)\n",
+        b="from a import table\ntable(args.base_model)\n",
+    )
+    roles, file, call = last_call(made)
+    assert roles.runs_forward(file, call) is computes
+
+
 DRAWN = "optimizer = torch.optim.Adam({has}.parameters())\ntasks = {made}\ntasks.{method}()\n{drawn}\n"
 
 
