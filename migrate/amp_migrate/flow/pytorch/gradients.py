@@ -103,6 +103,7 @@ from amp_migrate.tables.torch_names import OPTIMIZER_FACTORIES, SCHEDULER_FACTOR
 REGISTRY = External("<optimizers>")
 _ANYWHERE = "anywhere"
 _SWITCHED = "switched"
+_UNREAD = "unread"
 PARAMETERS = "<parameters>"
 AGAIN = ("again",)
 ENABLED = "<enabled>"
@@ -601,7 +602,13 @@ def states_of(frame: Frame, leaves: frozenset[Atom]) -> tuple[Units, list[Key]]:
     # What nobody knows may be any that has a gradient here.
     may_be_any = UNKNOWN_PARAMETERS in leaves
     with_gradients = {leaf: None for world in frame.now.worlds for leaf in world.now.gradients()}
-    keys += [grad_key(leaf) for leaf in standalone_leaves(with_gradients) if may_be_any or leaf in leaves]
+    apart = [leaf for leaf in standalone_leaves(with_gradients) if may_be_any or leaf in leaves]
+    if apart and not is_known:
+        # Those that an optimizer of a class which nobody knows was given are in the state of what that has.
+        frame.analysis.heap.read(REGISTRY, _UNREAD, frame.task)
+        given = NOTHING.union(*(registry.unread.get(each, NOTHING) for each in found))
+        apart = [leaf for leaf in apart if leaf not in given]
+    keys += map(grad_key, apart)
     are_there = there(frame.now.worlds, sure)
     units: Units = NOTHING
     for now in {world.now for world in frame.now.worlds}:
@@ -1057,7 +1064,10 @@ def made_of_leaves(frame: Frame, found: Value, given: Value, node: ast.AST) -> N
     """What may be an optimizer of a class that nobody knows is made: of several, it is the one that is there."""
     if any(isinstance(each, Tensor) and each.leaf for each in all_in(frame, given, "['params']")):
         known = [each for each in found if isinstance(each, Atom) and each not in frame.analysis.plural]
-        frame.analysis.pytorch.registry.unread.update(dict.fromkeys(known, leaves_of(frame, given, node)))
+        made, unread = dict.fromkeys(known, leaves_of(frame, given, node)), frame.analysis.pytorch.registry.unread
+        if not made.items() <= unread.items():
+            unread.update(made)
+            frame.analysis.heap.signal(REGISTRY, _UNREAD)
         gone = [("stepped", each, other) for each in frame.analysis.pytorch.registry.scalers for other in known]
         keys: dict[Key, object] = {**{made_key(each): True for each in known}, **dict.fromkeys(gone)}
         _change(frame, keys, lambda machine: (machine.but(keys),))

@@ -258,6 +258,39 @@ def test_what_is_given_beside_the_whole_that_it_is_a_part_of_leaves_nothing_out(
     assert [each for each in findings if each.code == "AMP501"]
 
 
+_TENSOR_OF_ITS_OWN = """\
+import torch
+from optimizers import AdamW
+from torch import nn
+
+
+class Linker:
+    def __init__(self):
+        self.model = nn.Linear(8, 4).cuda()
+        self.null = torch.zeros(4, requires_grad=True, device="cuda")
+        self.parameters = [self.null, *self.model.parameters()]
+        self.optimizer = AdamW([{{"params": {given}}}], lr=0.1)
+
+    def run(self, batches):
+        for x, y in batches:
+            loss = nn.functional.cross_entropy(self.model(x.cuda()) + self.null, y.cuda())
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(self.parameters, 1.0)
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+
+
+Linker().run(loader)
+"""
+
+
+@pytest.mark.parametrize(("given", "is_told"), [("self.parameters", False), ("self.model.parameters()", True)])
+def test_a_tensor_that_an_unread_optimizer_is_given_is_unscaled_with_it(given: str, is_told: bool) -> None:
+    plan = migrate_text(_TENSOR_OF_ITS_OWN.format(given=given), Settings())
+    assert "scaler.unscale_(self.optimizer)" in plan.after
+    assert any("gradients are clipped while they are scaled" in each.message for each in plan.findings) is is_told
+
+
 _TRAINER = """\
 import torch
 from apex import amp
