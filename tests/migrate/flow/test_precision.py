@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from amp_migrate.flow.domain.atoms import TRUTHS, Opaque, const
 from amp_migrate.flow.domain.tensor import BF16, CUT, F16, F32, F64, FLOWS, INT, Tensor
-from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, A_RUNNING_BUFFER, OF_DISTANCE, Act
+from amp_migrate.flow.events import A_ROUNDED_PROBABILITY, A_RUNNING_BUFFER, OF_DISTANCE, OF_ITSELF, Act
 from amp_migrate.flow.questions import Questions, faults
 
 from .moved_texts import migrated
@@ -287,6 +287,32 @@ def test_two_pieces_of_one_product_are_two_matrices(told: Tell) -> None:
         """,
     )
     assert answer.lines(Act.RISK) == [18]
+
+
+def test_two_things_that_an_unread_model_gives_are_two_matrices(told: Tell) -> None:
+    answer = moved(
+        told,
+        """
+        from models import Retriever
+        model, x = Retriever().cuda(), torch.ones(4, 8).cuda()
+
+
+        def compared():
+            out = model(x)
+            q, c = out["q"], out["c"]
+            a = torch.mm(q, c.t()) + out["q"] @ out["c"].T + out.q @ out.c.T
+            a = a + torch.mm(q, q.t())
+            a = a + out["q"] @ out["q"].T
+            a = a + out.q @ out.q.mT
+            q, c = model(x)
+            a = a + q @ c.T
+            return a + q @ q.T
+
+
+        out = compared()  # region
+        """,
+    )
+    assert [answer.line(e.site) for e in answer.events(Act.RISK) if e.why == OF_ITSELF] == [9, 10, 11, 14]
 
 
 def test_a_matrix_that_any_of_several_operations_made_is_one_where_it_has_a_name(told: Tell) -> None:

@@ -312,7 +312,10 @@ class Opaque(Atom):
         shares = self.shares
         if step not in ("[]", "()"):  # one attribute or element is not another
             shares = frozenset(Share((*each.call, step), each.of) for each in shares)
-        return Opaque((*self.path, step), self.tensor, "", is_chosen, shares)
+        path, tensor = (*self.path, step), self.tensor
+        if tensor is not None and step not in ("[]", "()"):  # nor is a tensor in it one in another
+            tensor = tensor.but(piece=frozenset({path}))
+        return Opaque(path, tensor, "", is_chosen, shares)
 
     def with_tensor(self, tensor: Tensor) -> Opaque:
         """The same of whose tensors something else is known."""

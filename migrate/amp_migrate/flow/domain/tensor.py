@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -114,7 +114,7 @@ class Tensor(Numbered):
         born: the operation that made its elements, be they looked at in another shape since; empty if unknown.
         spared: the leaves of which a test in some function tells whether a backward pass comes to them.
         piece: where it got its name, if it is a piece of what was made, or one of many; `None` before it has one, and
-            empty for the whole.
+            empty for the whole. Of what nobody knows it is the way to it there.
         unread: where code that nobody could read computed it in a region, if nothing has been made of it since but
             sums, parts and multiples: a loss that goes backward is then one that nobody has seen.
     """
@@ -154,7 +154,7 @@ class Tensor(Numbered):
         reads: frozenset[Site],
         born: frozenset[Site],
         spared: frozenset[Spared] = NOTHING,
-        piece: frozenset[Site | None] = NOTHING,
+        piece: frozenset[Hashable] = NOTHING,
         unread: frozenset[Site] = NOTHING,
     ) -> None:
         self.precision, self.rank, self.place, self.tags, self.flows = precision, rank, place, tags, flows

@@ -320,4 +320,6 @@ def unknown_attribute(frame: Frame, owner: Opaque, name: str, node: ast.AST) -> 
         return attribute(frame, owner.tensor, name, node)
     if name in _SIZES | _TESTS or (name.endswith("_") and name[:-1] in table.RESULT):
         return one(Native(name, owner))
-    return no_tensor(name) or one(owner.part(f".{name}"))
+    part = owner.part(f".{name}")
+    is_view = _SAME_ATTRIBUTES.get(name) in ("t", "transpose")
+    return no_tensor(name) or one(part.with_tensor(owner.tensor) if is_view else part)
