@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from amp_migrate.engine.texts.layout import LayoutError, restore
 from amp_migrate.engine.texts.parse import parse
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.programs import Programs
+from amp_migrate.hazards.numbers.amp627_tiny_epsilon import RULE as TINY_EPSILON
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.repository import repository
 from amp_migrate.settings import Settings, Withdrawn
@@ -116,7 +117,7 @@ def migrate_workspace(
             return migrate_workspace(workspace, numerics.at_last, parsed, examined)
         withdrawn += _withdrawn(workspace, outcome, numerics.left, settings.withdrawn)
         outcome = without_refused(workspace, outcome, numerics.left)
-        outcome = _with_told(outcome, numerics.told)
+        outcome = _with_told(_without_guarded(outcome, numerics.guarded), numerics.told)
         wrong = refuted(workspace, outcome.changed, settings)
         withdrawn += _withdrawn(workspace, outcome, wrong, settings.withdrawn)
         outcome = without_refused(workspace, outcome, wrong)
@@ -207,6 +208,16 @@ def _reason(code: str, source: Source, why: Finding) -> Withdrawn:
     reason = why.message.removeprefix(LEFT_AS_IT_WAS)
     hint = OUR_FAULT if why.hint == PLEASE_REPORT else why.hint
     return Withdrawn(code, source.name, reason if why.path == source.name else f"{why.path}: {reason}", hint)
+
+
+def _without_guarded(outcome: Outcome, guarded: Collection[tuple[str, int]]) -> Outcome:
+    """`outcome` without what is said of tiny numbers at lines where the results are not shown to have that low."""
+
+    def kept(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+        return tuple(e for e in findings if e.code != TINY_EPSILON.code or (e.path, e.line) not in guarded)
+
+    plans = (replace(each, findings=kept(each.findings)) for each in outcome.plans)
+    return replace(outcome, plans=tuple(e for e in plans if e.changed or e.findings), problems=kept(outcome.problems))
 
 
 def _with_told(outcome: Outcome, told: Iterable[Finding]) -> Outcome:

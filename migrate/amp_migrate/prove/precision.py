@@ -187,6 +187,8 @@ class Trouble(Enum):
     UNSCALED = "gradients that are taken apart from those of the scaler's loss"
     PAST = "an optimizer that steps past its scaler: Apex may not have known it either"
     SIZED = "gradients of which it is not seen that their scale does not matter"
+    GUARDED = "what a number keeps from a point which float16 would round it to, and is not shown to be low"
+    UNGUARDED = "half precision that a number may keep from no point, as it is rounded to that"
     READ_SCALED = "gradients of which more than the direction is used while they are scaled"
     LEFT_SCALED = "gradients that are clipped together, and of which no optimizer has some: these stay scaled"
     SCALED_AGAIN = "a loss that is not to be scaled, as the gradient that it goes backward from is"
@@ -435,6 +437,10 @@ def _found(after: Files, scripts: Sequence[str], torch: Version, measured: Measu
     found: list[tuple[Key, Harm | None]] = [
         ((script, what, False, ""), Harm(each, what, False, Trouble.SIZED, is_told=False)) for each in questions.sized
     ]
+    guards = analysis.pytorch.guards
+    for kind, sites in ((Trouble.GUARDED, guards.unshown), (Trouble.UNGUARDED, guards.made)):
+        of_kind = (Harm(each, kind.value, False, kind, is_told=False) for each in sorted(sites))
+        found += (((script, kind.value, False, ""), harm) for harm in of_kind)
     casts = Casts(analysis)
     faults = list(_first_of_large(_faults(questions)))
     running = {each.event.code.parent for each in faults if each.event and each.why == A_RUNNING_BUFFER}

@@ -147,6 +147,7 @@ class WorseNumerics:
         at_last: the same, where no cast will do.
         in_float32: what is to be float32 in each result instead.
         at_first: what of that does not follow from something else that is low: with it, the rest may be float32.
+        guarded: the lines of the originals where nothing shows that a tiny number keeps something low from zero.
     """
 
     left: Mapping[Path, Finding]
@@ -155,6 +156,7 @@ class WorseNumerics:
     at_last: Settings
     in_float32: Mapping[str, InFloat32] = field(default_factory=dict)
     at_first: Mapping[str, InFloat32] = field(default_factory=dict)
+    guarded: frozenset[tuple[str, int]] = frozenset()
 
 
 def worse_numerics(
@@ -189,6 +191,8 @@ def worse_numerics(
     evaluated_apart: set[tuple[str, int]] = set()
     clipped_apart: set[tuple[str, int]] = set()
     sized: set[tuple[str, int]] = set()
+    guarded: set[tuple[str, int]] = set()
+    unguarded: set[tuple[str, int]] = set()
     in_float32: defaultdict[str, InFloat32] = defaultdict(InFloat32)
     at_first: defaultdict[str, InFloat32] = defaultdict(InFloat32)
     apart: list[Withdrawn] = []
@@ -264,6 +268,8 @@ def worse_numerics(
         evaluated = evaluated.union(_lines(found, Trouble.APART, changed)) - settings.evaluated_apart
         evaluated = {each for each in evaluated if each[0] == name}  # what else runs it may train it in low precision
         sized.update(_lines(found, Trouble.SIZED, changed))
+        guarded.update(_lines(found, Trouble.GUARDED, changed))
+        unguarded.update(_lines(found, Trouble.UNGUARDED, changed))
         found = [e for e in found if e.is_told and (e.trouble in idle or e.trouble not in _IDLE)]
         sure = [harm for harm in found if harm.is_sure]
         if any(harm.trouble is Trouble.CACHE for harm in sure) and name not in settings.uncached:
@@ -317,7 +323,9 @@ def worse_numerics(
         settings, withdrawn=(*settings.withdrawn, *apart), evaluated_apart=settings.evaluated_apart | quiet
     )
     to_tell = tuple(each for each in told if each.kind is Kind.ERROR or settings.applies(each.code))
-    return WorseNumerics(left, to_tell, planned_again, at_last, in_float32, at_first)
+    # What has AMP already may compute the same elsewhere, which is not looked at here.
+    unshown = guarded if with_amp else unguarded
+    return WorseNumerics(left, to_tell, planned_again, at_last, in_float32, at_first, frozenset(guarded - unshown))
 
 
 def _lines_of(plan: FilePlan, harm: Harm) -> list[int]:

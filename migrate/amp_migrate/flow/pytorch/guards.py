@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from amp_migrate.flow.domain.atoms import Const, Value, constant, tensor_of
-from amp_migrate.flow.domain.tensor import BF16, F16, FLOWS, LOW, OTHER, UNGUARDED, Tensor, is_same
+from amp_migrate.flow.domain.tensor import BF16, F16, F32, FLOWS, LOW, OTHER, UNGUARDED, Tensor, is_same
 from amp_migrate.flow.events import ROUNDED_GUARD, Act
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
@@ -33,9 +33,14 @@ class _Guard:
 
 @dataclass
 class Guards:
-    """What is kept from points in vain, by where it is computed."""
+    """What is kept from points in vain, by where it is computed.
+
+    Attributes:
+        unshown: where nothing shows in a region that what is kept is low, by a number that float16 would round.
+    """
 
     made: dict[Site, dict[_Guard, None]] = field(default_factory=lambda: defaultdict(dict))
+    unshown: set[Site] = field(default_factory=set)
 
     def of(self, tensor: Tensor) -> Iterator[_Guard]:
         """Those that a tensor's elements have gone through."""
@@ -62,26 +67,39 @@ def follow(frame: Frame, name: str, operands: Sequence[Value], node: ast.AST, ar
         if (moved := frozenset(_moved(name, operands, tensors, guard.points)))
     ]
     guards.made[site].update(dict.fromkeys(found)) if found else None
+    in_region = bool(frame.now.context.cuda.outermost)
+    if in_region and not found and any(_rounded(name, operands, tensors, args, F32 | OTHER)):
+        guards.unshown.add(site)
     return bool(found)
 
 
 def _rounded(
-    name: str, operands: Sequence[Value], tensors: Sequence[Tensor | None], args: Arguments
+    name: str,
+    operands: Sequence[Value],
+    tensors: Sequence[Tensor | None],
+    args: Arguments,
+    precision: int = LOW,
 ) -> Iterator[tuple[Tensor, frozenset[float]]]:
-    """A low tensor that numbers are to keep from points which they are rounded to, with the points."""
-    low = [each for each in tensors if each is not None and each.precision & LOW and not each.precision & OTHER]
+    """A tensor that numbers are to keep from points which they are rounded to where it is low, with the points.
+
+    Args:
+        precision: which it may have; of others than low ones what float16 would round counts.
+    """
+    other = OTHER & ~precision
+    low = [each for each in tensors if each is not None and each.precision & precision and not each.precision & other]
     if not low:
         return
+    grid = low[0].precision if precision == LOW else F16
     points: set[float] = set()
     if name in CLAMPS:
         for position, word in table.FILLED[name]:
             for bound in _numbers(args.get(position, word)):
                 inside = bound if word == "min" else -bound
                 near = [point for point in (-1.0, 0.0, 1.0) if inside > (point if word == "min" else -point)]
-                points |= {point for point in near if _is_rounded_to(bound, point, low[0].precision)}
+                points |= {point for point in near if _is_rounded_to(bound, point, grid)}
     elif name == "add" and sum(each is not None for each in tensors) == 1:
         added = [number for each in operands for number in _numbers(each)]
-        points |= {0.0 for number in added if number and _is_rounded_to(number, 0.0, low[0].precision)}
+        points |= {0.0 for number in added if number and _is_rounded_to(number, 0.0, grid)}
     if points:
         yield low[0], frozenset(points)
 

@@ -151,3 +151,53 @@ def test_the_models_below_a_script_are_looked_at(tmp_path: Path) -> None:
     findings = migrate([tmp_path], Settings()).findings
     found = [(Path(each.path).relative_to(tmp_path).as_posix(), each.code, each.line) for each in findings]
     assert found == [("run/models/attention.py", "AMP627", 11)]
+
+
+MOVED = """\
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+
+def squared(a, b):
+    found = -2 * torch.matmul(a, b.permute(0, 2, 1))
+    found += torch.sum(a ** 2, -1).view(4, 32, 1)
+    found += torch.sum(b ** 2, -1).view(4, 1, 8)
+    return found
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(3, 4)
+
+    def forward(self, x):
+        near = squared(x, x[:, :8])
+        scores = F.relu(self.head(x))
+        return {result}.mean(1)
+
+
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(10):
+    x, y = torch.randn(4, 32, 3).cuda(), torch.randint(0, 4, (4,)).cuda()
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("result", "is_told"),
+    [
+        ("scores * (1.0 / (near[:, :, :3] + 1e-8)).sum(-1, keepdim=True)", False),
+        ("scores / (scores + 1e-8)", True),
+        ("(scores + 1e-8)", True),
+    ],
+)
+def test_a_number_that_guards_what_the_result_has_in_float32_is_not_told(result: str, is_told: bool) -> None:
+    plan = migrate_text(MOVED.format(result=result), Settings())
+    assert "scaler.scale(loss).backward()" in plan.after
+    assert "enabled=False):\n        found =" in plan.after
+    assert any(each.code == "AMP627" for each in plan.findings) is is_told
