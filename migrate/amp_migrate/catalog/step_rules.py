@@ -188,8 +188,9 @@ RISKY_NUMERICS = Rule(
         "with their number, a running buffer with the steps. A statement that only computes such a thing is kept in "
         "float32, and this says so. What is rounded loses what is left of it: a variance as E[x^2] - E[x]^2 may come "
         "to zero or below it, and near neighbours by x^2 - 2*x*y + y^2 are others. Whether that happens depends on the "
-        "data, so the step moves, and this says where to look. Of a loss or a model that code computes which is not "
-        "among the files, it names that code."
+        "data, so the step moves, and this says where to look. A layer or a loss of code that is not among the files "
+        "is kept in float32 where a model that can be read hands it half precision; of other losses and models of such "
+        "code this names it."
     ),
     sources=(f"{AMP}#cuda-ops-that-can-autocast-to-float16",),
 )

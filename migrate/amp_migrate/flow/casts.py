@@ -17,7 +17,9 @@ from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.answers.sigmoid_modules import SigmoidModules
 from amp_migrate.flow.domain.atoms import (
     NEVER,
+    Atom,
     Class,
+    Const,
     External,
     Obj,
     Opaque,
@@ -41,8 +43,9 @@ from amp_migrate.flow.events import (
 )
 from amp_migrate.flow.python import containers
 from amp_migrate.flow.pytorch.functions import operator_name
+from amp_migrate.flow.pytorch.gradients import overlap
 from amp_migrate.flow.pytorch.modules import SOME_LAYER, takes
-from amp_migrate.flow.pytorch.unread import is_known
+from amp_migrate.flow.pytorch.unread import is_known, owners_of
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
 from amp_migrate.tables import library_transforms
 from amp_migrate.tables import operators as table
@@ -326,6 +329,89 @@ class Casts:
         loss = event.node if event.act is Act.REFUSED else None
         return self._island(statement, event.site.file, loss, self._agreeing(event.node))
 
+    def unread(self, call: ast.Call, file: str) -> tuple[Island, ...]:
+        """A call of code that nobody has read, by itself and in float32, so that it computes what it did.
+
+        It gets what is low for certain, or is a loss of what is computed with weights in a region: so the region has
+        more to do. All that it gets has to be float32 then, as it was: what may be low is cast, and the rest are data
+        as they came, or what the called object has made itself, as the state of a recurrent layer: in float32, too.
+        """
+        given = [*call.args, *(each.value for each in call.keywords)]
+        is_spread = any(isinstance(each, ast.Starred) for each in given) or any(e.arg is None for e in call.keywords)
+        if is_spread or not self._goes_on_from_low(call):
+            return ()
+        states = {each: self._states_made(call, each) for each in given}
+        low = [each for each in given if self._is_low(each) and not states[each]]
+        own = [each for each in given if each not in low]
+        if not all(self._is_known(each) and not self._may_be_other(each) for each in low):
+            return ()
+        if not all(states[each] or self._is_as_it_was(each) for each in own):
+            return ()
+        # What is computed for it under autocast is computed before.
+        stays = [each for each in given if any(map(_path, _viewed(each))) or (each in own and self._is_plain(each))]
+        before = [each for each in given if isinstance(each, ast.Call) and each not in stays]
+        if before and any(isinstance(each, (ast.Call, *_RUNS_CODE)) for each in ast.walk(call.func)):
+            return ()
+        if not all(each in before or each in stays for each in given):
+            return ()
+        first = sorted({each for of in states.values() for each in of} - {call}, key=lambda each: each.lineno)
+        islands = [self._island_of_unread(each, [*each.args], [], file) for each in first]
+        islands.append(self._island_of_unread(call, own, before, file))
+        found = tuple(each for each in islands if each is not None)
+        return found if len(found) == len(islands) else ()
+
+    def _island_of_unread(
+        self, call: ast.Call, own: Collection[ast.expr], before: Collection[ast.expr], file: str
+    ) -> Island | None:
+        statement = self._statements.get(call)
+        if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.Return, ast.Expr)) or statement.value is None:
+            return None
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if any(isinstance(each, ast.Subscript) for each in targets):
+            return None
+        return self._island_of_call(statement.value, file, call, before, own)
+
+    def _goes_on_from_low(self, call: ast.Call) -> bool:
+        """Whether a call gets what is low for certain, or is none of a model, and of what weights are low for."""
+        given = [tensor_of(self._value(each)) for each in (*call.args, *(each.value for each in call.keywords))]
+        tensors = [each for each in given if each is not None]
+        if any(each.is_low for each in tensors):
+            return True
+        called = self._value(call.func)
+        of = self._analysis.pytorch
+        is_apart = bool(called) and not any(isinstance(each, Opaque) and of.is_in_module(each) for each in called)
+        cast = frozenset(leaf for leaves in of.weighing.values() for leaf in leaves if _is_of_known(leaf))
+        return is_apart and any(overlap(cast, each.reach) is True for each in tensors)
+
+    def _is_as_it_was(self, node: ast.expr) -> bool:
+        """Whether nothing in a value is low for what regions do: no tensor, or one that came as it is, or is known."""
+        value = self._value(node)
+        return bool(value) and all(
+            (isinstance(each, Tensor) and not each.may_be_low)
+            or isinstance(each, (Const, Class, External))
+            or (isinstance(each, Opaque) and _is_in_sight(each) and not (each.tensor and each.tensor.may_be_low))
+            for each in value
+        )
+
+    def _is_plain(self, node: ast.expr) -> bool:
+        """Whether something is a constant, or casts what has a name: autocast has nothing to do with it."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            return self._is_cast(node, node.func.attr) and any(map(_path, _viewed(node.func.value)))
+        return isinstance(node, ast.Constant)
+
+    def _states_made(self, call: ast.Call, node: ast.expr) -> set[ast.Call]:
+        """The calls that have made something: this one, or methods of the same object which get nothing low."""
+        sites = [each.made_at if isinstance(each, Opaque) else None for each in self._value(node)]
+        making = {None if site is None else self._calls.get(site) for site in sites}
+        found = {each for each in making if each is not None and (each is call or self._begins(each, call))}
+        return found if len(found) == len(making) else set()
+
+    def _begins(self, first: ast.Call, call: ast.Call) -> bool:
+        """Whether a call is one of a method of what another calls, and gets nothing that is low for what regions do."""
+        given = (*first.args, *(each.value for each in first.keywords))
+        owners = owners_of(self._value(first.func))
+        return self._value(call.func).issuperset(owners) and all(map(self._is_as_it_was, given))
+
     def _agreeing(self, product: ast.AST) -> list[ast.expr]:
         """The operands of a product with something that was float32: so were they, or PyTorch refused them."""
         operands = [*self._operands(product)]
@@ -430,11 +516,19 @@ class Casts:
         return any(event.node is node and event.code in taken for event in self._analysis.events.values())
 
     def _island_of_call(
-        self, value: ast.expr, file: str, loss: ast.Call, before: Collection[ast.expr]
+        self,
+        value: ast.expr,
+        file: str,
+        loss: ast.Call,
+        before: Collection[ast.expr],
+        kept: Collection[ast.expr] = (),
     ) -> Island | None:
         """A refused loss by itself, computed before the rest of its statement, in which calls go on behind it.
 
         Its module may be anything that a caller hands in: nothing is to run before it that did not, nor behind it.
+
+        Args:
+            kept: what it gets, and needs no cast.
         """
         first = [each for each in before if not _is_behind(each, loss)]
         for each in _walk(value, [loss, *first]):
@@ -444,9 +538,10 @@ class Casts:
                 is_free = _is_behind(each, loss) or not isinstance(each, (ast.Call, *_RUNS_CODE))
             if not is_free:
                 return None
-        named = self._named_in(loss, before)
-        low = dict.fromkeys(FloatCast(site_of(file, each)) for each in named if self._may_be_low(each))
-        return Island(site_of(file, value), tuple(low), tuple(site_of(file, e) for e in first), site_of(file, loss))
+        named = (each for each in self._named_in(loss, before) if each not in kept and self._may_be_low(each))
+        low = dict.fromkeys(FloatCast(site_of(file, each)) for each in named)
+        alone = None if loss is value else site_of(file, loss)
+        return Island(site_of(file, value), tuple(low), tuple(site_of(file, each) for each in first), alone)
 
     def _is_object(self, called: ast.expr) -> bool:
         return any(isinstance(each, Obj) for each in self._value(called))
@@ -807,6 +902,11 @@ def _has_no_weights(atom: object) -> bool:
 def _is_of_project(atom: object) -> bool:
     """Whether something is an object of a class of the project: where it runs none of its code, it runs PyTorch's."""
     return isinstance(atom, Obj) and isinstance(atom.made_of, Class)
+
+
+def _is_of_known(leaf: Atom) -> bool:
+    """Whether a leaf of gradients is a parameter of an object that is known."""
+    return isinstance(leaf, Part) and isinstance(leaf.owner, Obj)
 
 
 def _are_modules(value: Value) -> bool:

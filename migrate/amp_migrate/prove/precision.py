@@ -98,6 +98,7 @@ NOT_PARSED = "this Python cannot parse {}: what low precision does in it is not 
 NOT_UNDERSTOOD = (
     "what this calls never returns, as far as it can be read: what low precision does behind it is known in part"
 )
+_UNREAD = "its code could not be read"
 Key: TypeAlias = "tuple[str, str, bool, str]"
 Measured: TypeAlias = "Mapping[str, Mapping[int, str]]"
 # A wrong result costs more than the seconds to look further than other questions do. A run that uses up almost all of
@@ -495,6 +496,7 @@ def _found(after: Files, scripts: Sequence[str], torch: Version, measured: Measu
     for where in behind:
         found.append(((script, NOT_UNDERSTOOD, True, ""), Harm(where, NOT_UNDERSTOOD, False, Trouble.UNSEEN)))
     found += _measured(casts, measured)
+    found += _unread(questions, casts)
     unshown = (each for each in questions.events(Act.CLIP) if questions.may_be_left_scaled(each) is None)
     what = Trouble.LEFT_SCALED.value
     found += [
@@ -595,6 +597,26 @@ def _measured(casts: Casts, measured: Measured) -> Iterator[tuple[Key, Harm]]:
                 site, island = low
                 harm = Harm(site, why, is_sure=False, trouble=Trouble.OTHER, island=island)
                 yield (file, why, False, f"line {line}"), harm
+
+
+def _unread(questions: Questions, casts: Casts) -> Iterator[tuple[Key, Harm | None]]:
+    """The calls of code that nobody has read, in a region, which may compute in float32 what they are given there."""
+    found: dict[Site, tuple[ast.AST | None, str]] = {}
+    kernels: set[Site] = set()
+    for event in questions.events(Act.FOREIGN, Act.UNREAD_MODEL, Act.UNREAD_LOSS):
+        if event.act is Act.UNREAD_LOSS:
+            found.setdefault(event.site, (questions.node_at(event.site), event.why))
+            continue
+        is_inside = event.context is not None and event.context.cuda.may_be_on
+        is_told = event.act is not Act.FOREIGN or (any(event.sure_in.values()) and not casts.against(event))
+        if event.context is not None and event.context.in_gradient:
+            kernels.add(event.site)
+        elif event.seen_by and event.code not in questions.analysis.given_up and is_inside and is_told:
+            found.setdefault(event.site, (event.node, event.why))
+    for site, (node, why) in sorted(found.items(), key=lambda each: each[0]):
+        for island in casts.unread(node, site.file) if isinstance(node, ast.Call) and site not in kernels else ():
+            harm = Harm(site, f"{_UNREAD}: {why}", False, Trouble.UNREAD, is_told=False, island=island)
+            yield (site.file, _UNREAD, False, why), harm
 
 
 def _new(found: Iterable[tuple[Key, Harm | None]], known: Counter[Key]) -> Iterator[Harm]:

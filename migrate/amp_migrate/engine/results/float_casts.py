@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import lru_cache
-from itertools import takewhile
+from itertools import count, takewhile
 from pathlib import Path
 from typing import cast
 
@@ -111,9 +111,10 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
             if statement in off:
                 continue
             made = [each for each in casts if each is not None]
-            lines = [*_named_before(statement, before, already.union(each.node for each in made), editor)]
+            names = _names(statement, [*before, alone], editor)
+            lines = [*_named_before(statement, names, before, already.union(each.node for each in made), editor)]
             if isinstance(alone, cst.Call):
-                lines += _computed_before(statement, alone, len(before), editor)
+                lines += _computed_before(statement, alone, names[-1], editor)
                 if statement not in begun and wishes.unwanted([*made, *lines]) is None:
                     named += lines
                     new += made
@@ -151,20 +152,32 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
     return replace(plan, after=after, planned=edits, edits=tuple(words), findings=told_all, beside=beside)
 
 
+def _names(statement: Statement, calls: Iterable[cst.BaseExpression | None], editor: Editor) -> list[str]:
+    """A name for what each of some calls in a statement gives."""
+    found: list[str] = []
+    for call in calls:
+        if isinstance(call, cst.Call):
+            candidates = (result_name(editor.file, statement, call, index) for index in count())
+            found.append(next(each for each in candidates if each not in found))
+    return found
+
+
 def _named_before(
-    statement: Statement, calls: Iterable[cst.BaseExpression | None], low: Collection[cst.CSTNode], editor: Editor
+    statement: Statement,
+    names: Iterable[str],
+    calls: Iterable[cst.BaseExpression | None],
+    low: Collection[cst.CSTNode],
+    editor: Editor,
 ) -> Iterator[Edit]:
     """What puts calls in a statement before it, under names that it reads, in float32 where they give what is low."""
-    for index, call in enumerate(calls):
-        assert isinstance(call, cst.Call)
-        name = result_name(editor.file, statement, call, index)
+    for name, call in zip(names, calls, strict=False):
+        assert call is not None
         yield editor.before(statement, code("{} = {}", name, Hole(call, bare=True, moved=True)))
         yield editor.edit(call, Cast(code("{}.float()" if call in low else "{}", name)))
 
 
-def _computed_before(statement: Statement, call: cst.Call, index: int, editor: Editor) -> Iterator[Edit]:
+def _computed_before(statement: Statement, call: cst.Call, name: str, editor: Editor) -> Iterator[Edit]:
     """What computes a call before its statement, without autocast, under a name that the statement reads."""
-    name = result_name(editor.file, statement, call, index)
     computed = code("{} = {}", name, Hole(call, bare=True, moved=True))
     yield editor.before(statement, guarded(code("with {}:", editor.no_autocast(statement)), computed))
     yield editor.replace(call, name)

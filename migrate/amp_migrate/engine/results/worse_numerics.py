@@ -195,6 +195,7 @@ def worse_numerics(
     unguarded: set[tuple[str, int]] = set()
     in_float32: defaultdict[str, InFloat32] = defaultdict(InFloat32)
     at_first: defaultdict[str, InFloat32] = defaultdict(InFloat32)
+    of_unread: defaultdict[str, InFloat32] = defaultdict(InFloat32)
     apart: list[Withdrawn] = []
     quiet: set[tuple[str, int]] = set()
     known = {each.of for each in settings.withdrawn}
@@ -227,8 +228,11 @@ def worse_numerics(
             continue
         if step.code not in _OF_APEX:  # without Apex weights are what they were
             found = [each for each in found if each.trouble not in (Trouble.CAST_INPUT, Trouble.WIDENED)]
+        else:  # what it computes in code that nobody has read Apex has shown: its lists are autocast's
+            found = [each for each in found if each.trouble is not Trouble.UNREAD]
         for harm in found:
-            for wanted in (in_float32,) if harm.may_follow else (in_float32, at_first):
+            also = [of_unread] if harm.trouble is Trouble.UNREAD else [] if harm.may_follow else [at_first]
+            for wanted in (in_float32, *also):
                 for cast in harm.casts:
                     wanted[cast.site.file].casts[cast] = step.code
                     wanted[cast.site.file].steps.add(changed[name].source.path)
@@ -246,9 +250,8 @@ def worse_numerics(
             ]
             # An optimizer that it was not told of steps on what the scaled loss adds, as it did.
             found = [e for e in found if e.trouble is not Trouble.PAST or not _is_said(e, changed, APEX_LEVEL.code)]
-            # What it computes of a loss in mixed precision Apex has shown: its lists are autocast's. And it, too, has
-            # seen gradients at the end of `amp.scale_loss`, and skips the step.
-            found = [e for e in found if e.trouble not in (Trouble.UNREAD, Trouble.MENDED)]
+            # It, too, has seen gradients at the end of `amp.scale_loss`, and skips the step.
+            found = [e for e in found if e.trouble is not Trouble.MENDED]
             found = [replace(e, is_sure=e.is_sure and e.trouble is not Trouble.UNSEEN) for e in found]
         both = {(each, line) for each, plan in changed.items() for line in _beside_apex(plan.source.text)}
         clipped = (set(_lines(found, Trouble.LEFT_SCALED, changed)) & both) - settings.clipped_apart
@@ -325,7 +328,8 @@ def worse_numerics(
     to_tell = tuple(each for each in told if each.kind is Kind.ERROR or settings.applies(each.code))
     # What has AMP already may compute the same elsewhere, which is not looked at here.
     unshown = guarded if with_amp else unguarded
-    return WorseNumerics(left, to_tell, planned_again, at_last, in_float32, at_first, frozenset(guarded - unshown))
+    first = of_unread or at_first
+    return WorseNumerics(left, to_tell, planned_again, at_last, in_float32, first, frozenset(guarded - unshown))
 
 
 def _lines_of(plan: FilePlan, harm: Harm) -> list[int]:

@@ -955,7 +955,7 @@ class Net(nn.Module):
         self.body = nn.Conv2d(3, 4, 3, padding=1)
 
     def forward(self, x):
-        out = encode(self.body(x))
+        out = encode(*[self.body(x)])
         p = torch.sigmoid(out.loc)
         return F.binary_cross_entropy(p.flatten(1), out.target.flatten(1)) / 2
 
@@ -1018,8 +1018,8 @@ FIT = f"        {OFF}\n            fit_output = self.fit(p, y)\n"
         (
             "self.prior(-mean) - self.fit(p, y) + self.prior(mean)",
             "        prior_output = self.prior(-mean)\n"
-            f"{FIT.replace('fit_output', 'fit_output_2')}"
-            "        return prior_output - fit_output_2 + self.prior(mean)\n",
+            f"{FIT}"
+            "        return prior_output - fit_output + self.prior(mean)\n",
         ),
         (
             "self.prior(mean) + self.fit(p, y)",  # what went before it goes on doing so

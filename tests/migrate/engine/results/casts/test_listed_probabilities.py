@@ -54,7 +54,7 @@ def test_what_gives_them_gets_float32(computed: str, cast: str) -> None:
 
 
 def test_of_a_state_that_nobody_knows_only_its_code_is_told() -> None:
-    start = "state = leaky.first()\n"
+    start = "state = leaky.first(*[net(x)])\n"
     going_on = COLLECTED.replace("    ", "    spikes, state = leaky(net(x), state)\n    ").format("squash(state)")
     after, codes = moved(start + going_on)
     assert "squash(state.float())" in after
