@@ -493,7 +493,7 @@ class Casts:
             return None  # what goes before may draw, too
         if not all(self._only_computes(each, is_refused=each is loss) for each in inside):
             return None
-        named = [*self._named_in(statement.value, before)]
+        named = [self._asked(each) for each in self._named_in(statement.value, before)]
         # What a refused loss gets is a tensor, be it known or not, as is what that is a view of; no cast for what is
         # not low.
         if not all(each in given or self._is_known(each) or (loss and not self._may_be_low(each)) for each in named):
@@ -626,6 +626,15 @@ class Casts:
             return bool(value) and all(_is_in_sight(each) for each in value if isinstance(each, Opaque))
         is_asked = _path(node) and not tensor.precision & F64
         return (is_asked or not self._may_be_other(node)) and not any(isinstance(each, Opaque) for each in value)
+
+    def _asked(self, node: ast.expr) -> ast.expr:
+        """What has a name, to be asked whether it is floating, where nobody knows it of a part: `x` of `x[:, None]`."""
+        is_part = isinstance(node, ast.Subscript) and self._may_be_low(node) and not self._is_known(node)
+        return node.value if is_part and isinstance(node, ast.Subscript) and self._is_tensor(node.value) else node
+
+    def _is_tensor(self, node: ast.expr) -> bool:
+        value = self._value(node)
+        return bool(value) and all(isinstance(each, Tensor) for each in value)
 
     def _may_be_other(self, node: ast.expr) -> bool:
         """Whether a tensor may be anything but float32 and half precision."""

@@ -110,3 +110,23 @@ def test_what_a_function_of_another_package_makes_of_data_is_data() -> None:
     text = SCRIPT.format(forward=indent(forward, " " * 8), computed=indent(LOSS, " " * 4))
     told = [each.message for each in migrate_text(f"from graphs import Batch\n{text}", Settings()).findings]
     assert f"may overflow, or round, in half precision: {DATA}" in told
+
+
+UNROLLED = """\
+found, squares = torch.zeros_like(points), points[:, :, None] * points[:, None]
+for layer in self.layers:
+    far = torch.matmul(squares, found[:, :, None])
+    found = layer(far[..., 0] - points)
+return found
+"""
+
+
+def test_what_a_model_goes_on_with_is_asked_by_its_name_whether_it_is_floating() -> None:
+    text = SCRIPT.format(forward=indent(UNROLLED, " " * 8), computed=indent(LOSS, " " * 4))
+    text = text.replace(
+        "self.body =", "self.layers = nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3)])\n        self.body ="
+    )
+    plan = migrate_text(text, Settings())
+    asked = "(found.float() if found.is_floating_point() else found)[:, :, None]"
+    assert f"            {OFF}                far = torch.matmul(squares, {asked})\n" in plan.after
+    assert not [each.message for each in plan.findings if each.message.startswith("may overflow")]
