@@ -151,6 +151,8 @@ class Casts:
         """The casts of the operands of a node that are low as what an event is about."""
         assert event.tensor is not None
         operands = [each for each in self._operands(node) if self._is_from(each, event.tensor)]
+        if not operands:  # what other calls of the function give is no tensor: these give one that has a name there
+            operands = [each for each in self._operands(node) if self._given_low(each, code, event)]
         if event.why == A_LONG_SUM:  # the sum is float32 as soon as what is added is, and may be None at first
             statement = self._statements.get(node)
             sums = {ast.unparse(each) for each in statement.targets} if isinstance(statement, ast.Assign) else set()
@@ -729,6 +731,12 @@ class Casts:
         calls = self._callers.get(code, ())
         given = [(self._argument(call, code, name), caller) for name in names for call, caller in calls]
         return {each: caller for each, caller in given if each is not None and self._is_from(each, event.tensor)}
+
+    def _given_low(self, node: ast.expr, code: Code, event: Event) -> bool:
+        """Whether an operand may be a tensor that has become low, or something else, and calls tell which it is."""
+        tensors = (each for each in self._value(node) if isinstance(each, Tensor))
+        is_low = any(each.may_be_low and event.tensor and each.regions & event.tensor.regions for each in tensors)
+        return is_low and bool(self._given(self._inward(node), code, event))
 
     def _inward(self, node: ast.expr) -> ast.expr:
         """The low tensor at the start of a chain whose every link stays as precise as what it is given."""
