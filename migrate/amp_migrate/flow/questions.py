@@ -1027,7 +1027,9 @@ class Questions:
                         is_seen = any(
                             self.is_known(each, scaler, optimizer)
                             if what not in _OF_AN_UPDATE
-                            else scaler is not None and self.is_single(scaler) and self.is_no_guess(each, optimizer)
+                            else scaler is not None
+                            and self.is_single(scaler)
+                            and self.is_of_two_scales(event, each, optimizer)
                             for each in ways
                         )
                         why = _ways(wrong)
@@ -1104,6 +1106,15 @@ class Questions:
         """Whether no guess has led to a state of an optimizer."""
         is_single = optimizer is not None and self.is_single(optimizer)
         return is_single and not _grad(machine, optimizer).guessed and not machine.get(GUESSED)
+
+    def is_of_two_scales(self, event: Event, machine: Machine, optimizer: Atom | None) -> bool:
+        """Whether no guess has led to gradients of two scales, or which of the losses they are of decides nothing.
+
+        Of a step that serves one optimizer or another, nobody knows which of them has gone on since the update.
+        """
+        is_single = optimizer is not None and self.is_single(optimizer) and len(event.optimizer) == 1
+        is_anyhow = is_single and _grad(machine, optimizer).is_of_an_older_scale and not machine.get(GUESSED)
+        return is_anyhow or self.is_no_guess(machine, optimizer)
 
     def is_single(self, atom: Atom) -> bool:
         """Whether an optimizer or a scaler is one, and none of several that nobody can tell apart."""

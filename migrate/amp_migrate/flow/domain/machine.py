@@ -49,16 +49,35 @@ class Grad(Numbered):
         spent: whether an optimizer has stepped on them; None where that, too, was lost.
         outdated: whether the scale has been updated since; of a sum, between those that it is of.
         guessed: whether it is one of several answers to what nobody can tell, as which optimizer a loss trains.
+        of: then, by the leaves that each is computed from for certain, the losses that they may be of, since the latest
+            update of the scale; by its place, one of which that is not known.
+        earlier: and before that, as far as their leaves are known.
     """
 
-    __slots__ = ("guessed", "kind", "outdated", "scaler", "spent")
+    __slots__ = ("earlier", "guessed", "kind", "of", "outdated", "scaler", "spent")
 
     def __init__(
-        self, kind: str, scaler: Any = None, spent: bool | None = False, outdated: bool = False, guessed: bool = False
+        self,
+        kind: str,
+        scaler: Any = None,
+        spent: bool | None = False,
+        outdated: bool = False,
+        guessed: bool = False,
+        of: frozenset[Any] = frozenset(),
+        earlier: frozenset[Any] = frozenset(),
     ) -> None:
         self.kind, self.scaler, self.spent, self.outdated, self.guessed = kind, scaler, spent, outdated, guessed
+        self.of, self.earlier = of, earlier
 
-    def but(self, *, spent: bool | None = None, outdated: bool | None = None, guessed: bool | None = None) -> Grad:
+    def but(
+        self,
+        *,
+        spent: bool | None = None,
+        outdated: bool | None = None,
+        guessed: bool | None = None,
+        of: frozenset[Any] | None = None,
+        earlier: frozenset[Any] | None = None,
+    ) -> Grad:
         """These gradients, of which something else is known."""
         return Grad(
             self.kind,
@@ -66,7 +85,21 @@ class Grad(Numbered):
             self.spent if spent is None else spent,
             self.outdated if outdated is None else outdated,
             self.guessed if guessed is None else guessed,
+            self.of if of is None else of,
+            self.earlier if earlier is None else earlier,
         )
+
+    @property
+    def aged(self) -> Grad:
+        """These gradients, behind an update of the scale."""
+        return self.but(
+            of=frozenset(), earlier=self.earlier.union(each for each in self.of if isinstance(each, frozenset))
+        )
+
+    @property
+    def is_of_an_older_scale(self) -> bool:
+        """Whether gradients of before an update of the scale are in them, whichever of the losses they are of."""
+        return bool(self.of) and self.of <= self.earlier
 
     def __repr__(self) -> str:
         return self.kind + (" spent" if self.spent else "") + (" outdated" if self.outdated else "")

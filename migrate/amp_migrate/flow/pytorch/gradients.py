@@ -6,6 +6,7 @@ import ast
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import product
+from typing import Any
 
 from amp_migrate.flow.domain import machine as states
 from amp_migrate.flow.domain.atoms import (
@@ -415,15 +416,16 @@ def _accumulated(old: Grad, new: Grad) -> Grad:
     """What is in gradients once those of another loss are added."""
     if old.kind in (EMPTY, states.UNKNOWN):
         return new
+    of = old.of | new.of
     if old.kind in (MIXED, PARTLY, LOST):
-        return old
+        return old.but(of=of)
     guessed = old.guessed or new.guessed
     if old.kind == new.kind and old.scaler is new.scaler and not old.outdated:
-        return new.but(spent=old.spent, guessed=guessed)
+        return new.but(spent=old.spent, guessed=guessed, of=of, earlier=old.earlier)
     if old.kind in (TRUE, UNSCALED) and new.kind == TRUE:
         return new.but(guessed=guessed)
     is_of_two_scales = old.kind == new.kind and old.scaler is new.scaler
-    return Grad(MIXED, new.scaler or old.scaler, False, is_of_two_scales, guessed)
+    return Grad(MIXED, new.scaler or old.scaler, False, is_of_two_scales, guessed, of, old.earlier)
 
 
 def backward_all(frame: Frame, losses: Value, gradients: Value | None, node: ast.AST) -> None:
@@ -461,13 +463,17 @@ def backward(frame: Frame, loss: Value, gradient: Value | None, node: ast.AST) -
         analysis.event(frame, Act.UNREAD_LOSS, node, site=site, why=analysis.pytorch.called[site])
     are_told_apart = functools.cache(lambda atom: _are_told_apart(frame.analysis.pytorch.registry, atom, reach, surely))
 
-    def change_of(targets: Mapping[Atom, bool | None], is_any: bool) -> Callable[[Machine], Iterator[Machine]]:
+    def change_of(
+        targets: Mapping[Atom, bool | None], is_any: bool, own: frozenset[Any]
+    ) -> Callable[[Machine], Iterator[Machine]]:
         is_apart = sum(not answer for answer in targets.values()) <= _MOST_UNSURE
         keys = [grad_key(each) for each in targets]
 
         @functools.cache
         def options(kind: Grad, atom: Atom, old: Grad) -> list[Grad]:
-            new = _accumulated(old, kind.but(guessed=is_any or not targets[atom]))
+            is_guessed = is_any or not targets[atom]
+            of = own if is_guessed or isinstance(atom, Opaque) else NOTHING
+            new = _accumulated(old, kind.but(guessed=is_guessed, of=of))
             # Of a loss that is computed from these parameters on some ways, there are ways with no gradient.
             kept = old.but(guessed=old.guessed or not are_told_apart(atom))
             return [new] if targets[atom] or new is kept else [new, kept] if is_apart else [LOST_GRAD]
@@ -486,7 +492,8 @@ def backward(frame: Frame, loss: Value, gradient: Value | None, node: ast.AST) -
         targets, is_any = _targets(frame, *leaves)
         is_any |= len(kinds) > 1
         frame.task.touched.update(map(grad_key, targets))
-        worlds += changed(assuming_all(frame.now.worlds, facts), change_of(targets, is_any))
+        own = frozenset({leaves[0] if leaves[0] <= leaves[1] else event.site})
+        worlds += changed(assuming_all(frame.now.worlds, facts), change_of(targets, is_any, own))
     frame.now.worlds = merged(worlds)
     _clear_graph(frame)
 
@@ -1465,7 +1472,9 @@ def _update(frame: Frame, scaler: Atom, node: ast.AST) -> None:
             elif key[0] == "grad":
                 old = machine.get(key)
                 if old.kind == SCALED and old.scaler is scaler:
-                    changes[key] = old.but(outdated=True)
+                    changes[key] = old.aged.but(outdated=True)
+                elif old.of:
+                    changes[key] = old.aged
         yield machine.but(changes)
 
     _change(frame, keys, change)

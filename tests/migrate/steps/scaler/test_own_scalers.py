@@ -87,6 +87,44 @@ def test_gradients_that_are_clipped_together_while_some_add_up_are_left(leaves: 
     leaves(TRAIN.replace("if i % 4", f"{clipped}\n        if i % 4"), "")
 
 
+MADE_ELSEWHERE = (
+    "optimizer, judge_optimizer = lib.made(encoder, judge)",
+    "optimizer = lib.made(encoder)\n    judge_optimizer = lib.made(judge)",
+)
+
+
+@pytest.mark.parametrize("made", MADE_ELSEWHERE)
+@pytest.mark.parametrize("detached", [".detach()", ""])
+def test_gradients_that_add_up_over_updates_are_left_whichever_loss_an_unknown_optimizer_has(
+    leaves: Check, made: str, detached: str
+) -> None:
+    networks = f"import lib\n    {NETWORKS.splitlines()[0]}\n    {made}"
+    text = TRAIN.replace(NETWORKS, networks).replace(".detach()", detached)
+    leaves(text, "gradients of an older scale and of a newer one are added up")
+
+
+@pytest.mark.parametrize("made", MADE_ELSEWHERE)
+def test_unknown_optimizers_share_a_scaler_where_each_round_clears_what_an_update_would_leave(
+    migrate: Check, made: str
+) -> None:
+    plan = migrate(f"""
+    import lib
+    {NETWORKS.splitlines()[0]}
+    {made}
+    for i, (x, y) in enumerate(loader):
+        judged = nn.functional.cross_entropy(judge(x), y)
+        judged.backward()
+        judge_optimizer.step()
+        judge_optimizer.zero_grad()
+        if i % 4 == 3:
+            loss = encoder(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    """)
+    assert "        scaler.step(optimizer)\n        optimizer.zero_grad()\n    scaler.update()" in plan.after
+
+
 def test_optimizers_that_one_function_saves_have_no_scaler_beside_them_there(migrate: Check) -> None:
     saved = 'def save(optimizer, path):\n        torch.save({"optimizer": optimizer.state_dict()}, path)\n'
     plan = migrate(f'{TRAIN}\n    {saved}\n    save(optimizer, "a.pt")\n    save(judge_optimizer, "b.pt")')
