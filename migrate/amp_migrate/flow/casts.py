@@ -55,7 +55,7 @@ _PUTTING_IN = frozenset("add append appendleft insert setdefault".split())
 # What a tensor is looked at through, and stays in its precision.
 _SAME = frozenset(("data", "T", "mT", "detach", "cpu", "cuda", "to"))
 # What makes numbers of numbers, as of a size, and leaves tensors as they are.
-_OF_NUMBERS = frozenset(f"builtins.{name}" for name in "int float len list tuple max min range".split()) | {"Size"}
+_OF_NUMBERS = frozenset(f"builtins.{name}" for name in "abs int float len list tuple max min range".split()) | {"Size"}
 _CHOOSING = (ast.IfExp, ast.BoolOp)
 _RUNS_CODE = (ast.Lambda, ast.comprehension, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 
@@ -225,6 +225,8 @@ class Casts:
             if logits is not None and tensor is not None and self._is_low(logits.node) and not tensor.precision & F64:
                 if tensor.born.isdisjoint(buffers):
                     found[FloatCast(logits.site)] = None
+                continue
+            if logits is not None and self._is_as_it_was(logits.node):  # nothing has rounded what it gives
                 continue
             modules = self._modules.giving(self._calls[site]) if tensor is None else frozenset()
             if (logits and not modules) or not all(map(self._modules.may_be_of_another_class, modules)):

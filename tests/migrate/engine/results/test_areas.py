@@ -56,6 +56,7 @@ def test_such_a_product_is_infinite_in_float16() -> None:
     "computed",
     [
         "return ((boxes[:, 3] - boxes[:, 1]) * (boxes[:, 2] - boxes[:, 0])).sum()",
+        "return abs((boxes[:, 3] - boxes[:, 1]) * (boxes[:, 2] - boxes[:, 0])).sum()",
         "x0, y0, x1, y1 = boxes.unbind(-1)\nreturn ((x1 - x0).clamp(min=0) * (y1 - y0).clamp(min=0)).sum()",
         "low, high = boxes[:, :2], torch.min(boxes[:, 2:], boxes[:, :2])\n"
         "wh = (high - low + 1).clamp(min=0)\nreturn (wh[:, 0] * wh[:, 1]).sum()",

@@ -61,6 +61,32 @@ def test_the_sigmoid_of_a_model_in_another_file_is_told_at_its_place(tmp_path: P
     assert [each.code for each in plans["train.py"].findings] == ["AMP501"]
 
 
+CHOSEN = """\
+class Same(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.squash = nn.Sigmoid()
+
+    def forward(self, x):
+        return self.squash(x[:, :1])
+
+
+critic = (Same() if small else Critic()).cuda()
+optimizer = torch.optim.SGD([*critic.parameters()], lr=0.1)
+"""
+
+
+def test_a_sigmoid_of_data_beside_others_needs_no_cast() -> None:
+    """Nothing has rounded what it gets: it was told for that."""
+    made = TRAIN.partition("critic = ")[2].partition("for x")[0]
+    text = f"import torch\n{MODEL}\n\n{TRAIN.partition('import Critic')[2]}".replace(f"critic = {made}", CHOSEN)
+    text = text.replace("for x, y in loader:", "for x, y in torch.rand(8, 2, 16, 4):")
+    plan = migrate_text(text, Settings())
+    assert "return self.squash(self.head(x).float())" in plan.after
+    assert "return self.squash(x[:, :1])" in plan.after
+    assert [each.code for each in plan.findings] == ["AMP501"]
+
+
 def test_a_sigmoid_on_one_of_the_ways_to_a_loss_sees_float32() -> None:
     assert "out = torch.sigmoid(out.float())" in migrate_text(EITHER, Settings()).after
 
