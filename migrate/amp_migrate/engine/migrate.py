@@ -34,7 +34,7 @@ from amp_migrate.settings import Settings, Withdrawn
 _ONCE_RELEASED = "give its calls the new arguments by hand once it installs a version that takes them"
 _ONCE_WRITTEN = "migrate the file that the cell writes, and put what becomes of it into the cell"
 # What a cast mends may show what is behind it.
-_ROUNDS = 4
+_ROUNDS = 8
 
 
 def migrate(paths: Sequence[Path], settings: Settings) -> Outcome:

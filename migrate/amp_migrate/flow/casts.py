@@ -17,7 +17,6 @@ from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.answers.sigmoid_modules import SigmoidModules
 from amp_migrate.flow.domain.atoms import (
     NEVER,
-    Atom,
     Class,
     Const,
     External,
@@ -333,12 +332,15 @@ class Casts:
         loss = event.node if event.act is Act.REFUSED else None
         return self._island(statement, event.site.file, loss, self._agreeing(event.node))
 
-    def unread(self, call: ast.Call, file: str) -> tuple[Island, ...]:
+    def unread(self, call: ast.Call, file: str, kept: Collection[Site] = ()) -> tuple[Island, ...]:
         """A call of code that nobody has read, by itself and in float32, so that it computes what it did.
 
-        It gets what is low for certain, or is a loss of what is computed with weights in a region: so the region has
+        It gets what is low for certain, or goes on from what is computed with weights in a region: so the region has
         more to do. All that it gets has to be float32 then, as it was: what may be low is cast, and the rest are data
         as they came, or what the called object has made itself, as the state of a recurrent layer: in float32, too.
+
+        Args:
+            kept: other such calls, and what goes before them, which have islands already, in the order of places.
         """
         given = [*call.args, *(each.value for each in call.keywords)]
         is_spread = any(isinstance(each, ast.Starred) for each in given) or any(e.arg is None for e in call.keywords)
@@ -359,13 +361,20 @@ class Casts:
         if not all(each in before or each in stays for each in given):
             return ()
         first = sorted({each for of in states.values() for each in of} - {call}, key=lambda each: each.lineno)
-        islands = [self._island_of_unread(each, [*each.args], [], file) for each in first]
-        islands.append(self._island_of_unread(call, own, before, file))
+        if any(self._codes[each].file != file for each in first):
+            return ()
+        islands = [self._island_of_unread(each, [*each.args], [], kept, file) for each in first]
+        islands.append(self._island_of_unread(call, own, before, kept, file))
         found = tuple(each for each in islands if each is not None)
         return found if len(found) == len(islands) else ()
 
     def _island_of_unread(
-        self, call: ast.Call, own: Collection[ast.expr], before: Collection[ast.expr], file: str
+        self,
+        call: ast.Call,
+        own: Collection[ast.expr],
+        before: Collection[ast.expr],
+        kept: Collection[Site],
+        file: str,
     ) -> Island | None:
         statement = self._statements.get(call)
         if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.Return, ast.Expr)) or statement.value is None:
@@ -373,19 +382,17 @@ class Casts:
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         if any(isinstance(each, ast.Subscript) for each in targets):
             return None
-        return self._island_of_call(statement.value, file, call, before, own)
+        calls = (each for each in ast.walk(statement.value) if isinstance(each, ast.Call))
+        ahead = [each for each in calls if site_of(file, each) in kept]
+        first = [*_calls_before(statement.value, call, ahead), *before]
+        return self._island_of_call(statement.value, file, call, first, own, ahead)
 
     def _goes_on_from_low(self, call: ast.Call) -> bool:
-        """Whether a call gets what is low for certain, or is none of a model, and of what weights are low for."""
+        """Whether a call gets what is low for certain, or was before code was kept in float32 that nobody has read."""
         given = [tensor_of(self._value(each)) for each in (*call.args, *(each.value for each in call.keywords))]
-        tensors = [each for each in given if each is not None]
-        if any(each.is_low for each in tensors):
-            return True
-        called = self._value(call.func)
-        of = self._analysis.pytorch
-        is_apart = bool(called) and not any(isinstance(each, Opaque) and of.is_in_module(each) for each in called)
-        cast = frozenset(leaf for leaves in of.weighing.values() for leaf in leaves if _is_of_known(leaf))
-        return is_apart and any(overlap(cast, each.reach) is True for each in tensors)
+        weights = frozenset(leaf for leaves in self._analysis.pytorch.weighing.values() for leaf in leaves)
+        known = frozenset(each for each in weights if isinstance(each, Part) and isinstance(each.owner, Obj))
+        return any(each is not None and (each.is_low or overlap(known, each.reach) is True) for each in given)
 
     def _is_as_it_was(self, node: ast.expr) -> bool:
         """Whether nothing in a value is low for what regions do: no tensor, or one that came as it is, or is known."""
@@ -398,10 +405,10 @@ class Casts:
         )
 
     def _is_plain(self, node: ast.expr) -> bool:
-        """Whether something is a constant, or casts what has a name: autocast has nothing to do with it."""
+        """Whether something calls nothing, or casts what has a name: what is not low is so without autocast, too."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             return self._is_cast(node, node.func.attr) and any(map(_path, _viewed(node.func.value)))
-        return isinstance(node, ast.Constant)
+        return not any(isinstance(each, (ast.Call, *_RUNS_CODE, *_CHOOSING)) for each in ast.walk(node))
 
     def _states_made(self, call: ast.Call, node: ast.expr) -> set[ast.Call]:
         """The calls that have made something: this one, or methods of the same object which get nothing low."""
@@ -489,7 +496,7 @@ class Casts:
         given = [one for each in operands for one in _viewed(each)]
         before = [] if loss is None else [*self._computed_before(statement.value, loss)]
         inside = [*_walk(statement.value, before)]
-        if loss is not None and loss not in inside:
+        if (loss is not None and loss not in inside) or self._is_read_too_late(statement.value, before):
             return None
         if isinstance(loss, ast.Call) and any(_is_behind(each, loss) for each in before) and self._is_object(loss.func):
             return self._island_of_call(statement.value, file, loss, before)
@@ -526,6 +533,7 @@ class Casts:
         loss: ast.Call,
         before: Collection[ast.expr],
         kept: Collection[ast.expr] = (),
+        ahead: Collection[ast.AST] = (),
     ) -> Island | None:
         """A refused loss by itself, computed before the rest of its statement, in which calls go on behind it.
 
@@ -533,9 +541,12 @@ class Casts:
 
         Args:
             kept: what it gets, and needs no cast.
+            ahead: calls in the same statement that are taken out before it is.
         """
         first = [each for each in before if not _is_behind(each, loss)]
-        for each in _walk(value, [loss, *first]):
+        if self._is_read_too_late(value, first):
+            return None
+        for each in _walk(value, [loss, *first, *ahead]):
             if loss in ast.walk(each):
                 is_free = not isinstance(each, (*_RUNS_CODE, *_CHOOSING))
             else:
@@ -546,6 +557,24 @@ class Casts:
         low = dict.fromkeys(FloatCast(site_of(file, each)) for each in named)
         alone = None if loss is value else site_of(file, loss)
         return Island(site_of(file, value), tuple(low), tuple(site_of(file, each) for each in first), alone)
+
+    def _is_read_too_late(self, value: ast.expr, before: Collection[ast.expr]) -> bool:
+        """Whether calls that go before their statement may change what it has read: an entry, an attribute."""
+        running = [each for each in before if isinstance(each, ast.Call) and self._analysis.callees.get(each)]
+        return any(
+            isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr in self._given_later)
+            for node in (_walk(value, before) if running else ())
+            if isinstance(node, ast.expr) and any(_place(node) < _place(each) for each in running)
+        )
+
+    @cached_property
+    def _given_later(self) -> frozenset[str]:
+        """The attributes that get a value outside of constructors."""
+        modules = filter(None, self._analysis.modules.values())
+        nodes = ((node, code) for module in modules for node, code in module.nodes() if isinstance(node, ast.Attribute))
+        return frozenset(
+            node.attr for node, code in nodes if code.name != "__init__" and not isinstance(node.ctx, ast.Load)
+        )
 
     def _is_object(self, called: ast.expr) -> bool:
         return any(isinstance(each, Obj) for each in self._value(called))
@@ -864,7 +893,21 @@ def _viewed(node: ast.expr) -> Iterator[ast.expr]:
 def _is_behind(node: ast.AST, loss: ast.expr) -> bool:
     """Whether an expression of the same statement begins where a call has ended."""
     end = loss.end_lineno, loss.end_col_offset
-    return isinstance(node, ast.expr) and (node.lineno, node.col_offset) >= (end[0] or 0, end[1] or 0)
+    return isinstance(node, ast.expr) and _place(node) >= (end[0] or 0, end[1] or 0)
+
+
+def _place(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _calls_before(node: ast.AST, call: ast.Call, without: Collection[ast.AST]) -> Iterator[ast.expr]:
+    """The calls of an expression that end before one of them begins, but for some; not what is in them."""
+    if isinstance(node, ast.Call) and call not in ast.walk(node):
+        if node not in without and not _is_behind(node, call):
+            yield node
+    elif node is not call:
+        for child in ast.iter_child_nodes(node):
+            yield from _calls_before(child, call, without)
 
 
 def _walk(node: ast.AST, without: Collection[ast.AST]) -> Iterator[ast.AST]:
@@ -921,11 +964,6 @@ def _has_no_weights(atom: object) -> bool:
 def _is_of_project(atom: object) -> bool:
     """Whether something is an object of a class of the project: where it runs none of its code, it runs PyTorch's."""
     return isinstance(atom, Obj) and isinstance(atom.made_of, Class)
-
-
-def _is_of_known(leaf: Atom) -> bool:
-    """Whether a leaf of gradients is a parameter of an object that is known."""
-    return isinstance(leaf, Part) and isinstance(leaf.owner, Obj)
 
 
 def _are_modules(value: Value) -> bool:

@@ -98,7 +98,7 @@ NOT_PARSED = "this Python cannot parse {}: what low precision does in it is not 
 NOT_UNDERSTOOD = (
     "what this calls never returns, as far as it can be read: what low precision does behind it is known in part"
 )
-_UNREAD = "its code could not be read"
+UNREAD = "its code could not be read"
 Key: TypeAlias = "tuple[str, str, bool, str]"
 Measured: TypeAlias = "Mapping[str, Mapping[int, str]]"
 # A wrong result costs more than the seconds to look further than other questions do. A run that uses up almost all of
@@ -613,10 +613,14 @@ def _unread(questions: Questions, casts: Casts) -> Iterator[tuple[Key, Harm | No
             kernels.add(event.site)
         elif event.seen_by and event.code not in questions.analysis.given_up and is_inside and is_told:
             found.setdefault(event.site, (event.node, event.why))
+    kept: set[Site] = set()
     for site, (node, why) in sorted(found.items(), key=lambda each: each[0]):
-        for island in casts.unread(node, site.file) if isinstance(node, ast.Call) and site not in kernels else ():
-            harm = Harm(site, f"{_UNREAD}: {why}", False, Trouble.UNREAD, is_told=False, island=island)
-            yield (site.file, _UNREAD, False, why), harm
+        is_call = isinstance(node, ast.Call) and site not in kernels
+        islands = casts.unread(node, site.file, kept) if is_call and isinstance(node, ast.Call) else ()
+        kept |= {site for each in islands for site in (each.alone or each.value, *each.before)}
+        for island in islands:
+            harm = Harm(site, f"{UNREAD}: {why}", False, Trouble.UNREAD, is_told=False, island=island)
+            yield (site.file, UNREAD, False, why), harm
 
 
 def _new(found: Iterable[tuple[Key, Harm | None]], known: Counter[Key]) -> Iterator[Harm]:

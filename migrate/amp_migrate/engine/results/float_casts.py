@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -100,7 +101,9 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
     begun = {each.node for each in plan.planned if isinstance(each.change, Wrap)}
     already = {each.node for each in plan.planned if isinstance(each.change, Cast)}
     off = _off(plan.planned, editor)
-    for island, why in sorted(wanted.islands.items()):
+    taken: defaultdict[Statement, list[str]] = defaultdict(list)
+    # What goes before a statement does so in the order in which it was computed.
+    for island, why in sorted(wanted.islands.items(), key=lambda each: (each[0].alone or each[0].value, each)):
         value = nodes.value(island.value)
         own = None if value is None else pairs.of(value)
         before = [_counterpart(each, nodes, pairs) for each in island.before]
@@ -111,7 +114,8 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
             if statement in off:
                 continue
             made = [each for each in casts if each is not None]
-            names = _names(statement, [*before, alone], editor)
+            names = _names(statement, [*before, alone], taken[statement], editor)
+            taken[statement] += names
             lines = [*_named_before(statement, names, before, already.union(each.node for each in made), editor)]
             if isinstance(alone, cst.Call):
                 lines += _computed_before(statement, alone, names[-1], editor)
@@ -152,13 +156,15 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
     return replace(plan, after=after, planned=edits, edits=tuple(words), findings=told_all, beside=beside)
 
 
-def _names(statement: Statement, calls: Iterable[cst.BaseExpression | None], editor: Editor) -> list[str]:
-    """A name for what each of some calls in a statement gives."""
+def _names(
+    statement: Statement, calls: Iterable[cst.BaseExpression | None], taken: Collection[str], editor: Editor
+) -> list[str]:
+    """A name for what each of some calls in a statement gives, but for those that others have."""
     found: list[str] = []
     for call in calls:
         if isinstance(call, cst.Call):
             candidates = (result_name(editor.file, statement, call, index) for index in count())
-            found.append(next(each for each in candidates if each not in found))
+            found.append(next(each for each in candidates if each not in (*taken, *found)))
     return found
 
 

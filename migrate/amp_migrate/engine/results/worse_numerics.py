@@ -29,7 +29,7 @@ from amp_migrate.flow.events import OUT_OF_SIGHT
 from amp_migrate.flow.source import Site
 from amp_migrate.hazards.in_regions.amp630_replicas_in_float16 import RULE as REPLICAS
 from amp_migrate.hazards.scaler_life.amp611_scaler_not_saved import RULE as SCALER_NOT_SAVED
-from amp_migrate.prove.precision import Harm, Measured, Trouble
+from amp_migrate.prove.precision import UNREAD, Harm, Measured, Trouble
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Settings, Withdrawn
 
@@ -450,7 +450,9 @@ def _is_said(harm: Harm, changed: Mapping[str, FilePlan], code: str = "") -> boo
     plan = changed.get(harm.site.file)
     first, last = (_line_before(plan, line) for line in (harm.site.line, harm.site.end_line))
     findings = () if plan is None else plan.findings
-    return any(each.code == (code or _code(harm)) and first <= each.line <= last for each in findings)
+    # What was kept in float32 as nobody can read it does no harm: what does in the same place is something else.
+    others = (each for each in findings if UNREAD not in each.message)
+    return any(each.code == (code or _code(harm)) and first <= each.line <= last for each in others)
 
 
 def _code(harm: Harm) -> str:

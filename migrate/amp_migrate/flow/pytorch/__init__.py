@@ -631,11 +631,6 @@ class PyTorch:
         """Whether a module keeps something unknown, or what that is taken from."""
         return self._has_weights(frame, unknown, _KEPT)
 
-    def is_in_module(self, unknown: Opaque) -> bool:
-        """Whether a module keeps something unknown, or what that is taken from: asked of a program behind its run."""
-        paths = (unknown.path[:end] for end in range(1, len(unknown.path) + 1))
-        return any(_KEPT in self.asked.get(path, ()) for path in paths)
-
     def is_moved(self, frame: Frame, unknown: Opaque) -> bool:
         """Whether something unknown is an object of a class, and goes to a device as modules do."""
         self.analysis.heap.read(_ASKED, ".".join(map(str, unknown.path)), frame.task)

@@ -1045,3 +1045,13 @@ def test_a_refused_loss_that_would_be_computed_before_its_time_is_left(computed:
     plan = migrate_text(text, Settings())
     assert plan.after == text
     assert any("autocast refuses it" in each.message for each in plan.findings)
+
+
+@pytest.mark.parametrize(("name", "goes_before"), [("last", False), ("other", True)])
+def test_no_call_goes_before_what_it_changes_is_read(name: str, goes_before: bool) -> None:
+    """It stands behind the attribute, and would be computed before that is read."""
+    text = SUMMED.format(computed="self.prior.last + self.prior(mean) - self.fit(p, y) + self.prior(-mean)")
+    changing = f"        self.{name} = mean.detach().float().sum()\n        return mean.pow(2).sum()\n"
+    text = text.replace("        return mean.pow(2).sum()\n", changing)
+    plan = migrate_text(text, Settings())
+    assert ("prior_output = self.prior(mean)\n" in plan.after) is goes_before

@@ -74,6 +74,37 @@ def test_a_layer_that_gets_half_precision_is_kept_in_float32(body: str, kept: st
     assert told == [f"{KEPT}layers.Bend"]
 
 
+def test_so_are_layers_that_go_on_from_it() -> None:
+    chain = (
+        "x = self.first(x)\nx = self.bend(x).relu()\nx = self.bend(x).relu()\nx = self.bend(x)\nreturn self.last(x)\n"
+    )
+    after, told = moved(chain)
+    assert f"{OFF}\n            bend_output = self.bend(x.float())\n        x = bend_output.relu()\n" in after
+    assert f"{OFF}\n            bend_output = self.bend(x)\n        x = bend_output.relu()\n" in after
+    assert f"{OFF}\n            x = self.bend(x)\n        return self.last(x)\n" in after
+    assert told == [f"{KEPT}layers.Bend"] * 3
+
+
+STEP = """\
+    def step(self, x):
+        y = self.first(x)
+        self.{name} = y.detach().float().mean()
+        return y
+
+"""
+
+
+@pytest.mark.parametrize(("name", "is_kept"), [("mean", False), ("seen", True)])
+def test_what_a_call_changes_is_not_read_behind_it(name: str, is_kept: bool) -> None:
+    text = TEXT.format(body=indent("x = self.bend(self.mean, self.step(x))\nreturn self.last(x)\n", " " * 8), loss=LOSS)
+    text = text.replace("    def forward", f"{STEP.format(name=name)}    def forward")
+    text = text.replace("self.first, self.last", "self.mean = torch.zeros(1).cuda()\n        self.first, self.last")
+    plan = migrate_text(text, Settings())
+    assert "scaler.scale(loss)" in plan.after
+    assert ("self.bend(self.mean, step_output.float())" in plan.after) is is_kept
+    assert (OFF in plan.after) is is_kept
+
+
 SPIKING = """\
 found = []
 state = self.leak.start({given})
@@ -133,6 +164,56 @@ def test_a_loss_of_float32_is_kept_in_it(made: str) -> None:
     after, told = moved(body, f"out = net(x)\n    loss = {made}(out, y)")
     assert f"        {OFF}\n            loss = {made}(out, y)\n" in after
     assert all(each.startswith(KEPT) for each in told)
+
+
+@pytest.mark.parametrize(
+    ("loss", "taken_out"),
+    [
+        (
+            "loss = 2 * measure(out, y) + losses.rate(out, y)",
+            ["+measure_output = measure(out.float(), y)", "+rate_output = losses.rate(out.float(), y)"],
+        ),
+        (
+            "loss = measure(out, y).mean() - losses.rate(out, y)",
+            [
+                "+measure_output = measure(out.float(), y)",
+                "mean_output = measure_output.mean()",
+                "+rate_output = losses.rate(out.float(), y)",
+            ],
+        ),
+        (
+            "loss = losses.rate(out, y) + losses.rate(out, 2 * y)",
+            ["+rate_output = losses.rate(out.float(), y)", "+rate_output_2 = losses.rate(out.float(), 2 * y)"],
+        ),
+        (
+            "loss = out.norm() + measure(out, y) - losses.rate(out, y)",
+            [
+                "norm_output = out.norm()",
+                "+measure_output = measure(out.float(), y)",
+                "+rate_output = losses.rate(out.float(), y)",
+            ],
+        ),
+        (
+            "loss = out.norm() + measure(out, y).mean()",
+            ["norm_output = out.norm()", "+measure_output = measure(out.float(), y)"],
+        ),
+    ],
+)
+def test_losses_of_one_statement_are_taken_out_of_it_in_their_order(loss: str, taken_out: list[str]) -> None:
+    after, told = moved("return self.last(self.first(x))\n", f"out = net(x)\n    {loss}")
+    lines = (
+        f"        {OFF}\n            {each[1:]}\n" if each[0] == "+" else f"        {each}\n" for each in taken_out
+    )
+    assert "        out = net(x)\n" + "".join(lines) + "        loss = " in after
+    assert all(each.startswith(KEPT) for each in told)
+
+
+def test_what_is_told_beside_one_that_is_kept_is_told() -> None:
+    _, told = moved(
+        "return self.last(self.first(x))\n", "out = net(x)\n    loss = measure(out, y) + losses.rate(*[out, y])"
+    )
+    assert f"{KEPT}layers.losses.Rate" in told or f"{KEPT}layers.losses.Rate()" in told
+    assert len(told) > 1
 
 
 APEX = """\
