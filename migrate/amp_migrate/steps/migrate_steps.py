@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from sys import version_info
 
 import libcst as cst
 
@@ -169,7 +170,8 @@ class StepMigration:
 
     def _obstacle(self, file: File) -> Refusal | None:
         if file not in self._obstacles:
-            self._obstacles[file] = unfit(file, self.roles, self.settings.dtype)
+            refused = unfit(file, self.roles, self.settings.dtype)
+            self._obstacles[file] = refused or (None if self._values.can_read(file) else _unread(file))
         return self._obstacles[file]
 
     def _withdrawn(self, step: TrainingStep, line: int) -> Refusal | None:
@@ -388,8 +390,16 @@ class StepMigration:
             self._refused.append(Finding.at(file.tree, node, code, Kind.LEFT, message, refusal.hint))
 
 
+def _unread(file: File) -> Refusal:
+    """Nobody has looked at what low precision does in it, nor can anybody prove what becomes of it."""
+    reason = f"this Python ({version_info.major}.{version_info.minor}) cannot parse {file.name}"
+    return Refusal(file, file.tree.module, reason, "run amp-migrate with the Python that runs the script")
+
+
 def _elsewhere(refusal: Refusal, file: InFile, node: cst.CSTNode) -> str:
-    """Where the cause of a refusal stands, as it is shown at another place."""
+    """Where the cause of a refusal stands, as it is shown at another place; empty for a whole file."""
+    if refusal.node is refusal.file.tree.module:
+        return ""
     line = refusal.file.tree.position(refusal.node)[0]
     if refusal.file.tree is not file.tree:
         return f" ({seen_from(refusal.file.name, file.name)}:{line})"

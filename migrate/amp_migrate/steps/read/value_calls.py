@@ -45,6 +45,10 @@ class ValueCalls:
         self._files = files
         self._interpreted: dict[tuple[File, ...], _Calls] = {}
 
+    def can_read(self, file: File) -> bool:
+        """Whether the running Python parses a file: the trees of LibCST may be of a newer one."""
+        return self._texts.module(file.name) is not None
+
     def together(self, function: FunctionRef) -> CalledTogether | None:
         """A function with all that its calls may run besides, and what calls of that may; None if any is in doubt."""
         around: tuple[File, ...] = ()

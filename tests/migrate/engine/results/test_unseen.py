@@ -259,6 +259,20 @@ def test_a_file_that_cannot_be_parsed_is_told_where_a_step_moves(tmp_path: Path,
     assert [each.split("library.py")[1] for each in told] == [": what low precision does in it is not known"] * is_told
 
 
+def test_a_step_stays_in_a_file_that_this_python_cannot_parse(tmp_path: Path) -> None:
+    # LibCST reads what is newer than the running Python, and these bytes, which no Python does.
+    (tmp_path / "library.py").write_text("def first(out):\n    return out\n")
+    script = SCRIPT.format(before="", out="first(model(x.cuda()))")
+    (tmp_path / "train.py").write_text(script + "print(b'\u00e9')\n")
+    outcome = migrate([tmp_path], Settings())
+    assert not outcome.changed
+    (told,) = outcome.findings
+    assert told.message.startswith("step left as it was: this Python (")
+    assert told.message.endswith("train.py")
+    (tmp_path / "train.py").write_text(script)
+    assert len(migrate([tmp_path], Settings()).changed) == 1
+
+
 HEADS = """\
 import torch
 import torch.nn.functional as F
