@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from sys import version_info
 
 import libcst as cst
 
@@ -171,7 +170,7 @@ class StepMigration:
     def _obstacle(self, file: File) -> Refusal | None:
         if file not in self._obstacles:
             refused = unfit(file, self.roles, self.settings.dtype)
-            self._obstacles[file] = refused or (None if self._values.can_read(file) else _unread(file))
+            self._obstacles[file] = refused or self._values.unread(file)
         return self._obstacles[file]
 
     def _withdrawn(self, step: TrainingStep, line: int) -> Refusal | None:
@@ -388,12 +387,6 @@ class StepMigration:
         if self.wishes.wants(file.tree, node, FP32_STEP.code):
             code = refusal.code or STEP_LEFT.code
             self._refused.append(Finding.at(file.tree, node, code, Kind.LEFT, message, refusal.hint))
-
-
-def _unread(file: File) -> Refusal:
-    """Nobody has looked at what low precision does in it, nor can anybody prove what becomes of it."""
-    reason = f"this Python ({version_info.major}.{version_info.minor}) cannot parse {file.name}"
-    return Refusal(file, file.tree.module, reason, "run amp-migrate with the Python that runs the script")
 
 
 def _elsewhere(refusal: Refusal, file: InFile, node: cst.CSTNode) -> str:

@@ -348,9 +348,17 @@ def _lines_of(plan: FilePlan, harm: Harm) -> list[int]:
     return found if 0 < len(found) < len(own) else [0]
 
 
+def _tree(text: str) -> ast.Module:
+    """The tree of a text; an empty one where the running Python cannot parse it, so that no step moves in it."""
+    try:
+        return ast.parse(text)
+    except SyntaxError:
+        return ast.Module([], [])
+
+
 def _under_scale(text: str) -> Iterator[int]:
     """The lines in the bodies of Apex's `with amp.scale_loss(...)`."""
-    for node in ast.walk(ast.parse(text)) if "scale_loss" in text else ():
+    for node in ast.walk(_tree(text)) if "scale_loss" in text else ():
         called = [each.context_expr for each in node.items] if isinstance(node, ast.With) else []
         names = (ast.unparse(each.func) for each in called if isinstance(each, ast.Call))
         if isinstance(node, ast.With) and any(each.rpartition(".")[2] == "scale_loss" for each in names):
@@ -359,7 +367,7 @@ def _under_scale(text: str) -> Iterator[int]:
 
 def _beside_apex(text: str) -> Iterator[int]:
     """The lines in the branches of an `if` of which one clips what Apex's optimizer has."""
-    for node in ast.walk(ast.parse(text)) if any(word in text for word in _CLIPPED_BY_APEX) else ():
+    for node in ast.walk(_tree(text)) if any(word in text for word in _CLIPPED_BY_APEX) else ():
         if isinstance(node, ast.If) and node.orelse and any(each in ast.unparse(node) for each in _CLIPPED_BY_APEX):
             yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
@@ -367,7 +375,7 @@ def _beside_apex(text: str) -> Iterator[int]:
 def _functions(text: str) -> list[range]:
     """The lines of the functions and methods of a text that are in no other."""
     found: list[range] = []
-    stack: list[ast.AST] = [ast.parse(text)]
+    stack: list[ast.AST] = [_tree(text)]
     while stack:
         for each in ast.iter_child_nodes(stack.pop()):
             if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):

@@ -273,6 +273,33 @@ def test_a_step_stays_in_a_file_that_this_python_cannot_parse(tmp_path: Path) ->
     assert len(migrate([tmp_path], Settings()).changed) == 1
 
 
+APEX = """\
+import torch
+from apex import amp
+from torch import nn
+
+model = nn.Linear(8, 4).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+for x, target in loader:
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(model(x.cuda()), target.cuda())
+    with amp.scale_loss(loss, optimizer) as scaled:
+        scaled.backward()
+    optimizer.step()
+"""
+
+
+def test_a_script_of_apex_that_this_python_cannot_parse_comes_to_the_shim(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text(APEX)
+    (tmp_path / "other.py").write_text(APEX + "name = b'\u00e9'\n")
+    outcome = migrate([tmp_path], Settings())
+    one, other = (each.after for each in outcome.changed)
+    assert "scaler.scale(loss).backward()" in one
+    assert other == (APEX + "name = b'\u00e9'\n").replace("from apex", "from amp_shim")
+    assert [each.code for each in outcome.findings if "this Python (" in each.message] == ["AMP290"]
+
+
 HEADS = """\
 import torch
 import torch.nn.functional as F

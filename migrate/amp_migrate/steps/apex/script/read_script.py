@@ -100,6 +100,7 @@ class ScriptReader:
         scales = not plain and self._settings.dtype is not Dtype.BF16
         steps, splits, in_parts = self._joined(files, found, scales=scales)
         refusals += in_parts
+        refusals += filter(None, map(self._values.unread, files))
         refusals += asked_elsewhere(files, self._files)
         refusals += wrapper_asked_elsewhere(self._project, files) if wraps else ()
         refusals += apex_state.not_understood(files)
