@@ -85,7 +85,7 @@ class StepMigration:
         for move in self._move_all(files):
             self._moved[move.step.file].append(move)
         moves = [Move((), tuple(self._refused))]
-        forwards = {file: self._without_apart(file, each) for file, each in self._evaluated().items()}
+        forwards = {file: self._without_apart(file, each) for file, each in self._evaluated(files).items()}
         evaluated = {file: self._wanted_of(file, each) for file, each in forwards.items()}
         editor, ways = self._editor(files[0]), self._traveller.ways
         travellers = (self._traveller, *self._own.travellers.values())
@@ -125,9 +125,9 @@ class StepMigration:
     def _steps(self) -> list[ScaledStep]:
         return [move for moved in self._moved.values() for move in moved]
 
-    def _evaluated(self) -> dict[File, Placement]:
+    def _evaluated(self, files: Sequence[File]) -> dict[File, Placement]:
         """The evaluation forwards beside the steps that have moved, and in the functions that they call for it."""
-        regions = EvaluationRegions(self.roles, [move.step for move in self._steps])
+        regions = EvaluationRegions(self.roles, [move.step for move in self._steps], training=files)
         found = {file: regions.of(file) for file in self._moved}
         for file, functions in evaluated_elsewhere(self.project, tuple(self._moved)).items():
             wanted = [each for each in functions if self.wishes.wants(file.tree, each, FP32_STEP.code)]

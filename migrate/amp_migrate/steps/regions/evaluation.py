@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import chain
 
 import libcst as cst
@@ -21,7 +22,7 @@ from amp_migrate.steps.regions.quiet_regions import place_quiet_regions
 from amp_migrate.steps.statements.amp_signs import uses_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.steps.statements.no_grad import is_no_grad, is_quiet, switching_off
-from amp_migrate.trees.nodes import Block, Statement, block_of, find, last_word
+from amp_migrate.trees.nodes import Block, Statement, block_of, find, last_word, nested_statements
 from amp_migrate.trees.own_calls import calls_in, calls_of
 
 _EVALUATION_NAME = re.compile(
@@ -40,6 +41,7 @@ class EvaluationRegions:
         of_process: whether all of the process computed in low precision, whatever it ran without gradients.
         of_prepared: whether only what Apex prepared computed in low precision, and not all of the process.
         in_float32: whether a statement computed in float32, whatever it runs.
+        training: the files whose steps stay in float32, with all that they come from, unless they have moved.
 
     Attributes:
         within: the functions that run in the regions of the steps.
@@ -53,10 +55,12 @@ class EvaluationRegions:
         of_process: bool = False,
         of_prepared: bool = False,
         in_float32: Callable[[File, Statement], bool] = lambda *_: False,
+        training: Sequence[File] = (),
     ) -> None:
         self._roles, self._moved = roles, moved
         self._of_process = of_process
         self._of_prepared, self._in_float32 = of_prepared, in_float32
+        self._training = training
         within = called_within(roles, moved)
         self.within = frozenset(within)
         self._helpers = {f.node for f in within.values() if not uses_amp(f.file, block_of(f.node), f.node)}
@@ -82,6 +86,8 @@ class EvaluationRegions:
                 continue
             if function is not None and (function in apart or self._runs_in_callers(file, function)):
                 continue
+            if function is not None and self._left.gives(function):
+                continue
             step = next((each for each in self._moved if each.file is file and each.function is function), None)
             whole = step is None and function is not None and _is_evaluation(file, function)
             whole = whole or self._of_process
@@ -93,11 +99,44 @@ class EvaluationRegions:
             def runs_quietly(statement: Statement, whole: bool = whole) -> bool:
                 return whole or is_quiet(file, statement)
 
-            taken, in_float32 = () if step is None else step.regions, partial(self._in_float32, file)
+            def in_float32(statement: Statement) -> bool:
+                return statement in self._left.statements or self._in_float32(file, statement)
+
+            taken = () if step is None else step.regions
             placed = place_quiet_regions(finder, body, taken, runs_quietly, helpers, in_float32)
             regions.extend(placed.regions)
             islands.extend(placed.islands)
         return Placement(tuple(regions), tuple(islands))
+
+    @cached_property
+    def _left(self) -> _Left:
+        """What the steps compute from that have not moved."""
+        moved = {backward.statement for step in self._moved for backward in step.backwards}
+        left = [
+            (file, statement, body)
+            for file in self._training
+            for function, body in bodies(file)
+            for statement, _ in backward_calls(body)
+            if statement not in moved and not uses_amp(file, body, function)
+        ]
+        statements = {each: file for file, statement, body in left for each in self._sources(file, statement, body)}
+        calls = [(file, call) for each, file in statements.items() for call in calls_of(each)]
+        project = self._roles.project
+        functions = called_below(project, calls)
+        calls += [(each.file, call) for each in functions.values() for call in find(each.node.body, cst.Call)]
+        unknown = frozenset(last_word(call.func) for file, call in calls if project.called(file, call) is None)
+        return _Left(frozenset(statements), frozenset(functions), unknown)
+
+    def _sources(self, file: File, at: Statement, body: Block) -> list[Statement]:
+        """The statements of a body that give what a statement reads, in whichever order: they may be in a loop."""
+        effects = RegionFinder(file, self._roles).effects
+        found, waiting = [at], [each for each in nested_statements(body) if each is not at]
+        read = set(effects.reads(at))
+        while more := [each for each in waiting if not read.isdisjoint(effects.writes(each))]:
+            found += more
+            waiting = [each for each in waiting if each not in more]
+            read.update(*map(effects.reads, more))
+        return found
 
     def first_with_gradients(self, file: File, function: cst.FunctionDef | None) -> Region | None:
         """Where a function that goes backward by itself, and has no step, first runs what regions elsewhere are for."""
@@ -113,6 +152,25 @@ class EvaluationRegions:
         """Whether the regions of what a function computes stand round the calls of it: none does where it trains."""
         is_method = _is_module_method(file, self._roles, function)
         return is_method and not self._roles.goes_backward(self._roles.project.reference(file, function))
+
+
+@dataclass(frozen=True)
+class _Left:
+    """What a step that stays in float32 computes from: to change it is to move half of the step.
+
+    Attributes:
+        statements: those of the functions that go backward, and they themselves.
+        functions: those that are called there, however deep.
+        unknown: what else is called there by a name of which nothing says whose it is.
+    """
+
+    statements: frozenset[Statement]
+    functions: frozenset[cst.FunctionDef]
+    unknown: frozenset[str]
+
+    def gives(self, function: cst.FunctionDef) -> bool:
+        """Whether such a step may compute from what a function gives."""
+        return function in self.functions or function.name.value in self.unknown
 
 
 def _differentiates(file: File, body: Block) -> bool:

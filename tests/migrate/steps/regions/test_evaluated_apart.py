@@ -89,3 +89,47 @@ def test_of_two_evaluations_one_stays(rewrites: Check) -> None:
         """
         )
     )
+
+
+LEFT = """
+          class Pair:
+              def __init__(self, student):
+                  self.student, self.teacher = student, copy.deepcopy(student)
+                  self.teacher.eval()
+
+              @torch.no_grad()
+              def targets(self, x):
+                  z = self.teacher(x)
+                  return z
+
+              @torch.no_grad()
+              def score(self, x):
+        ~         z = model(x)
+                  return z
+
+          def distil(pair, optimizer):
+              for x, y in loader:
+                  PREPARE
+                  loss = (pair.run(x) - t).pow(2).mean()
+                  optimizer.zero_grad()
+                  loss.backward()
+                  optimizer.step()
+
+        ~ MODEL
+        ~ EPOCH
+          pair = unseen(Pair)
+          distil(pair, torch.optim.SGD(pair.student.parameters(), lr=0.1))
+"""
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        "t = pair.targets(x)",
+        "with torch.no_grad():\n                      t = pair.targets(x)",
+        "t = means(pair, x)\n                  print(pair.score(x))",
+    ],
+)
+def test_what_a_step_computes_from_that_is_left_stays_in_float32(rewrites: Check, prepare: str) -> None:
+    head = "" if "means" not in prepare else "          def means(pair, x):\n              return pair.targets(x) / 2\n"
+    rewrites(head + LEFT.replace("PREPARE", prepare))
