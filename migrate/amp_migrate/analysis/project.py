@@ -189,6 +189,8 @@ class Project:
         func = call.func
         if not isinstance(func, cst.Attribute) or not isinstance(func.value, cst.Name):
             return None
+        if not self._first_methods(func.attr.value):
+            return None
         found = self._methods_given(file, func.value, func.attr.value, 0)
         return self.reference(*found.pop()) if found is not None and len(found) == 1 else None
 

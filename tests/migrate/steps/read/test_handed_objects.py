@@ -101,3 +101,41 @@ def test_an_instance_that_takes_the_name_of_its_class_is_a_module(rewrites: Chec
         ~     optimizer.step()
         """
     )
+
+
+PAIR = """
+  class Pair:
+      def __init__(self):
+          self.student = nn.Linear(8, 4).cuda()
+
+      def run(self, x):
+          return self.student(x)
+
+- def train(pair, optimizer):
++ def train(pair, optimizer, scaler):
+      for x, y in loader:
+~         loss = nn.functional.mse_loss(pair.run(x), y)
+          optimizer.zero_grad()
+~         loss.backward()
+-         optimizer.step()
++         scaler.step(optimizer)
++         scaler.update()
+
+  def main():
+      pair = Pair()
+      optimizer = torch.optim.SGD(pair.student.parameters(), lr=0.1)
++     scaler = torch.amp.GradScaler("cuda")
+-     train(pair, optimizer)
++     train(pair, optimizer, scaler)
+
+  main()
+"""
+
+
+def test_a_method_of_a_plain_object_that_all_calls_hand_on_is_a_forward(rewrites: Check) -> None:
+    rewrites(PAIR)
+
+
+def test_a_method_of_an_object_that_one_call_has_from_out_of_sight_is_none(leaves: Check) -> None:
+    text = "\n".join(each[2:] for each in PAIR.splitlines() if not each.startswith("+"))
+    leaves(text + "\ntrain(unseen(), optimizer)", "nothing says what `pair.run` is")
