@@ -540,6 +540,14 @@ class Questions:
         weights = frozenset(whole_of(each) for each in models if isinstance(each, Atom))
         return overlap(weights, self._reached) is True
 
+    def trains_others(self, node: ast.AST) -> bool:
+        """Whether each loss that goes backward is known to come from other objects than those an expression gives."""
+        given, reached = self.analysis.values.get(node, NEVER), self._reached
+        weights = frozenset(map(whole_of, self.parts_of(given)))
+        is_known = all(isinstance(each, Part) and isinstance(each.owner, Obj) for each in reached)
+        is_of_objects = bool(given) and all(isinstance(each, Obj) for each in given)
+        return is_of_objects and is_known and bool(reached) and overlap(weights, reached) is False
+
     @cached_property
     def _updates(self) -> frozenset[ast.AST]:
         """The calls that update a scale."""

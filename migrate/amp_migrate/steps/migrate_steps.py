@@ -169,7 +169,7 @@ class StepMigration:
 
     def _obstacle(self, file: File) -> Refusal | None:
         if file not in self._obstacles:
-            refused = unfit(file, self.roles, self.settings.dtype)
+            refused = unfit(file, self.roles, self._values, self.settings.dtype)
             self._obstacles[file] = refused or self._values.unread(file)
         return self._obstacles[file]
 

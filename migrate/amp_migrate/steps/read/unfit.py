@@ -15,6 +15,7 @@ from amp_migrate.catalog.step_rules import BY_PRECISION, OTHER_PRECISION
 from amp_migrate.flow.questions import IN_FLOAT64
 from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Dtype
+from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.trees.nodes import find, statements
 
 _SHARDED = (
@@ -34,9 +35,9 @@ _TEST_CASE = "unittest.TestCase"
 _TEST_FOLDER = re.compile(r"(^|/)tests?/")
 
 
-def unfit(file: File, roles: Roles, dtype: Dtype) -> Refusal | None:
+def unfit(file: File, roles: Roles, values: ValueCalls, dtype: Dtype) -> Refusal | None:
     """Why no step of a file is to be moved; None where nothing speaks against it."""
-    refusal = of_a_test(file) or next(_reasons(file, roles), None)
+    refusal = of_a_test(file) or next(_reasons(file, roles, values), None)
     if refusal is None and dtype is not Dtype.BF16:
         refusal = _reduced_in_step(file)
     return refusal or (_late_choice(file) if dtype is Dtype.AUTO else None)
@@ -112,7 +113,7 @@ def _late_choice(file: File) -> Refusal | None:
     return None
 
 
-def _reasons(file: File, roles: Roles) -> Iterator[Refusal]:
+def _reasons(file: File, roles: Roles, values: ValueCalls) -> Iterator[Refusal]:
     for binding in file.scopes.bindings():
         if binding.imported.startswith(_SHARDED) and not binding.imported.startswith(_BESIDE):
             yield Refusal(
@@ -140,7 +141,9 @@ def _reasons(file: File, roles: Roles) -> Iterator[Refusal]:
         if isinstance(call.func, cst.Attribute) and method in ("double", "half", "bfloat16", "to"):
             casts = call.args if method == "to" else [call]
             is_double, is_half = _says(file, casts, "double"), _says(file, casts, "half")
-            if (is_double or is_half) and roles.is_module(file, call.func.value):
+            if not (is_double or is_half) or not roles.is_module(file, call.func.value):
+                continue
+            if not (is_double and values.trains_others(file, call.func.value)):
                 yield _double(file, call) if is_double else _half(file, call)
 
 

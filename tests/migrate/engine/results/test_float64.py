@@ -72,3 +72,49 @@ def test_a_class_of_another_file(tmp_path: Path, body: str, cast: str, is_left: 
     (said,) = migrate([tmp_path], Settings()).findings
     assert said.code == ("AMP590" if is_left else "AMP501")
     assert ("the model computes in float64, which autocast leaves alone" in said.message) is is_left
+
+
+BESIDE = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = nn.Linear(4, 16)
+        self.two = nn.Linear(16, 4)
+
+    def forward(self, x):
+        return self.two(torch.relu(self.one(x)))
+
+
+model = Net().cuda()
+other = Net()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss({out}, y.cuda())
+    loss.backward()
+    optimizer.step()
+{behind}
+print(other(x.double()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("out", "behind", "is_left"),
+    [
+        ("model(x.cuda())", "other.load_state_dict(torch.load(path))\nother.double()", False),
+        ("model(x.cuda())", "check = Net().to(torch.float64)", False),
+        ("model(x.cuda())", "model.double()", True),
+        ("model(x.cuda())", "net = other if asked else model\nnet.double()", True),
+        ("model(x.cuda())", "model.one.double()", True),
+        ("other(model(x.cuda()).double())", "other.double()", True),
+    ],
+)
+def test_only_what_is_trained_in_float64_keeps_a_step(tmp_path: Path, out: str, behind: str, is_left: bool) -> None:
+    (tmp_path / "train.py").write_text(BESIDE.format(out=out, behind=behind))
+    (said,) = migrate([tmp_path], Settings()).findings
+    assert said.code == ("AMP590" if is_left else "AMP501")
+    assert ("the model computes in float64" in said.message) is is_left
