@@ -40,6 +40,7 @@ from amp_migrate.steps.scaler.optimizer_origin import (
     displayed,
     is_anew,
     is_display,
+    is_made_anew,
     is_parameter,
     is_same_object,
     makes,
@@ -211,9 +212,15 @@ class Traveller:
             if made is not None:
                 given = next(name for name, each in zip(names, bindings, strict=True) if is_parameter(each))
                 return lost(file, at, f"`{given}` comes from a caller, and `{made}` is made here")
-            if not all(is_same_object(name, each) for name, each in zip(names, bindings, strict=True)):
-                return lost(file, at, f"`{file.tree.quote(at)}` is a parameter that may be given another value")
-            return self._from_caller(file, scope.node, names, create, seen)
+            replaced = not all(is_same_object(name, each) for name, each in zip(names, bindings, strict=True))
+            another = lost(file, at, f"`{file.tree.quote(at)}` is a parameter that may be given another value")
+            if replaced and not all(map(is_made_anew, bindings)):
+                return another
+            route = self._from_caller(file, scope.node, names, create, seen)
+            # Beside an optimizer that no caller gives, there is no scaler either, for the one that is made for it.
+            lacks = replaced and isinstance(route, Route) and any(each.value == "None" for each in route.arguments)
+            lacks |= replaced and (scope.node in self._left_out or scope.node in self._spared)
+            return another if lacks else route
         if not self._is_served(scope.node, names, create):
             return lost(file, at, _OF_ANOTHER)
         route = self._from_scope(file, at, scope, bindings, create)

@@ -32,6 +32,12 @@ def is_same_object(name: str, bindings: list[Binding]) -> bool:
     return True
 
 
+def is_made_anew(bindings: list[Binding]) -> bool:
+    """Whether a parameter only gets what a call makes: where an optimizer is given, its scaler serves the next, too."""
+    others = [each for each in bindings if each.kind is not BindingKind.PARAMETER]
+    return all(each.kind is BindingKind.ASSIGNMENT and isinstance(each.value, cst.Call) for each in others)
+
+
 def makes(binding: Binding) -> bool:
     """Whether a binding may make an object: it calls something, and does not only name what there is already."""
     value = binding.value if binding.value is not None else binding.source

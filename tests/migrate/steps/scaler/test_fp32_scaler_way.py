@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -348,3 +350,44 @@ def test_parameter_goes_with_the_scaler_that_it_is_handed_on_as(rewrites: Check)
         +     worker.fit_batch(optimizer, scaler, x, y)
         """
     )
+
+
+STAGES = """
+  def make(model):
+      return torch.optim.SGD(model.parameters(), lr=0.1)
+
+- def one_stage(model, optimizer, loader):
++ def one_stage(model, optimizer, scaler, loader):
+      for x, y in loader:
+          optimizer.zero_grad()
+~         loss = nn.functional.mse_loss(model(x), y)
+~         loss.backward()
+-         optimizer.step()
++         scaler.step(optimizer)
++         scaler.update()
+
+- def train(model, optimizer, loader):
++ def train(model, optimizer, scaler, loader):
+      for stage in range(3):
+          if stage == 1:
+              optimizer = make(model)
+-         one_stage(model, optimizer, loader)
++         one_stage(model, optimizer, scaler, loader)
+
+  model = nn.Linear(2, 2).cuda()
+  optimizer = make(model)
++ scaler = torch.amp.GradScaler("cuda")
+- train(model, optimizer, loader)
++ train(model, optimizer, scaler, loader)
+"""
+
+
+def test_an_optimizer_that_is_made_anew_steps_by_the_scaler_of_the_one_before(rewrites: Check) -> None:
+    rewrites(STAGES)
+
+
+@pytest.mark.parametrize("call", ["train(model, None, loader)", "train(model, loader=loader)"])
+def test_an_optimizer_that_is_made_where_none_may_be_given_has_no_scaler(leaves: Check, call: str) -> None:
+    text = "\n".join(each[2:] for each in STAGES.splitlines() if not each.startswith("+"))
+    default = text.replace("def train(model, optimizer, loader)", "def train(model, optimizer=None, loader=None)")
+    leaves(f"{default}\n{call}", "`optimizer` is a parameter that may be given another value")
