@@ -248,17 +248,23 @@ class Questions:
 
     @property
     def is_on_cpu(self) -> bool:
-        """Whether every loss that goes backward is on the CPU for certain, in a program that names no other device.
+        """Whether every loss that goes backward is on the CPU for certain.
 
-        So is one of weights that are moved to the CPU, whatever else it is made of.
+        So is one of weights that are moved to the CPU, whatever else it is made of. Where the program names another
+        device, too, the weights of all optimizers have to be there: a loss that comes to the CPU says nothing of them.
         """
         is_certain = self.analysis.is_complete and not self.analysis.not_followed
         losses = [_tensors(each) for each in self.events(Act.BACKWARD)]
-        is_placed = bool(losses) and all(_are_on_cpu(each) or self._is_of_cpu(each) for each in losses)
-        return is_certain and not self.names_device and is_placed
+        if not is_certain or not losses:
+            return False
+        if self.names_device:
+            optimized = [leaves or NOTHING for leaves in self.analysis.pytorch.registry.optimizers.values()]
+            return all(map(_are_on_cpu, losses)) and bool(optimized) and all(map(self._are_of_cpu, optimized))
+        of_losses = (NOTHING.union(*(each.reach | each.leaf for each in tensors)) for tensors in losses)
+        return all(_are_on_cpu(each) or self._are_of_cpu(of) for each, of in zip(losses, of_losses, strict=True))
 
-    def _is_of_cpu(self, losses: Sequence[Tensor]) -> bool:
-        leaves = NOTHING.union(*(each.reach | each.leaf for each in losses))
+    def _are_of_cpu(self, leaves: frozenset[Atom]) -> bool:
+        """Whether some weights are known, and moved to the CPU."""
         owners = [by_path(each.owner) for each in leaves if isinstance(each, Part)]
         places = [self.analysis.heap.read(each, PLACE, None) for each in owners]
         return bool(owners) and len(owners) == len(leaves) and all(each == const(CPU) for each in places)

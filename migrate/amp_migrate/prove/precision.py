@@ -382,7 +382,7 @@ class Found(NamedTuple):
 
     Attributes:
         faults: what is wrong with its precision, each with the harm that it does, if any.
-        without_device: where a loss goes backward, if no device but mps is named anywhere.
+        without_device: where a loss goes backward, if all do on the CPU, or no device but mps is named anywhere.
         read: the files that were read.
     """
 
@@ -445,7 +445,8 @@ def _found(after: Files, scripts: Sequence[str], torch: Version, measured: Measu
     casts = Casts(analysis)
     faults = list(_first_of_large(_faults(questions)))
     running = {each.event.code.parent for each in faults if each.event and each.why == A_RUNNING_BUFFER}
-    losses = [] if questions.names_device and not questions.is_on_mps else questions.events(Act.BACKWARD)
+    is_elsewhere = questions.names_device and not (questions.is_on_mps or questions.is_on_cpu)
+    losses = [] if is_elsewhere else questions.events(Act.BACKWARD)
     at = losses[0].site if losses else None
     behind = [site_of(code.file, node) for code, node in analysis.gone_on[:1]]
     for fault in faults:

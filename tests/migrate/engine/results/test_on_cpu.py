@@ -232,3 +232,37 @@ def test_batches_of_tensors_that_are_made_of_arrays_are_on_it(loader: str, batch
 )
 def test_other_batches_may_be_elsewhere(loader: str, taken: str) -> None:
     assert not is_left(BATCHES.format(loader=loader, batch="user, rating", taken=taken))
+
+
+BESIDE_A_GPU = """\
+import torch
+from torch import nn
+
+features = nn.Linear(4, 4).cuda()
+device = "cpu"
+policy = nn.Linear(4, 2){to}
+optimizer = torch.optim.Adam(policy.parameters())
+for episode in range(4):
+    loss = policy(torch.rand(8, 4){given}).pow(2).mean(){loss}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print(features(torch.rand(8, 4).cuda()))
+{behind}
+"""
+
+
+@pytest.mark.parametrize(
+    ("to", "given", "loss", "behind", "is_on_cpu"),
+    [
+        (".to(device)", ".to(device)", "", "", True),
+        (".to(device)", ".to(device)", "", "policy.cuda()", False),  # which may be where it has been, too
+        ("", "", "", "", False),
+        (".cuda()", ".cuda()", ".cpu()", "", False),
+        (".cuda()", ".cuda()", ".cpu()", "policy.cpu()", False),
+    ],
+)
+def test_a_model_may_be_on_the_cpu_beside_another_on_a_gpu(
+    to: str, given: str, loss: str, behind: str, is_on_cpu: bool
+) -> None:
+    assert is_left(BESIDE_A_GPU.format(to=to, given=given, loss=loss, behind=behind)) is is_on_cpu
