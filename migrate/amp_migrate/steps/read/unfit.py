@@ -10,7 +10,6 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.horovod import distributed_optimizers
-from amp_migrate.analysis.values.sparse import is_sparse
 from amp_migrate.catalog.step_rules import BY_PRECISION, OTHER_PRECISION
 from amp_migrate.flow.questions import IN_FLOAT64
 from amp_migrate.plan.move import Refusal
@@ -131,8 +130,8 @@ def _reasons(file: File, roles: Roles, values: ValueCalls) -> Iterator[Refusal]:
             "torch is used here and nothing brings it: the file raises as it is",
             "import it, and run again",
         )
-    yield from (_sparse(file, call) for call in file.calls if is_sparse(file, call))
-    yield from (_sparse(where, call) for where, call in roles.sparse_modules.below(file))
+    yield from (_sparse(file, call) for call in roles.sparse_tensors.of(file))
+    yield from (_sparse(where, call) for where, call in roles.sparse_tensors.below(file))
     for call in file.calls:
         method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         full = file.names.callee(call)

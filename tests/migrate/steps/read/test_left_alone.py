@@ -511,6 +511,53 @@ def test_sparse_tensors_made_from_indices(leaves: Check, dtype: str) -> None:
     )
 
 
+DENSE = """
+def laplacian():
+    return torch.sparse_coo_tensor(indices, values, size).coalesce()
+a = {a}
+model = nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in loader:
+    optimizer.zero_grad()
+    loss = (a @ model(x)).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("a", "is_left"),
+    [
+        ("laplacian().to_dense()", False),
+        ("laplacian().cuda().to_dense()", False),
+        ("laplacian()", True),
+        ("laplacian().to_dense() + laplacian()", True),
+        ("torch.sparse.mm(given, given).to_dense()", True),
+    ],
+)
+def test_what_is_made_dense_at_once_is_no_sparse_tensor(migrate: Check, a: str, is_left: bool) -> None:
+    plan = migrate(DENSE.format(a=a))
+    assert ("scaler.step(optimizer)" in plan.after) is not is_left
+    assert any("sparse tensors" in each.message for each in plan.findings) is is_left
+
+
+@pytest.mark.parametrize("use", ["made.to_dense()", "made", "made.to_dense() + torch.spmm(made, x)"])
+def test_a_sparse_tensor_with_a_name_is_none_where_each_use_makes_it_dense(migrate: Check, use: str) -> None:
+    plan = migrate(
+        f"""
+        made = features.to_sparse()
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x in loader:
+            optimizer.zero_grad()
+            loss = model({use}).mean()
+            loss.backward()
+            optimizer.step()
+        """
+    )
+    assert any("sparse tensors" in each.message for each in plan.findings) is (use != "made.to_dense()")
+
+
 def test_region_of_its_own(ignores: Check) -> None:
     ignores(
         """
