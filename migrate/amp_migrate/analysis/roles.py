@@ -112,7 +112,8 @@ class Roles:
             return self._makes_module(file, node)
         path = object_path(node)
         if path is None:
-            return False
+            shown = elements(node.value) if isinstance(node, cst.Subscript) else []  # `[self.first, self.second][i]`
+            return iter([(file, each) for each in shown])
         if path == "self":
             owner = file.tree.owner_class(node)
             return owner is not None and self.is_module_class(file, owner)

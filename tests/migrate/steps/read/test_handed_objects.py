@@ -139,3 +139,36 @@ def test_a_method_of_a_plain_object_that_all_calls_hand_on_is_a_forward(rewrites
 def test_a_method_of_an_object_that_one_call_has_from_out_of_sight_is_none(leaves: Check) -> None:
     text = "\n".join(each[2:] for each in PAIR.splitlines() if not each.startswith("+"))
     leaves(text + "\ntrain(unseen(), optimizer)", "nothing says what `pair.run` is")
+
+
+def test_one_of_the_layers_that_a_method_chooses_from_is_a_forward(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Layers(nn.Module):
+              def __init__(self):
+                  super().__init__()
+                  self.first = nn.Linear(4, 4)
+                  self.second = nn.Linear(4, 4)
+
+              def get(self, i):
+                  return [self.first, self.second][i]
+
+          def solve(target, chosen):
+              x = nn.Parameter(torch.zeros(4, device="cuda"))
+              optimizer = torch.optim.SGD([x], lr=0.1)
+        +     scaler = torch.amp.GradScaler("cuda")
+              for _ in range(100):
+                  optimizer.zero_grad()
+        ~         loss = (chosen(x) - target).pow(2).sum()
+        ~         loss.backward()
+        -         optimizer.step()
+        +         scaler.step(optimizer)
+        +         scaler.update()
+              return x.detach()
+
+          layers = Layers().cuda()
+          found = []
+          for i in range(2):
+              found.append(solve(torch.rand(4).cuda(), layers.get(i)))
+        """
+    )
