@@ -862,7 +862,8 @@ class Analysis:
         """What of a file a run chooses by a name: anything that can be called, or another file of its package.
 
         Where there are classes, what is made only as the file runs (`args`, `model`) is not among it, and what another
-        package has under the name of a function or module is not named: nobody knows what could call that.
+        package has under the name of a function or module is not named: nobody knows what could call that. Nor is what
+        it has for its own use, where `__all__` says what is for others.
         """
         self._bring_module(file)
         module = self.module(file)
@@ -877,6 +878,8 @@ class Analysis:
             for each in self.global_of(frame, file, name):
                 if isinstance(each, (Opaque, Obj)):
                     made = join(made, one(each))
+                elif isinstance(each, External) and module.listed and name not in module.listed:
+                    continue
                 elif isinstance(each, (Class, Func, Wrapped)) or (
                     isinstance(each, External) and "." in each.name and name not in module.owners
                 ):

@@ -331,6 +331,14 @@ class Module:
         return is_plain and "__getattr__" not in self.code.bound
 
     @cached_property
+    def listed(self) -> frozenset[str]:
+        """What a file has for others: the names in `__all__`, where that is written out; empty if nothing says so."""
+        given = (each for each in self.tree.body if isinstance(each, ast.Assign) and "__all__" not in self._bound_anew)
+        lists = [each.value for each in given if [getattr(name, "id", "") for name in each.targets] == ["__all__"]]
+        names = [getattr(each, "value", None) for listed in lists for each in getattr(listed, "elts", ())]
+        return frozenset(each for each in names if isinstance(each, str))
+
+    @cached_property
     def names_gradients(self) -> bool:
         """Whether the gradient of something is named anywhere in it, or what clears gradients."""
         return not self.code.attributes.isdisjoint(("grad", "zero_grad"))

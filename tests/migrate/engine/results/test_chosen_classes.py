@@ -158,3 +158,27 @@ def test_what_a_table_gets_where_nobody_sees_it_is_told(tmp_path: Path) -> None:
 def test_what_runs_in_no_region_may_be_one_of_as_many_as_there_are(tmp_path: Path, out: str) -> None:
     outcome = written(tmp_path, 200, False, *BY_NAME, out)
     assert ALL not in {each.message for each in outcome.findings}
+
+
+@pytest.mark.parametrize(
+    ("listed", "told"),
+    [
+        ('__all__ = ["Plain", "Attention"]', []),
+        ('__all__ = ("Plain", "Attention", "GATConv")', ["torch_geometric.nn.GATConv.loss"]),
+        ('__all__ = ["Plain", "Attention"]\n__all__ += ["GATConv"]', ["torch_geometric.nn.GATConv.loss"]),
+        ("", ["torch_geometric.nn.GATConv.loss"]),
+    ],
+)
+def test_what_a_file_has_for_its_own_use_is_none_that_others_choose(
+    tmp_path: Path, listed: str, told: list[str]
+) -> None:
+    loss = "    def loss(self, out, y):\n        return nn.functional.cross_entropy(out, y)\n\n\n"
+    plain = PLAIN.format(n=0, decorator="").replace("Model0", "Plain")
+    attention = plain.replace("Plain", "Attention").replace("nn.Linear(8, 0 + 2)", "GATConv(8, 2)")
+    head = f"import torch\nfrom torch import nn\nfrom torch_geometric.nn import GATConv\n\n{listed}\n\n\n"
+    (tmp_path / "models.py").write_text(head + plain.rstrip() + "\n\n" + loss + attention)
+    script = SCRIPT.format(imports=BY_NAME[0], made=BY_NAME[1], out="model(x.cuda())")
+    (tmp_path / "train.py").write_text(script.replace("nn.functional.cross_entropy", "model.loss"))
+    outcome = migrate([tmp_path], Settings())
+    said = [each.message for each in outcome.findings if "code that could not be read" in each.message]
+    assert [each.rpartition(": ")[2] for each in said] == told
