@@ -254,9 +254,11 @@ class Gatherer:
                 is_computed = self.slices.assume_forward(body, found, backward)
             is_computed = is_computed or any(map(self._computes, calls))
             if not is_computed:
-                without_forward = without_forward or self.obstacles.without_forward(
-                    backward, self.slices.unknown_call(found, backward)
-                )
+                unknown = self.slices.unknown_call(found, backward)
+                refused = self.obstacles.without_forward(backward, unknown)
+                if unknown is not None and self.slices.is_same_in_each_round(found, backward):
+                    return refused
+                without_forward = without_forward or refused
             marked.append(replace(backward, inline=True) if calls else backward)
             if has_forward or not backward.computes:  # what computes its loss itself is given none
                 members.update(found)

@@ -14,7 +14,7 @@ from amp_migrate.analysis.files import File, object_bindings, object_path
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.model.training_step import Backward
 from amp_migrate.steps.regions.find_regions import RegionFinder
-from amp_migrate.steps.statements.data_flow import reads, targets
+from amp_migrate.steps.statements.data_flow import reads, targets, writes
 from amp_migrate.steps.statements.no_grad import is_quiet
 from amp_migrate.tables import operators
 from amp_migrate.trees.nodes import LOOP_TYPES, Block, Statement, block_of, blocks, find, nested_statements, statements
@@ -150,6 +150,18 @@ class Slices:
         unknown = (call for each in ordered for call in calls_of(each) if self._is_unknown(call))
         calls = [call for call in unknown if not self.roles.losses.is_call(self.file, call)]
         return next((call for call in calls if _method_of(call, "forward")), next(iter(calls), None))
+
+    def is_same_in_each_round(self, found: Collection[Statement], backward: Backward) -> bool:
+        """Whether a loop goes backward on the same of what was given before it: no forward that callers ran is in that.
+
+        The graph of one is gone after the first round.
+        """
+        loop = self.tree.loop(backward.statement)
+        if not isinstance(loop, cst.For) or backward.part is not None or backward.call.args:
+            return False
+        inside = [each for each in found if loop in self.tree.ancestors(each)]
+        read = reads([backward.loss]).union(*map(self.regions.effects.reads, inside))
+        return read.isdisjoint(writes(loop))
 
     def assume_forward(self, body: Block, found: list[Statement], backward: Backward) -> bool:
         """Take for the forward what a slice calls that cannot be seen: the loss has its gradient from somewhere.

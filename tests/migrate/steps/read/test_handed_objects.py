@@ -172,3 +172,24 @@ def test_one_of_the_layers_that_a_method_chooses_from_is_a_forward(rewrites: Che
               found.append(solve(torch.rand(4).cuda(), layers.get(i)))
         """
     )
+
+
+ROUNDS = """
+def solve(target, chosen):
+    x = nn.Parameter(torch.zeros(4, device="cuda"))
+    optimizer = torch.optim.SGD([x], lr=0.1)
+    for _ in range(100):
+        optimizer.zero_grad()
+        loss = (chosen(x) - target).pow(2).sum()
+        loss.backward()
+        optimizer.step()
+    return x.detach()
+
+model = nn.Linear(4, 4).cuda()
+target = model(torch.rand(4).cuda())
+solve(target, unseen(model))
+"""
+
+
+def test_no_forward_of_a_caller_is_in_each_round_of_a_loop(leaves: Check) -> None:
+    leaves(ROUNDS, "the forward pass behind `loss` cannot be seen: nothing says what `chosen` is")
