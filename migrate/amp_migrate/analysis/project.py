@@ -181,20 +181,23 @@ class Project:
         found = [] if function is not None else list(islice(self.may_call(file, call, about), 2))
         return found[0] if len(found) == 1 and self.is_only_method(found[0]) else function
 
-    def method_of_given(self, file: File, call: cst.Call) -> FunctionRef | None:
+    def method_of_given(self, file: File, call: cst.Call, *, is_passed: bool = False) -> FunctionRef | None:
         """The method that a call runs on a parameter of a function, where all that callers pass has that one.
 
         What nobody passes is of the one class that has the methods which the function calls of it.
+
+        Args:
+            is_passed: whether callers are to be seen that pass it: it takes no more of the project's files.
         """
         func = call.func
         if not isinstance(func, cst.Attribute) or not isinstance(func.value, cst.Name):
             return None
-        if not self._first_methods(func.attr.value):
-            return None
-        found = self._methods_given(file, func.value, func.attr.value, 0)
+        found = self._methods_given(file, func.value, func.attr.value, 0, is_passed)
         return self.reference(*found.pop()) if found is not None and len(found) == 1 else None
 
-    def _methods_given(self, file: File, value: cst.BaseExpression, name: str, depth: int) -> set[Method] | None:
+    def _methods_given(
+        self, file: File, value: cst.BaseExpression, name: str, depth: int, is_passed: bool
+    ) -> set[Method] | None:
         """The methods of a name that a parameter may have, by what callers pass; None where some of that is unknown."""
         node = file.tree.function(value)
         if not isinstance(value, cst.Name) or node is None or depth > MAX_HOPS:
@@ -204,13 +207,13 @@ class Project:
         if [each.kind for each in bindings] != [BindingKind.PARAMETER] or function.owner is not None:
             return None
         sites, found = self.call_sites(function), set[Method]()
-        for where, owner in self._having_all(file, node, value.value) if sites == () else ():
+        for where, owner in self._having_all(file, node, value.value) if sites == () and not is_passed else ():
             method = self._objects.method(where, owner, name)
             found.update(() if method is None else (method,))
         for site in sites or ():
             own = function.given(site.call, value.value)
             known = None if own is None else self._objects.methods(site.file, own, name)
-            inner = None if own is None or known else self._methods_given(site.file, own, name, depth + 1)
+            inner = None if own is None or known else self._methods_given(site.file, own, name, depth + 1, is_passed)
             if not known and not inner:
                 return None
             found.update(known or inner or ())

@@ -356,7 +356,7 @@ class Roles:
         """Whether a call runs a module: by itself, or through a function of the project."""
         if self.calls_module(file, call):
             return True
-        function = self.project.called(file, call) or self.project.method_of_given(file, call)
+        function = self.project.called(file, call) or self.project.method_of_given(file, call, is_passed=True)
         if function is None:
             functions = self._functions_given(file, call)
             return bool(functions) and all(self.has_forward(e) and not self.goes_backward(e) for e in functions)
