@@ -28,14 +28,20 @@ class Places:
     Args:
         text: what the module was parsed from.
         statements: all statements of the module, `elif` branches included, parents before children.
+
+    Attributes:
+        is_of_this_python: whether the running Python parses the text.
     """
 
     def __init__(self, module: cst.Module, text: str, statements: Sequence[cst.CSTNode]) -> None:
         self._module = module
         self._inside: dict[cst.CSTNode, Mapping[cst.CSTNode, tuple[int, int]]] = {}
         self._lines = _LINE.findall(text)
-        found = self._found(text, len(statements))
-        self._starts = {} if found is None else dict(zip(statements, found, strict=True))
+        found = self._found(text)
+        self.is_of_this_python = found is not None
+        # Python may read the module in another way.
+        is_alike = found is not None and len(found) == len(statements)
+        self._starts = dict(zip(statements, found or (), strict=True)) if is_alike else {}
 
     def of(self, chain: Sequence[cst.CSTNode]) -> tuple[int, int]:
         """The 1-based line and column where a node starts.
@@ -56,16 +62,15 @@ class Places:
             self._inside[key] = self._print(statement, chain[index + 1 :], is_head)
         return self._inside[key][node]
 
-    def _found(self, text: str, count: int) -> list[tuple[int, int]] | None:
-        """Where Python finds the statements; None where it reads the module in another way, or not at all."""
+    def _found(self, text: str) -> list[tuple[int, int]] | None:
+        """Where Python finds the statements; None where it does not read the module."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 parsed = ast.parse(text)
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 return None
-        found = [(each.lineno, self._column(each.lineno, each.col_offset)) for each in statements_below(parsed)]
-        return found if len(found) == count else None
+        return [(each.lineno, self._column(each.lineno, each.col_offset)) for each in statements_below(parsed)]
 
     def _column(self, line: int, offset: int) -> int:
         """The 1-based column of a place that Python gives in bytes of UTF-8."""

@@ -180,6 +180,11 @@ class Tree:
     def _places(self) -> Places:
         return Places(self.module, self.text, [node for node in self.order if is_kind(type(node), STATEMENT_TYPES)])
 
+    @property
+    def is_of_this_python(self) -> bool:
+        """Whether the running Python parses the file: LibCST may know a syntax that is newer."""
+        return self._places.is_of_this_python
+
     def position(self, node: cst.CSTNode) -> tuple[int, int]:
         """The 1-based line and column where a node starts."""
         return self._places.of((node, *self.ancestors(node)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from sys import version_info
 
 import libcst as cst
 
@@ -36,10 +37,18 @@ _TEST_FOLDER = re.compile(r"(^|/)tests?/")
 
 def unfit(file: File, roles: Roles, values: ValueCalls, dtype: Dtype) -> Refusal | None:
     """Why no step of a file is to be moved; None where nothing speaks against it."""
-    refusal = of_a_test(file) or next(_reasons(file, roles, values), None)
+    refusal = of_a_test(file) or next(_reasons(file, roles, values), None) or unread(file)
     if refusal is None and dtype is not Dtype.BF16:
         refusal = _reduced_in_step(file)
     return refusal or (_late_choice(file) if dtype is Dtype.AUTO else None)
+
+
+def unread(file: File) -> Refusal | None:
+    """Why nothing moves in a file that the running Python cannot parse, as LibCST may: nobody has looked at it."""
+    if file.tree.is_of_this_python:
+        return None
+    reason = f"this Python ({version_info.major}.{version_info.minor}) cannot parse {file.name}"
+    return Refusal(file, file.tree.module, reason, "run amp-migrate with the Python that runs the script")
 
 
 def of_a_test(file: File) -> Refusal | None:

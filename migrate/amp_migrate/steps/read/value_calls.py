@@ -9,7 +9,6 @@ import ast
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from sys import version_info
 from typing import TypeAlias
 
 import libcst as cst
@@ -23,7 +22,6 @@ from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import NEVER, NONE, Call, Class, Func, Method, Native, Obj, Opaque, Value
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.source import Code
-from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.read.interpreted import Interpreted
 from amp_migrate.tables.apex_names import WRAPPERS
 
@@ -46,13 +44,6 @@ class ValueCalls:
         self._texts = texts
         self._files = files
         self._interpreted: dict[tuple[File, ...], _Calls] = {}
-
-    def unread(self, file: File) -> Refusal | None:
-        """Why nothing moves in a file that the running Python cannot parse, as LibCST may: nobody has looked at it."""
-        if self._texts.module(file.name) is not None:
-            return None
-        reason = f"this Python ({version_info.major}.{version_info.minor}) cannot parse {file.name}"
-        return Refusal(file, file.tree.module, reason, "run amp-migrate with the Python that runs the script")
 
     def together(self, function: FunctionRef) -> CalledTogether | None:
         """A function with all that its calls may run besides, and what calls of that may; None if any is in doubt."""

@@ -39,6 +39,7 @@ from amp_migrate.steps.apex.uses.apex_calls import wrapper_calls
 from amp_migrate.steps.apex.uses.cast_functions import cast_functions
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.training_step import TrainingStep
+from amp_migrate.steps.read.unfit import unread
 from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.regions.evaluation import (
     called_within,
@@ -100,7 +101,7 @@ class ScriptReader:
         scales = not plain and self._settings.dtype is not Dtype.BF16
         steps, splits, in_parts = self._joined(files, found, scales=scales)
         refusals += in_parts
-        refusals += filter(None, map(self._values.unread, files))
+        refusals += filter(None, map(unread, files))
         refusals += asked_elsewhere(files, self._files)
         refusals += wrapper_asked_elsewhere(self._project, files) if wraps else ()
         refusals += apex_state.not_understood(files)
