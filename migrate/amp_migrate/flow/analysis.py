@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -84,6 +85,9 @@ _FOR_CONSTRUCTORS = 2  # what a program is made of is asked for more often than 
 _DEEPEST = 40
 # How often a function is interpreted for one set of arguments, before nothing more is known of it.
 _MOST_RUNS = 40
+# Nor is of one that is only consulted, and has nothing to do with gradients or regions, behind so many statements of
+# its own: a parser that calls itself, on trees of which nobody knows the depth, leaves nothing to the model.
+_MOST_OF_ONE = 4_000
 _RECURSION = 12_000
 # Through how many files a name is followed that one imports from the other.
 _MOST_IMPORTS = 20
@@ -117,6 +121,7 @@ class Analysis:
         interpreted: how often a function was interpreted.
         executed: how many statements that were.
         consulted: how many of these were of files that are only consulted.
+        spent: how many of the consulted statements were those of each function itself.
         lowered: the lines of the files that were parsed.
         unparsed: the files that were asked for, and that the running Python cannot parse: what they have is unknown.
         tables: the dictionaries that a key which nobody knows is looked up in, and that hold classes or functions, or
@@ -193,6 +198,7 @@ class Analysis:
         self._stars: dict[str, dict[str, bool]] = {}
         self._pending: dict[Task, None] = {}
         self._active: list[Task] = []
+        self.spent: Counter[Code] = Counter()
         self._located: dict[tuple[str, str], str | None] = {}
 
     # Running
@@ -514,7 +520,7 @@ class Analysis:
     def _run(self, task: Task) -> None:
         task.is_active = True
         self._active.append(task)
-        while task.runs < _MOST_RUNS and (not self.is_spent or not task.has_run):
+        while task.runs < _MOST_RUNS and (not self.is_spent or not task.has_run) and not self._is_worn(task):
             task.is_outdated = False
             before = task.summary()
             self._interpret(task)
@@ -530,6 +536,13 @@ class Analysis:
             self._give_up(task)
         self._active.pop()
         task.is_active = False
+
+    def _is_worn(self, task: Task) -> bool:
+        """Whether a function has taken more than it is worth, whatever it may come to."""
+        if self.spent[task.code] <= _MOST_OF_ONE or self.is_own(task.code):
+            return False
+        makes = task.code.name == "__init__" or task.code in self.making
+        return not (makes or task.touched or task.context.cuda.may_be_on or task.code.reads_gradients)
 
     def _give_up(self, task: Task) -> None:
         """Let a function that does not come to rest give anything."""

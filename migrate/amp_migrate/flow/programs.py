@@ -36,6 +36,11 @@ class InRegion:
 InRegions: TypeAlias = dict[str, InRegion]
 
 
+# How many times as far as a question of one script is worth files are followed into that are only consulted: what is
+# asked here is told or not by all of the model, and a run that comes to rest sooner costs no more.
+_PATIENCE = 8
+
+
 class Programs:
     """A plan that has to be made again, for what was wrong with its result, asks about the same originals.
 
@@ -51,7 +56,7 @@ class Programs:
         """The program of some files, with what is called from others."""
         key = tuple(focus), tuple(beside)
         if key not in self._known:
-            self._known[key] = analysed(files, *key, keeps_all=True)
+            self._known[key] = analysed(files, *key, patience=_PATIENCE, keeps_all=True)
         return self._known[key]
 
     def in_region(self, files: Files, file: str) -> InRegion:

@@ -192,6 +192,75 @@ def test_what_is_only_consulted_costs_no_more_than_the_script_is_worth() -> None
     assert faults(long) == [] == faults(short)
 
 
+PARSER = """
+def walked(node, index):
+    if not node.children:
+        return [(node.start, node.end)]
+    found = []
+    for child in node.children:
+        found += walked(child, index)
+    return found
+
+
+def parse(node, index, states):
+    states = states.copy()
+    if not node.children:
+        key, text = index[node.start, node.end]
+        states[text] = [key]
+        return [(text, key, [text], states[text].copy())], states
+    found = []
+{kinds}
+    return sorted(found, key=lambda each: each[1]), states
+"""
+KIND = """
+    if node.kind == "kind{0}":
+        more, states = parse(node.left, index, states)
+        found += more
+        for one in walked(node.left, index):
+            key, text = index[one]
+            for two in walked(node.right, index):
+                other, second = index[two]
+                found.append((text, key, [second], [other]))
+            states[text] = [key]
+        known = [states]
+        for child in node.children:
+            more, now = parse(child, index, states)
+            found += more
+            known.append(now)
+        together = dict()
+        for each in known:
+            for name in each:
+                together[name] = sorted(set(together.get(name, []) + each[name]))
+        states = together
+"""
+PARSING = """
+from parser import parse
+from model import Net
+tree, index = load()
+graph, names = parse(tree, index, dict())
+model = Net().cuda()
+opt = optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+for x in loader:
+    opt.zero_grad()
+    with torch.amp.autocast("cuda", dtype=torch.float16):
+        loss = model(x).mean()
+    scaler.scale(loss).backward()
+    scaler.step(opt)
+    scaler.update()
+"""
+
+
+def test_a_parser_that_calls_itself_leaves_the_model_what_a_run_is_worth() -> None:
+    parser = PARSER.format(kinds="".join(KIND.format(number) for number in range(12)))
+    model = f"{HEAD}class Net(nn.Module):\n    def forward(self, x):\n        return x.softmax(-1)\n"
+    files = Texts({"a.py": HEAD + PARSING, "parser.py": parser, "model.py": model})
+    told = Analysis(files, ["a.py"], patience=42).run()
+    assert told.is_complete
+    assert [each.name for each in told.given_up] == ["parse"]
+    assert told.consulted < 8_000  # it was 66,000
+
+
 def test_a_run_that_is_of_no_use_unless_it_is_whole_stops_where_it_cannot_be() -> None:
     forward = "    def forward(self, x):\n        return Layer{1}()(x) + Layer{1}()(x * {0})\n\n\n"
     layer = f"class Layer{{0}}(nn.Module):\n{forward}"

@@ -154,3 +154,16 @@ def test_who_asks_again_is_noted_only_with_what_is_new() -> None:
     asked.outdated.clear()
     asked.heap.write(owners[5], "at5", const("more"))
     assert len(asked.outdated) == 2
+
+
+def test_what_is_taken_for_one_again_and_again_stays_so() -> None:
+    asked = Asked()
+    many = frozenset(External(f"part{number}") for number in range(60))
+    for _ in range(8):
+        asked.heap.write(LAYER, "parts", many)  # more than are told apart
+        asked.heap.write(LAYER, "parts", one(OTHER))  # beside what nobody knows
+    asked.outdated.clear()
+    asked.heap.read(LAYER, "parts", "a")
+    for value in (many, one(OTHER), many):
+        assert not asked.heap.write(LAYER, "parts", value)
+    assert asked.outdated == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -524,15 +525,18 @@ def _merged(atoms: frozenset[Atom | Tensor], depth: int = 0) -> Value:
     if tuples:
         found.add(tuples[0] if len(tuples) == 1 else _join_tuples(tuples, depth))
     if len(found) > _MOST_ATOMS and (len(found) > MOST_CHOSEN or len(set(map(_choice, found))) > _MOST_ATOMS):
-        opaque = [each for each in found if isinstance(each, Opaque)]
-        tensors = [each.tensor for each in opaque if each.tensor] + ([tensor] if tensor else [])
-        whole = tensors[0] if tensors else None
-        for other in tensors[1:]:
-            assert whole is not None
-            whole = join_tensors(whole, other)
-        is_chosen = any(isinstance(each, (Class, Func)) for each in found) or any(each.is_chosen for each in opaque)
-        return frozenset({Opaque((), whole, "", is_chosen)})
+        return taken_for_one(found)
     return frozenset(found)
+
+
+def taken_for_one(found: Iterable[Atom | Tensor]) -> Value:
+    """One unknown thing in the place of more than are told apart."""
+    atoms = [*found]
+    opaque = [each for each in atoms if isinstance(each, Opaque)]
+    tensors = [each.tensor for each in opaque if each.tensor] + [each for each in atoms if isinstance(each, Tensor)]
+    whole = functools.reduce(join_tensors, tensors) if tensors else None
+    is_chosen = any(isinstance(each, (Class, Func)) for each in atoms) or any(each.is_chosen for each in opaque)
+    return frozenset({Opaque((), whole, "", is_chosen)})
 
 
 class _Choice(tuple[Any, ...]):

@@ -12,6 +12,7 @@ from amp_migrate.flow.domain.atoms import (
     Value,
     at_several_times,
     bounded,
+    taken_for_one,
     widened,
     with_few_leaves,
 )
@@ -21,6 +22,9 @@ _NUMBERS = ("int", "float")
 # What grows more often than this, and everybody looks again each time, may depend on anything that nobody knows: a
 # recursion over the modules in a module adds one of these from round to round.
 _MOST_GROWTHS = 8
+# What is taken for one unknown thing, as it is of many, and then holds something that is known again, and so on: this
+# often, and then it is that thing.
+_MOST_LOSSES = 2
 
 T = TypeVar("T")
 
@@ -63,6 +67,7 @@ class Heap:
         self._outdated = outdated
         self._cells: dict[Cell, Value] = {}
         self._growths: Counter[Cell] = Counter()
+        self._losses: Counter[Cell] = Counter()
         self._names: dict[Atom, dict[str, None]] = defaultdict(dict)
         self._readers: dict[Cell, dict[Any, None]] = defaultdict(dict)
         self._listers: dict[Atom, dict[Any, None]] = defaultdict(dict)
@@ -108,6 +113,10 @@ class Heap:
             new = widened(old, value, _NUMBERS)
             if self._growths[cell] >= _MOST_GROWTHS and new != old:
                 new = with_few_leaves(new)
+            if len(new) < len(old) and new == taken_for_one(new):
+                self._losses[cell] += 1
+            if self._losses[cell] > _MOST_LOSSES:
+                new = taken_for_one(new)
             if new == old:
                 return False
             new = at_several_times(new, old, value)

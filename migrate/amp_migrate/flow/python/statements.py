@@ -63,6 +63,7 @@ def step(frame: Frame, node: ast.stmt) -> None:
     frame.analysis.executed += 1
     if not frame.is_recorded:
         frame.analysis.consulted += 1
+        frame.analysis.spent[frame.code] += 1
     else:
         contexts = frame.analysis.contexts
         own = contexts.get(node)

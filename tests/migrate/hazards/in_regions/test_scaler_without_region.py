@@ -114,3 +114,28 @@ def test_a_region_round_the_loss_alone_is_told(marked: Check, forward: str, mode
     region = f"with torch.autocast('cuda', torch.float16):{mark}"
     loss = f"{forward}\n            {region}\n                loss = nn.functional.mse_loss({computed}, y)"
     marked(TEXT.format(loss=loss, mark="", model=model))
+
+
+NET = """
+class Net{number}(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+{layers}
+
+    def forward(self, x):
+{calls}
+        return x
+
+"""
+
+
+def net(number: int) -> str:
+    layers = "\n".join(f"        self.layer{each} = nn.Linear(width, width)" for each in range(150))
+    calls = "\n".join(f"        x = self.layer{each}(x).relu()" for each in range(150))
+    return NET.format(number=number, layers=layers, calls=calls)
+
+
+def test_one_of_several_large_models_is_seen(marked_files: Check) -> None:
+    names = ", ".join(f"{each}: nets.Net{each}" for each in range(8))
+    text = dedent(TEXT).format(loss=LOSS, mark="  # AMP634", model=f"{{{names}}}[int(input())](4).cuda()")
+    marked_files(nets="from torch import nn\n" + "".join(map(net, range(8))), train=f"{HEAD}import nets\n{text}")
