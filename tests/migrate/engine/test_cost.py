@@ -652,9 +652,9 @@ def test_who_may_clear_gradients_out_of_sight_is_not_looked_for_where_they_are_c
         return read_module(file, text)
 
     monkeypatch.setattr(workspace, "read_module", reading)
-    calls = "".join(f"look_{each}(1)\n" for each in range(9))
+    calls = "".join(f"look_{each}(1)\n" for each in range(16))
     train = LOW.replace("optimizer.zero_grad()", clearing).replace("for x", f"{calls}show(model.parameters())\nfor x")
-    looking = "".join(LOOKING.format(each) + "    number += 1\n" * 1800 for each in range(9))
+    looking = "".join(LOOKING.format(each) + "    number += 1\n" * 1800 for each in range(16))
     texts = {
         "train.py": f"from library.data import *\n{train}",
         "library/data.py": f"import library.parts_0\n{looking}{SHOWING}",
