@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import TypeGuard
 
 from amp_migrate.prove.code.atoms import is_carrier
@@ -58,39 +58,148 @@ def unbound(before: Program, after: Program, name: str) -> Unbound | None:
     the line that sets it.
     """
     file = after.files[name]
-    old = dict(_bodies(before.files[name].tree))
+    old = {place: _Body(node) for place, node in _bodies(before.files[name].tree)}
     known_methods, methods = _beside_constructors(before.files[name].tree), _beside_constructors(file.tree)
     for place, node in _bodies(file.tree):
         if place not in old:
             continue
-        scope = file.scopes.inside(node, file.scopes.module)
-        names, known = _names(node), _names(old[place])
-        asked = _newly_read(old[place], node)
-        older = (each for each in names & known if each in asked or is_carrier(after.values.at(scope, each)))
-        for new in (names - known, *({each} for each in sorted(older))):
-            others = methods.get(node, ())
-            is_plain = not _read_by_functions(others, new, "self.") and all(_is_given_first(node, e) for e in new)
-            found = None if is_plain else _without_value(node, new, others)
-            was_so = new <= known and _without_value(old[place], new, known_methods.get(old[place], ()))
+        scope, body, was = file.scopes.inside(node, file.scopes.module), _Body(node), old[place]
+        asked = _newly_read(was, body)
+        older = (each for each in body.names & was.names if each in asked or is_carrier(after.values.at(scope, each)))
+        for new in (body.names - was.names, *({each} for each in sorted(older))):
+            others = methods.get(node, _NO_FUNCTIONS)
+            is_plain = not others.reading(new) and all(_is_given_first(body, each) for each in new)
+            found = None if is_plain else _without_value(body, new, others)
+            before_it = known_methods.get(was.node, _NO_FUNCTIONS)
+            was_so = new <= was.names and found is not None and _without_value(was, new, before_it)
             if found is not None and not was_so:
                 return found
     return None
 
 
-def _beside_constructors(tree: ast.Module) -> dict[ast.AST, list[ast.stmt]]:
+class _Body:
+    """A function or module, with what is asked of it for one name after another.
+
+    Attributes:
+        names: the names that it binds by assignments: names of its own, and attributes of `self`.
+        stored: the names that each of its statements itself gives a value to.
+    """
+
+    def __init__(self, node: ast.AST) -> None:
+        self.node = node
+        self.statements = [*_statements(node)]
+        self.stored = {each: frozenset(_stored(each)) for each in self.statements}
+        own = parameters(node.args) if isinstance(node, DEFINITIONS) else ()
+        self.names = frozenset().union(*self.stored.values()) - {each.arg for each in own}
+        self._read: dict[ast.stmt, tuple[tuple[_Use, ...], frozenset[str], frozenset[str]]] = {}
+        self._codes: dict[ast.expr, str] = {}
+
+    @cached_property
+    def used(self) -> Mapping[ast.stmt, tuple[_Use, ...]]:
+        """What each of its statements itself reads."""
+        return {each: tuple(_used(heads(each))) for each in self.statements}
+
+    @cached_property
+    def heads(self) -> Mapping[str, ast.expr]:
+        """The expressions of its statements, by their code."""
+        return {ast.unparse(head): head for each in self.statements for head in heads(each)}
+
+    @cached_property
+    def functions(self) -> _Functions:
+        """The functions in it."""
+        return _Functions(self.statements)
+
+    @cached_property
+    def blocks(self) -> list[list[ast.stmt]]:
+        """The lists of its statements, those further out first."""
+        return [*_blocks(self.node)]
+
+    @cached_property
+    def named(self) -> Mapping[str, list[ast.Name | ast.Attribute]]:
+        """All places of each name, and of attributes of `self`, those in functions inside included."""
+        found: defaultdict[str, list[ast.Name | ast.Attribute]] = defaultdict(list)
+        for each in ast.walk(self.node):
+            if isinstance(each, ast.Name):
+                found[each.id].append(each)
+            elif isinstance(each, ast.Attribute) and is_self(each.value):
+                found[f"self.{each.attr}"].append(each)
+        return found
+
+    @cached_property
+    def later(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda]:
+        """What is in it that may run at another time."""
+        return [each for each in ast.walk(self.node) if isinstance(each, _LATER) and each is not self.node]
+
+    def read(
+        self, node: ast.stmt, expressions: Iterable[ast.expr]
+    ) -> tuple[tuple[_Use, ...], frozenset[str], frozenset[str]]:
+        """What a statement reads, the methods of `self` that it calls, and what it reads something of, or calls."""
+        if node not in self._read:
+            read = [*expressions]
+            called = frozenset(_called(inner) for each in read for inner in ast.walk(each))
+            self._read[node] = tuple(_used(read)), called, _asked_for_more(read)
+        return self._read[node]
+
+    def code(self, test: ast.expr) -> str:
+        """A test as it is written."""
+        if test not in self._codes:
+            self._codes[test] = ast.unparse(test)
+        return self._codes[test]
+
+    def codes(self, test: ast.expr) -> Iterator[str]:
+        """What a test asks, and what the tests ask that it is made of."""
+        return (self.code(_asked(each)) for each in _parts(test))
+
+
+class _Functions:
+    """The functions among some statements.
+
+    Args:
+        prefix: what they are called by: `self.` for methods.
+    """
+
+    def __init__(self, statements: Iterable[ast.stmt], prefix: str = "") -> None:
+        self._loaded: dict[str, set[str]] = {}
+        self._called: dict[str, set[str]] = {}
+        for node in (each for each in statements if isinstance(each, DEFINITIONS)):
+            own = {each.arg for each in parameters(node.args)} | {n for s in _statements(node) for n in _stored(s)}
+            if prefix:
+                loaded = {use.name for each in _statements(node) for use in _used(heads(each))} - own
+                called = set(map(_called, ast.walk(node))) - own
+            else:
+                nodes = (each for each in ast.walk(node) if isinstance(each, ast.Name))
+                loaded = called = {each.id for each in nodes if isinstance(each.ctx, ast.Load)} - own
+            self._loaded[prefix + node.name], self._called[prefix + node.name] = loaded, called
+
+    def reading(self, names: Set[str]) -> Mapping[str, Set[str]]:
+        """For each, the names in question that running it reads, in others that it calls too."""
+        reads = {name: loaded & names for name, loaded in self._loaded.items()}
+        calls = {name: called & reads.keys() for name, called in self._called.items()} if any(reads.values()) else {}
+        for _ in calls:
+            more = {name: reads[name].union(*(reads[each] for each in calls[name])) for name in calls}
+            if more == reads:
+                break
+            reads = more
+        return {name: found for name, found in reads.items() if found}
+
+
+_NO_FUNCTIONS = _Functions(())
+
+
+def _beside_constructors(tree: ast.Module) -> dict[ast.AST, _Functions]:
     """For the constructor of each class, the methods of that: what they read has to be there when it calls them."""
     bodies = (each.body for each in ast.walk(tree) if isinstance(each, ast.ClassDef))
     methods = [(each, body) for body in bodies for each in body if isinstance(each, DEFINITIONS)]
-    return {node: body for node, body in methods if node.name == "__init__"}
+    return {node: _Functions(body, "self.") for node, body in methods if node.name == "__init__"}
 
 
-def _without_value(node: ast.AST, new: set[str], methods: Sequence[ast.stmt] = ()) -> Unbound | None:
+def _without_value(body: _Body, new: Set[str], methods: _Functions) -> Unbound | None:
     """The first use of some names that may have no value in a function or module.
 
     At first only what matters to these names is told apart on each way, and then, as far as there are few ways, all of
     it. Either look takes ways for possible that are not, and none that are for impossible: both have to find one.
     """
-    return _Walk(node, new, methods, _mattering(node, new)).run() and _Walk(node, new, methods).run()
+    return _Walk(body, new, methods, _mattering(body, new)).run() and _Walk(body, new, methods).run()
 
 
 @dataclass(frozen=True)
@@ -101,25 +210,20 @@ class _Mattering:
     tests: frozenset[str]
 
 
-def _mattering(node: ast.AST, new: set[str]) -> _Mattering:
+def _mattering(body: _Body, new: Set[str]) -> _Mattering:
     """What matters to some names: those that are read together with one, and the tests around what binds any of them.
 
     What has a value without a test has one on all ways for all that is worth telling apart.
     """
-    statements = list(_statements(node))
-    read = [{use.name for use in _used(heads(each))} for each in statements]
-    names = new.union(*(each for each in read if each & new))
-    branches = [each for each in statements if isinstance(each, (ast.If, ast.While))]
-    bound = {each: {name for inner in _statements(each) for name in _stored(inner)} for each in branches}
-    tested = {inner for each in branches for inner in _statements(each)}
-    always = {name for each in statements if each not in tested for name in _stored(each)}
+    read = [{use.name for use in uses} for uses in body.used.values()]
+    names = frozenset(new).union(*(each for each in read if each & new))
+    branches = [each for each in body.statements if isinstance(each, (ast.If, ast.While))]
+    inside = {each: [*_statements(each)] for each in branches}
+    bound = {each: frozenset().union(*(body.stored[inner] for inner in inside[each])) for each in branches}
+    tested = {inner for each in branches for inner in inside[each]}
+    always = frozenset().union(*(body.stored[each] for each in body.statements if each not in tested))
     deciding = (each.test for each in branches if not bound[each].isdisjoint(names - (always - new)))
-    return _Mattering(frozenset(names), frozenset(code for each in deciding for code in _codes(each)))
-
-
-def _codes(test: ast.expr) -> Iterator[str]:
-    """What a test asks, and what the tests ask that it is made of."""
-    return (ast.unparse(_asked(each)) for each in _parts(test))
+    return _Mattering(names, frozenset(code for each in deciding for code in body.codes(each)))
 
 
 def _parts(test: ast.expr) -> Iterator[ast.expr]:
@@ -129,22 +233,18 @@ def _parts(test: ast.expr) -> Iterator[ast.expr]:
         yield from _parts(each)
 
 
-def _newly_read(before: ast.AST, after: ast.AST) -> set[str]:
+def _newly_read(before: _Body, after: _Body) -> set[str]:
     """The names that a function or module reads at once in expressions that the original's does not have."""
-    old, new = (
-        {ast.unparse(head): head for each in _statements(node) for head in heads(each)} for node in (before, after)
-    )
-    return {use.name for code, head in new.items() if code not in old for use in _used([head])}
+    new = (head for code, head in after.heads.items() if code not in before.heads)
+    return {use.name for use in _used(new)}
 
 
-def _is_given_first(node: ast.AST, name: str) -> bool:
+def _is_given_first(body: _Body, name: str) -> bool:
     """Whether every use of a name plainly stands behind its assignment, in the same list of statements."""
-    nodes = list(ast.walk(node))
-    uses = [each for each in nodes if _is_it(each, name) and not isinstance(each.ctx, ast.Store)]
-    later = [each for each in nodes if isinstance(each, _LATER) and each is not node]
-    if any(isinstance(use.ctx, ast.Del) or any(_is_inside(use, each, each) for each in later) for use in uses):
+    uses = [each for each in body.named.get(name, ()) if not isinstance(each.ctx, ast.Store)]
+    if any(isinstance(use.ctx, ast.Del) or any(_is_inside(use, each, each) for each in body.later) for use in uses):
         return False
-    for block in _blocks(node):
+    for block in body.blocks:
         for index, statement in enumerate(block[:-1]):
             if isinstance(statement, (ast.Assign, ast.Import, ast.ImportFrom)) and name in _stored(statement):
                 is_behind = block[index + 1].lineno > (statement.end_lineno or statement.lineno)
@@ -155,12 +255,6 @@ def _is_given_first(node: ast.AST, name: str) -> bool:
 def _is_inside(use: ast.expr, first: ast.stmt | ast.expr, last: ast.stmt | ast.expr) -> bool:
     """Whether a use is in the lines of some statements."""
     return first.lineno <= use.lineno <= (last.end_lineno or last.lineno)
-
-
-def _is_it(node: ast.AST, name: str) -> TypeGuard[ast.Name | ast.Attribute]:
-    if isinstance(node, ast.Attribute):
-        return is_self(node.value) and name == f"self.{node.attr}"
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
@@ -195,14 +289,6 @@ def _statements(node: ast.AST) -> Iterator[ast.stmt]:
             yield child
         if not isinstance(child, (ast.expr, *DEFINITIONS, ast.ClassDef)):
             yield from _statements(child)
-
-
-def _names(node: ast.AST) -> set[str]:
-    """The names that a function or module binds by assignments: names of its own, and attributes of `self`."""
-    found: set[str] = set()
-    for statement in _statements(node):
-        found.update(_stored(statement))
-    return found - {each.arg for each in parameters(node.args)} if isinstance(node, DEFINITIONS) else found
 
 
 def _stored(node: ast.stmt) -> Iterator[str]:
@@ -262,49 +348,43 @@ def _used(nodes: Iterable[ast.AST], conditions: tuple[tuple[ast.expr, bool], ...
             yield from (each for each in inside if each.name not in own)
 
 
-def _asked_for_more(nodes: Iterable[ast.AST]) -> set[str]:
+def _asked_for_more(nodes: Iterable[ast.AST]) -> frozenset[str]:
     """The names that expressions read an attribute or an item of, or call."""
     found: set[str] = set()
     for each in (inner for node in nodes for inner in ast.walk(node)):
         owner = each.func if isinstance(each, ast.Call) else getattr(each, "value", None)
         if isinstance(each, (ast.Call, ast.Attribute, ast.Subscript)) and isinstance(owner, ast.expr):
             found |= {use.name for use in _used([owner])}
-    return found
+    return frozenset(found)
 
 
 class _Walk(Walk[Way]):
     """The ways through one function or module.
 
     Args:
-        node: the function or module.
         new: the names in question.
         methods: those of its class, for a constructor.
         only: what is told apart on the ways; everything, if it is not given.
     """
 
-    def __init__(
-        self, node: ast.AST, new: set[str], methods: Sequence[ast.stmt], only: _Mattering | None = None
-    ) -> None:
+    def __init__(self, body: _Body, new: Set[str], methods: _Functions, only: _Mattering | None = None) -> None:
         super().__init__()
-        self._node = node
-        statements = list(_statements(node))
-        asked = [each.test for each in statements if isinstance(each, (ast.If, ast.While))]
-        for use in (use for each in statements for use in _used(heads(each)) if use.name in new):
+        self._body, self._node = body, body.node
+        asked = [each.test for each in body.statements if isinstance(each, (ast.If, ast.While))]
+        for use in (use for uses in body.used.values() for use in uses if use.name in new):
             asked += (test for test, _ in use.conditions)
-        tests = Counter(code for each in asked for code in set(_codes(each)))
+        tests = Counter(code for each in asked for code in set(body.codes(each)))
         self._twice = {test for test, number in tests.items() if number > 1 and (only is None or test in only.tests)}
-        stores = {name for each in statements for name in _stored(each)}
+        stores = frozenset().union(*body.stored.values())
         # Attributes of `self` may have been given a value by any other method, but for those that are new in this one.
-        is_constructor = isinstance(node, DEFINITIONS) and node.name == "__init__"
+        is_constructor = isinstance(body.node, DEFINITIONS) and body.node.name == "__init__"
         own = {name for name in stores if not name.startswith("self.") or (is_constructor and name in new)}
         self._own = own if only is None else own & only.names
         self._new = new & own
-        self._later = _read_by_functions(statements, self._new)
-        self._by_methods = _read_by_functions(methods, self._new, "self.")
+        self._later = body.functions.reading(self._new)
+        self._by_methods = methods.reading(self._new)
         self._found: Unbound | None = None
-        self._used: dict[ast.stmt, tuple[tuple[_Use, ...], set[str]]] = {}
-        self._stored: dict[ast.stmt, frozenset[str]] = {}
-        self._codes: dict[ast.expr, str] = {}
+        self._used: dict[ast.stmt, tuple[_Use, ...]] = {}
 
     def run(self) -> Unbound | None:
         """The first use of a name in question that may have no value."""
@@ -319,16 +399,15 @@ class _Walk(Walk[Way]):
         return _fewer(states)
 
     def read(self, node: ast.stmt, expressions: Iterable[ast.expr], states: Ways) -> Ways:
+        plainly, called, asked = self._body.read(node, expressions)
         if node not in self._used:
-            read = [*expressions]
-            used = tuple(_used(read))
-            called = {_called(inner) for each in read for inner in ast.walk(each)}  # a method that is kept runs later
-            by_methods = {name: found for name, found in self._by_methods.items() if name in called}
-            reads = self._later | by_methods
-            later = ((each, use.conditions) for use in used for each in sorted(reads.get(use.name, ())))
-            whole = (*used, *(_Use(name, node.lineno, known) for name, known in later))
-            self._used[node] = whole, _asked_for_more(read)
-        used, asked = self._used[node]
+            by_methods = {
+                name: found for name, found in self._by_methods.items() if name in called
+            }  # a kept one: later
+            reads = {**self._later, **by_methods}
+            later = ((each, use.conditions) for use in plainly for each in sorted(reads.get(use.name, ())))
+            self._used[node] = (*plainly, *(_Use(name, node.lineno, known) for name, known in later))
+        used = self._used[node]
         old = {use.name for use in used if use.name in self._own and use.name not in self._new}
         # None may be handed on, but has no attributes, items or calls.
         needed = old & asked
@@ -345,9 +424,7 @@ class _Walk(Walk[Way]):
         return states
 
     def give(self, node: ast.stmt, states: Ways) -> Ways:
-        if node not in self._stored:
-            self._stored[node] = frozenset(_stored(node))
-        changed = self._stored[node]
+        changed = self._body.stored[node]
         gone = frozenset(each.id for each in getattr(node, "targets", ()) if isinstance(each, ast.Name))
         if isinstance(node, ast.Delete):
             return frozenset(replace(way, given=way.given - gone, none=way.none - gone) for way in states)
@@ -371,9 +448,7 @@ class _Walk(Walk[Way]):
             for each in test.values:
                 states = self.branch(each, outcome, states)
         name, is_none = _asks(test)
-        if test not in self._codes:
-            self._codes[test] = ast.unparse(test)
-        code = self._codes[test]
+        code = self._body.code(test)
         found = set()
         for way in states:
             if (code, not outcome) in way.tests:
@@ -432,29 +507,3 @@ def _called(node: ast.AST) -> str:
     """The method of the same object that a node calls, as `self.load`; empty for anything else."""
     func = node.func if isinstance(node, ast.Call) else None
     return f"self.{func.attr}" if isinstance(func, ast.Attribute) and is_self(func.value) else ""
-
-
-def _read_by_functions(statements: Iterable[ast.stmt], names: set[str], prefix: str = "") -> dict[str, set[str]]:
-    """For each function among statements, the names in question that running it reads, in others that it calls too.
-
-    Args:
-        prefix: what they are called by: `self.` for methods.
-    """
-    functions = {prefix + each.name: each for each in statements if isinstance(each, DEFINITIONS)}
-    reads: dict[str, set[str]] = {}
-    calls: dict[str, set[str]] = {}
-    for name, node in functions.items():
-        own = {each.arg for each in parameters(node.args)} | {n for s in _statements(node) for n in _stored(s)}
-        if prefix:
-            loaded = {use.name for each in _statements(node) for use in _used(heads(each))} - own
-            called = set(map(_called, ast.walk(node))) - own
-        else:
-            loaded = {e.id for e in ast.walk(node) if isinstance(e, ast.Name) and isinstance(e.ctx, ast.Load)} - own
-            called = loaded
-        reads[name], calls[name] = loaded & names, called & set(functions)
-    for _ in functions:
-        more = {name: reads[name].union(*(reads[each] for each in calls[name])) for name in functions}
-        if more == reads:
-            break
-        reads = more
-    return {name: found for name, found in reads.items() if found}
