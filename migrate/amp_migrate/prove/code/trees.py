@@ -56,6 +56,9 @@ def is_quiet(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         is_method = isinstance(node.func, ast.Attribute) and node.func.attr in _QUIET_METHODS
+        match node.func:
+            case ast.Attribute(ast.Constant(str()), "format"):
+                is_method = True  # as an f-string is filled in
         is_loss = name.startswith("torch.nn.") and name.endswith("Loss")
         if not (name in _QUIET or name.startswith("<") or is_method or is_loss):
             return False

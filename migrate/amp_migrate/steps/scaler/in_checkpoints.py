@@ -111,21 +111,21 @@ def _in_own_files(library: Library, beside: _Beside, editor: Editor) -> Iterator
     saved: set[tuple[str, str]] = set()
     for file in library.calling("state_dict", OPTIMIZER_SIGN):
         for entry, route in beside.last_of(file, own_files.saved_alone(file)):
-            saved.add((entry.name, route.scaler))
+            saved.add((entry.ending, route.scaler))
             is_spared = beside.traveller.is_spared(file, entry.statement, route.scaler)
             yield _move(own_files.write_saved_alone(editor.of(file), entry, route.scaler, is_spared=is_spared), route)
     for file in library.calling("load_state_dict", OPTIMIZER_SIGN) if saved else ():
         for entry, route in beside.last_of(file, own_files.restored_alone(file)):
-            if (entry.name, route.scaler) in saved and is_in_one_process(file, entry.statement):
+            if (entry.ending, route.scaler) in saved and is_in_one_process(file, entry.statement):
                 yield Move((), (_told_apart(file, entry),))
-            elif (entry.name, route.scaler) in saved:
+            elif (entry.ending, route.scaler) in saved:
                 is_spared = beside.traveller.is_spared(file, entry.statement, route.scaler)
                 edit = own_files.write_restored_alone(editor.of(file), entry, route.scaler, is_spared=is_spared)
                 yield _move(edit, route)
         for entry in own_files.restored_alone(file):
             asks = partial(own_files.asks_for, file, entry)
             for late, scaler in beside.late(file, entry, entry.path, asks):
-                if (entry.name, scaler) in saved:
+                if (entry.ending, scaler) in saved:
                     yield Move((own_files.write_restored_alone(editor.of(file), entry, scaler, late=late),))
 
 

@@ -77,9 +77,15 @@ def may_be_repeated(file: File, expression: cst.BaseExpression) -> bool:
     for call in find(expression, cst.Call):
         name = call.func.value if isinstance(call.func, cst.Name) else ""
         is_builtin = name in _BUILTINS and file.scopes.of(call).find(name) is None
+        is_builtin = is_builtin or (isinstance(call.func, cst.Attribute) and _is_format(call.func))
         if not is_builtin and file.names.callee(call) not in _ANSWERING:
             return False
     return True
+
+
+def _is_format(func: cst.Attribute) -> bool:
+    """Whether a method fills in a literal, as an f-string is filled in."""
+    return func.attr.value == "format" and isinstance(func.value, cst.SimpleString)
 
 
 def _is_open(test: cst.BaseExpression) -> bool:

@@ -41,6 +41,11 @@ class OwnFile:
     path: cst.BaseExpression
     name: str
 
+    @property
+    def ending(self) -> str:
+        """What the file is called, whichever folder it is in, and however that is quoted."""
+        return self.name.rpartition("/")[2].strip("\"'")
+
     def of_scaler(self, file: File) -> str:
         """The path of the scaler's file."""
         before, _, after = file.tree.code(self.path).rpartition(self.name)
@@ -55,7 +60,8 @@ def _of_scaler(name: str) -> str:
 def saved_alone(file: File) -> Iterator[OwnFile]:
     """Every statement of the form `torch.save(optimizer.state_dict(), path + "_optimizer")`."""
     for call in file.calls:
-        if file.names.callee(call) == "torch.save" and len(call.args) == 2 and call.args[1].keyword is None:
+        is_saved = file.names.callee(call) == "torch.save" and len(call.args) > 1 and call.args[1].keyword is None
+        if is_saved and all(may_be_repeated(file, each.value) for each in call.args[2:]):
             yield from _own_file(file, call.args[0].value, "state_dict", call, call.args[1].value, call)
 
 
@@ -116,6 +122,8 @@ def is_followed(file: File, entry: OwnFile, later: OwnFile) -> bool:
 def write_saved_alone(editor: Editor, entry: OwnFile, scaler: str, *, is_spared: bool = False) -> Edit:
     """The edit that saves the scaler's state behind the optimizer's: one that is off has none, nor has None."""
     save, path = editor.text(entry.call.func), entry.of_scaler(editor.file)
+    others = [(each.keyword, editor.text(each.value)) for each in entry.call.args[2:]]
+    path += "".join(f", {text}" if word is None else f", {word.value}={text}" for word, text in others)
     test = f"if {asked(scaler, is_spared=is_spared)}{scaler}.is_enabled():"
     return editor.after(entry.statement, guarded(test, f"{save}({scaler}.state_dict(), {path})"))
 

@@ -65,6 +65,7 @@ def test_what_two_optimizers_share_is_saved_and_restored_once_behind_the_last() 
         ('f"{name}/optim_1.pt"', 'f"{name}/scaler_1.pt"'),
         ('"%s.opt" % name', '"%s.scaler" % name'),
         ('name / "optimizer.pth"', 'name / "scaler.pth"'),
+        ('"{}/optimizer.{}".format(name, 3)', '"{}/scaler.{}".format(name, 3)'),
         ('str(name) + "_optimizer"', 'str(name) + "_scaler"'),
         ("os.path.join(name, 'best', 'optimizer')", "os.path.join(name, 'best', 'scaler')"),
     ],
@@ -74,6 +75,26 @@ def test_the_file_is_called_as_that_of_the_optimizer(path: str, other: str) -> N
     after = migrate_text(text.replace("import torch\n", "import os\nimport torch\n", 1), Settings()).after
     assert SAVED.format(path=other) in after
     assert RESTORED.format(path=other) in after
+
+
+@pytest.mark.parametrize(
+    "start",
+    ["os.path.join(name, 'last', 'optimizer.pt')", '"{}/last/optimizer.pt".format(name)', 'f"{name}/optimizer.pt"'],
+)
+def test_it_is_the_same_file_in_whichever_words_its_path_is_written(start: str) -> None:
+    text = TEXT.replace("import torch\n", "import os\nimport torch\n", 1)
+    text = text.replace('load(name + "_actor_optimizer"', f"load({start}")
+    text = text.replace('name + "_actor_optimizer")', 'os.path.join(name, "optimizer.pt"), pickle_protocol=4)')
+    plan = migrate_text(text, Settings())
+    assert SAVED.format(path='os.path.join(name, "scaler.pt"), pickle_protocol=4') in plan.after
+    assert RESTORED.format(path=start.replace("optimizer", "scaler")) in plan.after
+    assert "AMP611" not in {each.code for each in plan.findings}
+    assert migrate_text(plan.after, Settings()).after == plan.after
+
+
+def test_what_says_how_it_is_saved_is_not_asked_twice() -> None:
+    text = TEXT.replace('_actor_optimizer")\n\n', '_actor_optimizer", pickle_module=self.pickler())\n\n')
+    assert '"_actor_scaler"' not in migrate_text(text, Settings()).after
 
 
 @pytest.mark.parametrize(
