@@ -127,7 +127,7 @@ def _of_every(holder: Atom, name: str) -> Value:
     """What Python gives every object and every class, and what decorators and metaclasses put beside it."""
     if name in ("__name__", "__qualname__") and isinstance(holder, Class):
         return const(holder.code.name)
-    if name == "__setattr__":
+    if name in ("__getattr__", "__setattr__"):
         return one(Native(name, holder))
     return UNKNOWN if name.startswith("__") or (isinstance(holder, Class) and hasattr(ABCMeta, name)) else NEVER
 
@@ -149,8 +149,9 @@ def load_of_object(frame: Frame, owner: Obj, name: str, node: ast.AST) -> Value:
         if name == "__dict__":
             frame.write(owner, MORE, TRUTHS, strong=False)
             return UNKNOWN
-        # What has been stored by a name that nobody knows is in the place of none of a module's own methods.
+        # What has been stored by a name that nobody knows is in the place of none of what every module or object has.
         is_method = bool(found) and frame.analysis.pytorch.is_of_every_module(frame, kind, name)
+        is_method = is_method or name.startswith("__")
         loose = NEVER if is_method else frame.read(owner, containers.ANY_ATTRIBUTE)
         return join(found, loose) if loose else found
     if isinstance(kind, External):

@@ -124,8 +124,8 @@ def call_atom(frame: Frame, atom: Atom | Tensor, args: Arguments, node: ast.AST)
     if isinstance(atom, Method):
         return call_atom(frame, atom.function, args.behind(one(atom.owner)), node)
     if isinstance(atom, Native):
-        if atom.name == "__setattr__":
-            return builtins.call(frame, "setattr", args.behind(one(atom.owner)), node)
+        if atom.name in ("__getattr__", "__setattr__"):
+            return builtins.call(frame, atom.name.strip("_"), args.behind(one(atom.owner)), node)
         if isinstance(atom.owner, Obj) and atom.owner.external and atom.owner.made_of not in containers.KINDS:
             return pytorch.method(frame, atom, args, node)
         if isinstance(atom.owner, (Tensor, Opaque, Class, External)) or (

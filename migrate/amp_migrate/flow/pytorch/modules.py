@@ -931,10 +931,12 @@ def get_item(frame: Frame, owner: Obj, index: Value, node: ast.AST) -> Value:
         return _sliced(frame, owner, kind, node)
     name = containers.key(index)
     if name is not None and not name.startswith("[-"):
-        found = join(frame.read(owner, name), frame.read(owner, containers.REST))
-        if found:
-            return found
-    return containers.contents(frame, owner) or UNKNOWN
+        rest = frame.read(owner, containers.REST)
+        # The numbered ones are first, then those that it got by name.
+        found = frame.read(owner, name) or _added(frame, owner, frame.analysis.heap.names(owner, frame.task))
+        if found or rest:
+            return join(found, rest)
+    return iterate(frame, owner)
 
 
 def _sliced(frame: Frame, owner: Obj, kind: str, node: ast.AST) -> Value:
@@ -954,8 +956,9 @@ def _sliced(frame: Frame, owner: Obj, kind: str, node: ast.AST) -> Value:
 
 
 def iterate(frame: Frame, owner: Obj) -> Value:
-    """The elements of a list or chain of modules, in any order."""
-    return containers.contents(frame, owner) or UNKNOWN
+    """The elements of a list or chain of modules, in any order, those that it got by name among them."""
+    added = _added(frame, owner, frame.analysis.heap.names(owner, frame.task))
+    return join(containers.contents(frame, owner), added) or UNKNOWN
 
 
 def _shares_of(frame: Frame, callee: Value, name: str, args: Arguments, node: ast.AST) -> frozenset[Share]:
