@@ -251,12 +251,15 @@ class PyTorch:
 
     def place_of(self, value: Value) -> int | None:
         """The place that a value names, as `"cuda:0"`, a number and `x.device` do; None where it names none."""
-        named = 0
+        named, is_of_weights = 0, True
         for each in value:
-            named |= _place_named(each)
+            place = _place_named(each)
+            named |= place
+            is_of_weights &= not place or each == tensors.OF_WEIGHTS
         if named and any(isinstance(each, Opaque) for each in value):
             named |= ANYWHERE  # it may be a tensor, but beside a place it is another
-        self.places |= named
+            is_of_weights = False
+        self.places |= 0 if is_of_weights else named
         return (named & ~MPS | DEVICE if named & MPS else named) or None
 
     # Tensors

@@ -60,6 +60,8 @@ _TESTS = frozenset(
 )
 _SAME_ATTRIBUTES = {"T": "t", "mT": "transpose", "H": "t", "real": "real", "imag": "imag", "mH": "transpose"}
 STANDALONE = External("torch.Tensor")
+# Where the weights of layers in sight are, which names no device: what has moved them does.
+OF_WEIGHTS = Const("device", "where the weights are")
 # Operators of the first tensor that they get, whatever else is said by name.
 FIRST_ONLY = frozenset(
     "split chunk unbind sum mean prod reshape flatten transpose permute unsqueeze squeeze softmax log_softmax "
@@ -81,10 +83,19 @@ def attribute(frame: Frame, tensor: Tensor, name: str, node: ast.AST) -> Value:
     if name == "dtype":
         return dtype_value(tensor)
     if name == "device":
+        if tensor.place not in (CPU, DEVICE) and _is_weights(tensor):
+            return one(OF_WEIGHTS)
         return one(Const("device", {CPU: "cpu", DEVICE: "cuda"}.get(tensor.place, "")))
     if name == "grad_fn":
         return UNKNOWN
     return no_tensor(name) or one(Native(name, tensor))  # type: ignore[arg-type]
+
+
+def _is_weights(tensor: Tensor) -> bool:
+    """Whether a tensor is the weights of layers that are made in sight: they are where they were moved to, if they were."""
+    owners = [each.owner for each in tensor.leaf if isinstance(each, Part)]
+    layers = [each for each in owners if isinstance(each, Obj) and each.external.startswith("torch.nn.")]
+    return bool(layers) and len(layers) == len(tensor.leaf)
 
 
 def no_tensor(name: str) -> Value:
@@ -254,11 +265,12 @@ def _to(frame: Frame, tensor: Tensor, args: Arguments) -> Tensor:
             precision = precision | OTHER if unknown else other.precision
             regions |= other.regions
             place = ANYWHERE if unknown else other.place
+            if place != tensor.place and not _is_weights(other):
+                pytorch.places |= place & ANYWHERE
     if args.rest or args.others:
         precision |= OTHER
     moved = tensor if precision == tensor.precision else cast(tensor.but(regions=regions), precision)
     if place != tensor.place:
-        pytorch.places |= place & ANYWHERE  # others are where something has been moved before
         moved = moved.but(
             place=place,
             leaf=NOTHING,

@@ -266,3 +266,54 @@ def test_a_model_may_be_on_the_cpu_beside_another_on_a_gpu(
     to: str, given: str, loss: str, behind: str, is_on_cpu: bool
 ) -> None:
     assert is_left(BESIDE_A_GPU.format(to=to, given=given, loss=loss, behind=behind)) is is_on_cpu
+
+
+SAMPLED = """\
+import torch
+from torch import nn
+
+
+class Flow(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.net(x)
+
+    def sample(self, count, device=None):
+        if device is None:
+            device = WHERE
+        return self.net(MADE)
+
+
+model = Flow()
+optimizer = torch.optim.Adam(model.parameters())
+for _ in range(10):
+    optimizer.zero_grad()
+    loss = (model(torch.randn(16, 2)) ** 2).mean()
+    loss.backward()
+    optimizer.step()
+with torch.no_grad():
+    print(model.sample(10))
+"""
+
+
+@pytest.mark.parametrize(
+    "made",
+    ["torch.randn(count, 2, device=device)", "torch.randn(count, 2).to(device)", "torch.ones(2).to(self.net.weight)"],
+)
+@pytest.mark.parametrize("where", ["next(self.parameters()).device", "torch.device(self.net.weight.device)"])
+def test_where_the_weights_are_is_no_other_device(made: str, where: str) -> None:
+    text = SAMPLED.replace("WHERE", where).replace("MADE", made)
+    assert is_left(text)
+    assert not is_left(text.replace("nn.Linear(2, 2)", "nn.Linear(2, 2).cuda()"))
+    assert not is_left(text.replace("model = Flow()", "model = Flow().to(input())"))
+
+
+def test_a_device_that_is_given_beside_that_of_the_weights_is_one() -> None:
+    text = SAMPLED.replace("WHERE", "next(self.parameters()).device").replace(
+        "MADE", "torch.randn(count, 2, device=device)"
+    )
+    assert not is_left(text.replace("sample(10)", 'sample(10, "cuda")'))
+    assert not is_left(text.replace("sample(10)", "sample(10, input())"))
