@@ -323,6 +323,11 @@ def holders(frame: Frame, leaves: frozenset[Atom], surely: frozenset[Atom] | Non
     registry = frame.analysis.pytorch.registry
     known = relevant(frame, registry.optimizers)
     answers = {each: overlap(registry.optimizers[each], leaves) for each in known}
+    if None in answers.values() and (rest := leaves - (apart := _made_apart(frame, leaves))) and apart:
+        unsure = [
+            each for each, answer in answers.items() if answer is None and _is_in_sight(registry.optimizers[each])
+        ]
+        answers.update({each: False for each in unsure if overlap(registry.optimizers[each], rest) is False})
     found: dict[Atom, bool | None] = {}
     for each, answer in answers.items():
         if answer is False:
@@ -333,6 +338,25 @@ def holders(frame: Frame, leaves: frozenset[Atom], surely: frozenset[Atom] | Non
     if not any(answers.values()):
         return dict.fromkeys(found, True)
     return found
+
+
+def _is_in_sight(parameters: frozenset[Atom] | None) -> bool:
+    """Whether all of some parameters are known, each by what it is made of."""
+    return bool(parameters) and all(isinstance(getattr(each, "owner", None), Obj) for each in parameters or ())
+
+
+def _made_apart(frame: Frame, leaves: Leaves) -> Leaves:
+    """The leaves of what other packages have made of nothing, where none of these gets at parameters in sight."""
+    pytorch = frame.analysis.pytorch
+    owners = ((leaf, leaf.owner) for leaf in leaves if isinstance(leaf, Part) and isinstance(leaf.owner, Opaque))
+    found = frozenset(leaf for leaf, owner in owners if owner.made_at in pytorch.called and not owner.shares)
+    events = (each for each in frame.analysis.events.values() if found and each.act is Act.HANDED_ON)
+    is_any = any(
+        isinstance(each, Tensor) or each in pytorch.registry.optimizers or pytorch.leaves_of(frame, each)
+        for event in events
+        for each in event.subject
+    )
+    return NOTHING if is_any else found
 
 
 def gets_one(parameters: frozenset[Atom] | None, surely: Leaves) -> bool:
