@@ -43,12 +43,14 @@ from amp_migrate.flow.domain.machine import (
     EMPTY,
     GIVEN,
     GUESSED,
+    LOST,
     MIXED,
     PARTLY,
     READY,
     SCALED,
     STEPPED,
     TRUE,
+    UNKNOWN,
     UNKNOWN_GRAD,
     UNSCALED,
     UNSCALED_BY,
@@ -1025,7 +1027,7 @@ class Questions:
                         what is PAST and optimizer and self.is_single(optimizer)
                     ):  # to step without gradients is to do nothing
                         reached = [each for each in reached if _grad(each[0], optimizer).kind != EMPTY]
-                    if wrong:
+                    if wrong and not (what is SEVERAL_SCALES and self._is_clipped_in_vain(event)):
                         ways = {each[0] for each in wrong}
                         # Every scaler that is made anew was a first one once.
                         is_always = what is MADE_ANEW or _is_always(ways, {each[0] for each in reached} - ways)
@@ -1051,6 +1053,22 @@ class Questions:
                             why = self._other_losses(optimizer) or (BY_HAND if event.code.gives_gradients else "")
                         site = scaler.site if what is MADE_ANEW and isinstance(scaler, Obj) else event.site
                         yield Fault(site, what, is_always, why, is_seen, event)
+
+    def _is_clipped_in_vain(self, clip: Event) -> bool:
+        """Whether everything that a clip is about is cleared before anybody reads it, on every way, nor its norm."""
+        clipped = frozenset(_atoms(clip.optimizer))
+        is_sure = self.analysis.is_complete and whole_of(Opaque()) not in clip.leaves and None not in clipped
+        around = next(self._around(clip.site.file, clip.node), None)
+        if not is_sure or not isinstance(around, ast.Expr) or self.handing_on_gradients:
+            return False
+        reading = (each for each in self.analysis.events.values() if each.act not in _READING_NO_GRADIENTS)
+        grads = (
+            _grad(machine, optimizer)
+            for each in reading
+            for machine, _, about, _ in each.reached
+            for optimizer in clipped & about
+        )
+        return not any(grad.clipped or grad.kind in (UNKNOWN, LOST) for grad in grads)
 
     def is_off(self, scaler: object, code: Code, facts: Facts) -> bool:
         """Whether what tests have come to says that a scaler is switched off, which is made in the same function."""
@@ -1338,6 +1356,7 @@ def _is_limited_unscaled(machine: Machine, scaler: Atom | None, optimizer: Atom 
     return scaler is not None and _is(TRUE, UNSCALED)(machine, scaler, optimizer)
 
 
+_READING_NO_GRADIENTS = frozenset({Act.ZERO, Act.BACKWARD, Act.UNSCALE, Act.UPDATE, Act.OPTIMIZER_MADE})
 _OF_AN_UPDATE = frozenset({OUTDATED, OF_TWO_SCALES})
 _Test = Callable[[Machine, "Atom | None", "Atom | None"], bool]
 _STATES: dict[Act, tuple[tuple[str, _Test], ...]] = {

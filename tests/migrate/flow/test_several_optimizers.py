@@ -11,7 +11,7 @@ from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import tensors_in
 from amp_migrate.flow.domain.tensor import UNKNOWN_LEAF
 from amp_migrate.flow.events import Act
-from amp_migrate.flow.questions import ONE_WITHOUT_GRADIENTS, faults
+from amp_migrate.flow.questions import ONE_WITHOUT_GRADIENTS, SEVERAL_SCALES, faults
 
 from .conftest import Texts
 
@@ -188,6 +188,47 @@ def test_what_a_class_inherits_that_nobody_has_read_is_of_its_objects(told: Tell
     made = f"import zoo\n{dedent(own)}\npolicy = Own()\n"
     assert not told_of_clips(told, act, adv, (act, adv), made=made)
     assert "gradients of several scales are clipped" in told_of_clips(told, act, adv, (WHOLE, WHOLE), made=made)
+
+
+CLIPPED_BEHIND_ANOTHER_STEP = """
+import tools
+opt_d, opt_g = optim.Adam(d.parameters()), optim.Adam(g.parameters())
+for x in loader:
+    BEGIN
+    with torch.amp.autocast("cuda", dtype=torch.float16):
+        loss = d(x).mean()
+    scaler.scale(loss).backward()
+    scaler.step(opt_d)
+    opt_g.zero_grad()
+    with torch.amp.autocast("cuda", dtype=torch.float16):
+        loss = d(g(x)).mean()
+    scaler.scale(loss).backward()
+    scaler.step(opt_g)
+    scaler.update()
+    CLIP
+"""
+CLIP = "nn.utils.clip_grad_norm_(d.parameters(), 1.0)"
+
+
+@pytest.mark.parametrize(
+    ("begin", "clip", "is_read"),
+    [
+        ("d.zero_grad()", CLIP, False),
+        ("opt_d.zero_grad(); d.weight.grad", CLIP, False),
+        ("opt_g.zero_grad()", CLIP, True),
+        ("d.weight.grad = None", CLIP, True),
+        ("if x.sum() > 0: d.zero_grad()", CLIP, True),
+        ("d.zero_grad()", f"norm = {CLIP}", True),
+        ("d.zero_grad()", f"{CLIP}; opt_d.step()", True),
+        ("d.zero_grad()", f"{CLIP}; d.bias.grad", True),
+        ("d.zero_grad()", f"{CLIP}; tools.log(d.parameters())", True),
+    ],
+)
+def test_a_clip_matters_to_who_reads_the_gradients_before_they_are_cleared(
+    told: Tell, begin: str, clip: str, is_read: bool
+) -> None:
+    text = NETS + CLIPPED_BEHIND_ANOTHER_STEP.replace("BEGIN", begin).replace("CLIP", clip)
+    assert (SEVERAL_SCALES in told_of(told, text)) is is_read
 
 
 @pytest.mark.parametrize("other", ["utils.groups(d, 0.1)", "d.parameters()"])

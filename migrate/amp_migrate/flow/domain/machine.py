@@ -52,9 +52,10 @@ class Grad(Numbered):
         of: then, by the leaves that each is computed from for certain, the losses that they may be of, since the latest
             update of the scale; by its place, one of which that is not known.
         earlier: and before that, as far as their leaves are known.
+        clipped: whether they were clipped together with some of several scales.
     """
 
-    __slots__ = ("earlier", "guessed", "kind", "of", "outdated", "scaler", "spent")
+    __slots__ = ("clipped", "earlier", "guessed", "kind", "of", "outdated", "scaler", "spent")
 
     def __init__(
         self,
@@ -65,9 +66,10 @@ class Grad(Numbered):
         guessed: bool = False,
         of: frozenset[Any] = frozenset(),
         earlier: frozenset[Any] = frozenset(),
+        clipped: bool = False,
     ) -> None:
         self.kind, self.scaler, self.spent, self.outdated, self.guessed = kind, scaler, spent, outdated, guessed
-        self.of, self.earlier = of, earlier
+        self.of, self.earlier, self.clipped = of, earlier, clipped
 
     def but(
         self,
@@ -77,6 +79,7 @@ class Grad(Numbered):
         guessed: bool | None = None,
         of: frozenset[Any] | None = None,
         earlier: frozenset[Any] | None = None,
+        clipped: bool | None = None,
     ) -> Grad:
         """These gradients, of which something else is known."""
         return Grad(
@@ -87,6 +90,7 @@ class Grad(Numbered):
             self.guessed if guessed is None else guessed,
             self.of if of is None else of,
             self.earlier if earlier is None else earlier,
+            self.clipped if clipped is None else clipped,
         )
 
     @property

@@ -438,6 +438,8 @@ def stage(machine: Machine, scaler: Atom, optimizer: Atom) -> str | None:
 
 def _accumulated(old: Grad, new: Grad) -> Grad:
     """What is in gradients once those of another loss are added."""
+    if old.clipped:
+        return _accumulated(old.but(clipped=False), new).but(clipped=True)
     if old.kind in (EMPTY, states.UNKNOWN):
         return new
     of = old.of | new.of
@@ -713,6 +715,13 @@ def measured(frame: Frame, parameters: Value, limit: Value, node: ast.AST, why: 
     optimizers = frozenset(key[1] for key in keys)
     scalers = frozenset(each[0] for each in units_of(limit) if each is not None and isinstance(each[0], Atom))
     frame.analysis.event(frame, Act.CLIP, node, leaves=leaves, optimizer=optimizers, scaler=scalers, why=why)
+
+    def change(machine: Machine) -> Iterable[Machine]:
+        grads = {key: old for key in keys if (old := machine.get(key, UNKNOWN_GRAD)).kind != EMPTY}
+        is_of_several = any(old.kind == MIXED for old in grads.values())
+        yield machine.but({key: old.but(clipped=True) for key, old in grads.items()} if is_of_several else {})
+
+    _change(frame, keys, change)
     return units
 
 
@@ -1432,7 +1441,9 @@ def _unscaled(machine: Machine, scaler: Atom, optimizer: Atom, sharing: Sequence
     for other in sharing:
         old = machine.grad(other) or UNKNOWN_GRAD
         if old.kind == SCALED and old.scaler is scaler:
-            changes[grad_key(other)] = Grad(PARTLY, scaler, old.spent, old.outdated, old.guessed)
+            changes[grad_key(other)] = Grad(PARTLY, scaler, old.spent, old.outdated, old.guessed).but(
+                clipped=old.clipped
+            )
     return machine.but(changes)
 
 
@@ -1443,10 +1454,11 @@ def _unscaling_keys(frame: Frame, scaler: Atom) -> Callable[[Atom], list[Key]]:
 
 def _divided(old: Grad, scaler: Atom) -> Grad:
     if old.kind == SCALED and old.scaler is scaler:
-        return Grad(UNSCALED, scaler, old.spent, False, old.guessed)
+        return Grad(UNSCALED, scaler, old.spent, False, old.guessed).but(clipped=old.clipped)
     if old.kind in (LOST, EMPTY):
         return old
-    return Grad(UNSCALED if old.kind == states.UNKNOWN else MIXED, scaler, False, False, old.guessed)
+    kind = UNSCALED if old.kind == states.UNKNOWN else MIXED
+    return Grad(kind, scaler, False, False, old.guessed).but(clipped=old.clipped)
 
 
 def _scaler_step(frame: Frame, scaler: Atom, optimizers: Value, node: ast.AST) -> None:

@@ -386,6 +386,27 @@ def test_each_optimizer_is_unscaled_before_its_own_clipping(rewrites: Check) -> 
     )
 
 
+def test_a_clip_of_what_is_cleared_before_anybody_reads_it_keeps_no_step(rewrites: Check) -> None:
+    rewrites(
+        """
+          optD = torch.optim.Adam(netD.parameters())
+          optG = torch.optim.Adam(netG.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
+          for real, noise in loader:
+              netD.zero_grad()
+        ~     lossD = netD(real).mean() - netD(netG(noise).detach()).mean()
+        ~     lossD.backward()
+        -     optD.step()
+        +     scaler.step(optD)
+              optG.zero_grad()
+        ~     lossG = netD(netG(noise)).mean()
+        ~     lossG.backward()
+        ~     optG.step()
+              nn.utils.clip_grad_norm_(netD.parameters(), 1.0)
+        """
+    )
+
+
 def test_clipping_what_an_optimizer_that_has_stepped_got_scaled_again(leaves: Check) -> None:
     leaves(
         """
