@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Iterator, Sequence
+from itertools import chain
+
+from amp_migrate.engine.find.distributions import package_dirs
 
 
 def resolve(
@@ -26,8 +29,10 @@ def resolve(
     """
     name = dotted.lstrip(".")
     level = len(dotted) - len(name)
-    for base in _bases(level, os.path.dirname(importer), files, roots, is_script):
-        stem = os.path.join(base, *name.split(".")) if name else base
+    folder = os.path.dirname(importer)
+    bases = _bases(level, folder, files, roots, is_script)
+    stems = (os.path.join(base, *name.split(".")) if name else base for base in bases)
+    for stem in stems if level else chain(stems, _renamed(name, folder, roots)):
         # A package wins over a module of the same name, as in the import system.
         for candidate in (os.path.join(stem, "__init__.py"), stem + ".py"):
             if candidate in files and candidate != importer:
@@ -53,3 +58,13 @@ def _bases(
     for root in roots:
         yield root
         yield os.path.join(root, "src")  # the layout in which a project's packages stand below `src`
+
+
+def _renamed(name: str, folder: str, roots: Sequence[str]) -> Iterator[str]:
+    """Where a module stands by what declares its package to be in a folder of another name."""
+    parts = name.split(".")
+    for home in (folder, *roots):
+        declared = package_dirs(home, tuple(roots))
+        for count in range(len(parts), -1, -1) if declared else ():
+            if (where := declared.get(".".join(parts[:count]))) is not None:
+                yield os.path.join(where, *parts[count:])

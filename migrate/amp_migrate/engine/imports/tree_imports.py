@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
-from amp_migrate.engine.find.distributions import installs
+from amp_migrate.engine.find.distributions import installs, package_dirs
 from amp_migrate.engine.imports import resolve_import
 from amp_migrate.engine.imports.imports_of_text import imported_modules
 
@@ -119,12 +119,18 @@ class TreeImports:
 
     def _resolve(self, dotted: str, importer: str) -> str | None:
         root = dotted.partition(".")[0]
-        if root and not self._is_here(root):
+        if root and not self._is_here(root) and not self._is_renamed(root, importer):
             return None
         key = os.path.dirname(importer), dotted
         if key not in self._resolved:
             self._resolved[key] = resolve_import.resolve(dotted, importer, self._files, self._roots)
         return self._resolved[key]
+
+    def _is_renamed(self, package: str, importer: str) -> bool:
+        """Whether a package, or a part of it, is declared to be in a folder of another name."""
+        homes = (os.path.dirname(importer), *self._roots)
+        declared = {name.partition(".")[0] for home in homes for name in package_dirs(home, tuple(self._roots))}
+        return package in declared
 
     def _installs(self, folder: str, package: str) -> bool:
         key = folder, package

@@ -118,6 +118,42 @@ def test_what_a_tree_installs_is_found_from_everywhere(
     assert Workspace.open([tmp_path]).locate("folding.model", script) == (model if is_found else None)
 
 
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [
+        ({"setup.py": "setup(packages=['folding'], package_dir={'folding': 'code/lib'})\n"}, "code/lib/model.py"),
+        ({"setup.py": "where = {'folding': 'code/lib'}\nsetup(package_dir=where)\n"}, "code/lib/model.py"),
+        ({"setup.py": "setup(package_dir={'': 'code', 'folding': 'code/lib'})\n"}, "code/lib/model.py"),
+        ({"setup.cfg": "[options]\npackage_dir =\n    =code\n    folding = code/lib\n"}, "code/lib/model.py"),
+        ({"pyproject.toml": '[tool.setuptools.package-dir]\nfolding = "code/lib"\n'}, "code/lib/model.py"),
+        ({"setup.py": "setup(package_dir={'': 'code'})\n", "code/folding/model.py": ""}, "code/folding/model.py"),
+        ({"setup.py": "setup(package_dir={'folding.model': 'code/lib'})\n"}, "code/lib/__init__.py"),
+        ({"setup.py": "setup(package_dir={'other': 'code/lib'})\n"}, None),
+        ({"setup.py": "setup(package_dir={'folding': WHERE})\n"}, None),
+        ({"setup.py": "print 'folding'\nsetup(package_dir={'folding': 'code/lib'})\n"}, None),
+        ({"setup.cfg": "package_dir = folding = code/lib\n"}, None),
+        ({"pyproject.toml": '[tool]\nsetuptools = "code/lib"\n'}, None),
+        ({"far/setup.py": "setup(package_dir={'folding': '../code/lib'})\n"}, None),  # another project's
+    ],
+)
+@pytest.mark.parametrize("script", ["train.py", "code/lib/train.py"])
+def test_a_package_may_be_declared_to_be_in_a_folder_of_another_name(
+    tmp_path: Path, script: str, declared: dict[str, str], expected: str | None
+) -> None:
+    lib = tmp_path / "code/lib"
+    texts = {tmp_path / script: "from folding.model import Block\n", lib / "model.py": "", lib / "__init__.py": ""}
+    files = {**texts, **{tmp_path / name: text for name, text in declared.items()}}
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    found = Workspace.open([tmp_path]).locate("folding.model", tmp_path / script)
+    assert (None if found is None else found.relative_to(tmp_path).as_posix()) == expected
+    project = Projects(list(map(str, files)), [str(tmp_path)], lambda file: files[Path(file)]).of(
+        str(tmp_path / script)
+    )
+    assert found is None or str(found) in project
+
+
 def test_files_run_together_where_one_loads_both() -> None:
     files = {
         "main.py": "import data, a.model\n",
