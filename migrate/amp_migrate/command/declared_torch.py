@@ -11,7 +11,7 @@ import configparser
 import importlib
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,21 @@ class DeclaredTorch:
     file: Path
     text: str
 
+    @property
+    def is_without_amp(self) -> bool:
+        """Whether it is older than mixed precision in PyTorch itself: what runs on it says nothing about the target."""
+        return self.version < _FIRST_AMP
+
+    @property
+    def is_to_be_raised(self) -> bool:
+        """Whether what is written does not run on it."""
+        return self.version < OLDEST_TORCH
+
+    def asking(self, file: str) -> str:
+        """What a file asks for, as a message says it."""
+        raised = ", which has no mixed precision of its own and has to be raised" if self.is_without_amp else ""
+        return plain(f"{file} asks for {self.text}{raised}")
+
 
 def target_for(folder: Path) -> tuple[Version, str]:
     """The oldest PyTorch to write for in a folder, and where that comes from; empty words where it is the default.
@@ -65,12 +80,11 @@ def target_for(folder: Path) -> tuple[Version, str]:
     declared = declared_torch(folder)
     if declared is None:
         return DEFAULT_TORCH, ""
-    asks = plain(f"{declared.file.name} asks for {declared.text}")
-    if declared.version < _FIRST_AMP:
-        said = f"{asks}, which has no mixed precision of its own and has to be raised"
-        return DEFAULT_TORCH, f"PyTorch {written(DEFAULT_TORCH)} is the target: {said}"
+    if declared.is_without_amp:
+        return DEFAULT_TORCH, f"PyTorch {written(DEFAULT_TORCH)} is the target: {declared.asking(declared.file.name)}"
     target = nearest_possible(declared.version)
-    raised = ", which has to be raised to that" if declared.version < OLDEST_TORCH else ""
+    raised = ", which has to be raised to that" if declared.is_to_be_raised else ""
+    asks = declared.asking(declared.file.name)
     return target, f"PyTorch {written(target)} is the target: {asks}{raised}; --target-torch takes another"
 
 
@@ -89,24 +103,29 @@ def declared_torch(folder: Path) -> DeclaredTorch | None:
     return None
 
 
-def declared_below(folder: Path, files: Iterable[Path]) -> Mapping[str, DeclaredTorch]:
+def declared_below(folder: Path, files: Iterable[Path]) -> tuple[Mapping[str, DeclaredTorch], Sequence[DeclaredTorch]]:
     """What the folders of some files declare by their real paths, or the nearest ones above them up to `folder`.
 
-    What asks for a PyTorch without mixed precision cannot stay, and says no more than a folder that says nothing.
+    What asks for a PyTorch without mixed precision cannot stay, and says no more than a folder that says nothing: that
+    is given by itself.
     """
     top = folder.resolve()
     known: dict[Path, DeclaredTorch | None] = {}
+    ancient: list[DeclaredTorch] = []
 
     def nearest(each: Path) -> DeclaredTorch | None:
         if each == top or top not in each.parents:
             return None
         if each not in known:
             found = _lowest_in(each)
-            known[each] = found if found is not None and found.version >= _FIRST_AMP else nearest(each.parent)
+            if found is not None and found.is_without_amp:
+                ancient.append(found)
+                found = None
+            known[each] = found or nearest(each.parent)
         return known[each]
 
     found = {str(each): nearest(each) for each in {file.resolve().parent for file in files}}
-    return {each: declared for each, declared in found.items() if declared is not None}
+    return {each: declared for each, declared in found.items() if declared is not None}, sorted(ancient)
 
 
 def nearest_possible(version: Version) -> Version:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
@@ -124,22 +124,28 @@ def _for_nested(request: MigrationRequest, workspace: Workspace) -> MigrationReq
     """The same, with what folders declare for themselves."""
     if request.target_folder is None:
         return request
-    below = declared_below(request.target_folder, workspace.files)
+    below, ancient = declared_below(request.target_folder, workspace.files)
     nested = {folder: nearest_possible(each.version) for folder, each in below.items()}
     asked = {
         f"{written(nested[folder])} by {each.text} in {shown(each.file)}"
+        + (" (which has to be raised to that)" if each.is_to_be_raised else "")
         for folder, each in below.items()
-        if nested[folder] != request.settings.target_torch
+        if nested[folder] != request.settings.target_torch or each.is_to_be_raised
     }
     oldest = min(nested.values(), default=request.settings.target_torch)
     if why_not := request.settings.too_new_for(oldest):
         raise click.UsageError(
             f"{why_not} ({plain(min(below.values()).text)} is asked for; --target-torch takes another)"
         )
-    listed = ", ".join(sorted(asked)[:_MOST_NESTED]) + (", ..." if len(asked) > _MOST_NESTED else "")
-    own = plain(f"folders have their own target: {listed}") if asked else ""
-    said = "; ".join(filter(None, (request.target_said, own)))
+    own = plain(f"folders have their own target: {_listed(sorted(asked))}") if asked else ""
+    raised = _listed([each.asking(shown(each.file)) for each in ancient])
+    said = "; ".join(filter(None, (request.target_said, own, raised)))
     return replace(request, settings=replace(request.settings, nested_torch=nested), target_said=said)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """The first of some texts."""
+    return ", ".join([*texts[:_MOST_NESTED], *(["..."] if len(texts) > _MOST_NESTED else [])])
 
 
 def _stdin(request: MigrationRequest) -> Outcome:

@@ -192,8 +192,24 @@ def test_the_nearest_requirement_above_a_file_decides_for_it(tmp_path: Path, mon
     assert result.exit_code == 0, result.output
     assert [file for file in files if Path(file).read_text() == SCRIPT] == ["libs/old/old/train.py"]
     assert "folders have their own target: 1.13 by torch^1.0 in libs/old/pyproject.toml, 2.4 by" in result.output
+    raised = "libs/ancient/requirements.txt asks for torch==1.4, which has no mixed precision of its own"
+    assert f"2.4 by torch>=2.4 in libs/new/requirements.txt; {raised} and has to be raised.\n" in result.output
     result = CliRunner().invoke(command, ["--target-torch", "2.3", "libs/old"])
     assert "torch.amp.GradScaler" in Path(files[1]).read_text()
+
+
+@pytest.mark.parametrize("of_all", ["", "torch==1.12\n"])
+def test_a_folder_whose_requirement_has_to_be_raised_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_all: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("old").mkdir()
+    Path("old/train.py").write_text(SCRIPT)
+    Path("old/requirements.txt").write_text("torch==1.8.0\n")
+    Path("requirements.txt").write_text(of_all)
+    result = CliRunner().invoke(command, ["."])
+    own = "folders have their own target: 1.12 by torch==1.8.0 in old/requirements.txt"
+    assert f"{own} (which has to be raised to that).\n" in result.output
 
 
 def test_files_that_are_planned_together_are_written_for_the_oldest(
