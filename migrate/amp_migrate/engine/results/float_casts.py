@@ -37,7 +37,10 @@ from amp_migrate.write.conflicts import PlanConflict
 from amp_migrate.write.consume import complete, new_text
 from amp_migrate.write.editor import Editor, guarded
 
+# Why a file changes about which there is nothing else to say.
 _FOR_ANOTHER = "reads in float32 what a region of another file computes in half precision"
+_LIKE_ANOTHER = "takes the precision of what a region of another file computes"
+FOR_OTHER_FILES = (_FOR_ANOTHER, _LIKE_ANOTHER)
 
 
 @dataclass(frozen=True)
@@ -147,9 +150,10 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
     )
     findings = {*plan.findings, *told}
     if not findings:  # nothing else says why this file changes
-        cast = (_counterpart(each.site, nodes, pairs) for each in sorted(wanted.casts))
-        place = next(filter(None, cast), file.tree.module)
-        findings.add(Finding.at(file.tree, place, RISKY_NUMERICS.code, Kind.NOTE, _FOR_ANOTHER))
+        places = {bool(each.like): _counterpart(each.site, nodes, pairs) for each in sorted(wanted.casts, reverse=True)}
+        for is_like, place in (places or {False: None}).items():
+            why = FOR_OTHER_FILES[is_like]
+            findings.add(Finding.at(file.tree, place or file.tree.module, RISKY_NUMERICS.code, Kind.NOTE, why))
     after = new_text(file.tree, edits)
     beside = tuple(sorted({*plan.beside, plan.source.path, *wanted.steps}))
     told_all = tuple(sorted(findings))

@@ -22,7 +22,7 @@ from amp_migrate.catalog.step_rules import (
 from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.problems import failure
 from amp_migrate.engine.results.examined import Examined, Results
-from amp_migrate.engine.results.float_casts import InFloat32, line_after, line_before
+from amp_migrate.engine.results.float_casts import FOR_OTHER_FILES, InFloat32, line_after, line_before
 from amp_migrate.engine.results.importing_scripts import handing_scripts, saving_scripts, starting_scripts
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.events import OUT_OF_SIGHT
@@ -458,8 +458,9 @@ def _is_said(harm: Harm, changed: Mapping[str, FilePlan], code: str = "") -> boo
     plan = changed.get(harm.site.file)
     first, last = (_line_before(plan, line) for line in (harm.site.line, harm.site.end_line))
     findings = () if plan is None else plan.findings
-    # What was kept in float32 as nobody can read it does no harm: what does in the same place is something else.
-    others = (each for each in findings if UNREAD not in each.message)
+    # What was kept in float32 as nobody can read it, or is cast for another file, does no harm: what does in the same
+    # place is something else.
+    others = (each for each in findings if UNREAD not in each.message and each.message not in FOR_OTHER_FILES)
     return any(each.code == (code or _code(harm)) and first <= each.line <= last for each in others)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
-from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.engine.migrate import migrate, migrate_text
 from amp_migrate.settings import Settings
 
 ONE_BY_ONE = "terms are added up one by one, each sum rounded: a count ends at 2048 in float16, at 256 in bfloat16"
@@ -83,6 +85,20 @@ def test_a_sum_that_a_statement_begins_is_float32(gathered: str, kept: str) -> N
 )
 def test_a_sum_in_what_has_a_name_is_told(gathered: str) -> None:
     assert migrated(gathered)[1] == ["may overflow, or round, in half precision"]
+
+
+def test_a_sum_in_a_file_of_its_own_is_told_beside_why_it_is_cast(tmp_path: Path) -> None:
+    gathered = "found = torch.zeros_like(x)\n        found.index_add_(0, at[0], at[1].rsqrt().unsqueeze(1) * x)"
+    layer, mark, script = SCRIPT.format(gathered=gathered).partition("net = Net()")
+    (tmp_path / "layer.py").write_text(layer)
+    (tmp_path / "train.py").write_text(f"import torch\nfrom layer import Net\n\n{mark}{script}")
+    outcome = migrate([tmp_path], Settings())
+    after = {each.source.path.name: each.after for each in outcome.plans}
+    assert "* x).to(found.dtype))" in after["layer.py"]
+    assert [each.message for each in outcome.findings if each.path.endswith("layer.py")] == [
+        f"may overflow, or round, in half precision: {ONE_BY_ONE}",
+        "takes the precision of what a region of another file computes",
+    ]
 
 
 @pytest.mark.parametrize(
