@@ -92,7 +92,7 @@ def attribute(frame: Frame, tensor: Tensor, name: str, node: ast.AST) -> Value:
 
 
 def _is_weights(tensor: Tensor) -> bool:
-    """Whether a tensor is the weights of layers that are made in sight: they are where they were moved to, if they were."""
+    """Whether a tensor is the weights of layers made in sight: they are where they were moved to, if they were."""
     owners = [each.owner for each in tensor.leaf if isinstance(each, Part)]
     layers = [each for each in owners if isinstance(each, Obj) and each.external.startswith("torch.nn.")]
     return bool(layers) and len(layers) == len(tensor.leaf)
