@@ -446,6 +446,32 @@ class Casts:
                     if self._is_low_product(made):
                         yield replace(event, act=Act.RISK, site=site, node=made, code=code, why=BESIDE_AN_INVERSE)
 
+    def unrounded(self, event: Event) -> dict[Site, tuple[Island, tuple[FloatCast, ...]]]:
+        """The rounded means that a difference is made of, each in float32, with what their weights are rounded for.
+
+        Nothing where that is not possible for each of them: the difference is as rough as its roughest mean.
+        """
+        found: dict[Site, tuple[Island, tuple[FloatCast, ...]]] = {}
+        for site in sorted(event.sources):
+            mean, code = self._computing.get(site, (None, event.code))
+            island = None if mean is None else self.island(replace(event, site=site, node=mean, code=code))
+            if mean is None or island is None:
+                return {}
+            tensors = [each for of in self._operands(mean) if (each := tensor_of(self._value(of))) is not None]
+            found[site] = island, tuple(self._rounded_for(tensors[1:2]))
+        return found
+
+    def _rounded_for(self, weights: Sequence[Tensor]) -> Iterator[FloatCast]:
+        """What something is cast to the precision of (`window.type_as(x)`), and would not be where that is float32."""
+        born = frozenset[Site]().union(*(each.born for each in weights if each.may_be_low))
+        for site, call in self._calls.items() if born else ():
+            made = tensor_of(self._value(call)) if _is_casting(call) else None
+            if made is not None and made.may_be_low and not made.born.isdisjoint(born):
+                for each in call.args[:1]:
+                    like = each.value if isinstance(each, ast.Attribute) and each.attr == "dtype" else each
+                    if self._may_be_low(like) and not self._may_be_other(like):
+                        yield FloatCast(site_of(site.file, like))
+
     def _is_layer(self, call: ast.Call) -> bool:
         name = self._only_known_as(call)
         return not name or name in table.WEIGHTED
@@ -866,11 +892,14 @@ class Casts:
         return found
 
 
+def _is_casting(call: ast.Call) -> bool:
+    """Whether a method is called that may give a tensor another dtype."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in ("to", "type", "type_as")
+
+
 def _follows(node: ast.expr, others: Sequence[ast.expr]) -> bool:
     """Whether something gets the dtype of another operand, and is float32 as soon as that is: `y.to(x.dtype)`."""
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
-        return False
-    if node.func.attr not in ("to", "type", "type_as"):
+    if not (isinstance(node, ast.Call) and _is_casting(node)):
         return False
     given = [*node.args, *(each.value for each in node.keywords)]
     texts = {ast.unparse(each) for each in others if each is not node}

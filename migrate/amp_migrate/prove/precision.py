@@ -498,6 +498,7 @@ def _found(after: Files, scripts: Sequence[str], torch: Version, measured: Measu
         found.append(((script, NOT_UNDERSTOOD, True, ""), Harm(where, NOT_UNDERSTOOD, False, Trouble.UNSEEN)))
     found += _measured(casts, measured)
     found += _unread(questions, casts)
+    found += _rounded_means(questions, casts)
     unshown = (each for each in questions.events(Act.CLIP) if questions.may_be_left_scaled(each) is None)
     what = Trouble.LEFT_SCALED.value
     found += [
@@ -622,6 +623,17 @@ def _unread(questions: Questions, casts: Casts) -> Iterator[tuple[Key, Harm | No
         for island in islands:
             harm = Harm(site, f"{UNREAD}: {why}", False, Trouble.UNREAD, is_told=False, island=island)
             yield (site.file, UNREAD, False, why), harm
+
+
+def _rounded_means(questions: Questions, casts: Casts) -> Iterator[tuple[Key, Harm]]:
+    """The rounded means that differences cancel of, where all of one can be float32; the difference itself is told."""
+    for event in questions.events(Act.RISK):
+        if event.why != CANCELLED or not event.seen_by or not any(event.sure_in.values()):
+            continue
+        message = f"{WRONG_BY_ITSELF[Act.RISK]}: {CANCELLED}"
+        for site, (island, given) in casts.unrounded(event).items():
+            harm = Harm(site, message, False, Trouble.ROUNDED, given, is_told=False, island=island)
+            yield (site.file, message, False, ""), harm
 
 
 def _new(found: Iterable[tuple[Key, Harm | None]], known: Counter[Key]) -> Iterator[Harm]:

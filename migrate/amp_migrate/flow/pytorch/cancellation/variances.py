@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from amp_migrate.flow.domain.atoms import Opaque, Value, constant
-from amp_migrate.flow.domain.tensor import LOW, NOTHING, Tensor
+from amp_migrate.flow.domain.atoms import Opaque, Value, constant, tensors_in
+from amp_migrate.flow.domain.tensor import LOW, NOTHING, WIDENED, Tensor
 from amp_migrate.flow.events import CANCELLED, Act
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.source import Site
@@ -27,8 +27,9 @@ _MEANS = table.PRODUCTS | frozenset(
 
 @dataclass(frozen=True)
 class _Mean:
-    """A mean over a window: of what, with which weights, and whether it is rounded to half precision."""
+    """A mean over a window: where, of what, with which weights, and whether it, or these, are rounded."""
 
+    site: Site
     operator: str
     of: _Identity
     weights: _Identity
@@ -49,17 +50,19 @@ class Moments:
     products: dict[Site, set[tuple[_Identity, _Identity]]] = field(default_factory=lambda: defaultdict(set))
     joined: dict[Site, set[Any]] = field(default_factory=lambda: defaultdict(set))
 
-    def cancels(self, whole: _Identity, part: _Identity) -> bool:
-        """Whether a difference may be that of a mean of products and the product of means, one of them rounded."""
+    def rounded(self, whole: _Identity, part: _Identity) -> frozenset[Site]:
+        """The rounded means that a difference may be made of, where it is that of a mean of products and of means."""
         means = [mean for site in whole if site in self.means for mean in self.means[site]]
         halves = [pair for site in part if site in self.products for pair in self.products[site]]
-        return any(
-            mean.is_low or first.is_low or second.is_low
+        return frozenset(
+            each.site
             for mean in means
             for factors in self._factors(mean)
             for pair in halves
             for first in self._means_of(mean, factors[0], pair[0])
             for second in self._means_of(mean, factors[1], pair[1])
+            for each in (mean, first, second)
+            if each.is_low
         )
 
     def _factors(self, mean: _Mean) -> list[tuple[_Identity, _Identity]]:
@@ -88,8 +91,9 @@ def follow(frame: Frame, name: str, operands: Sequence[Value], precision: int, n
     moments = frame.analysis.pytorch.moments
     if name in _MEANS:
         weights = _identity(operands[1]) if len(operands) > 1 else NOTHING
-        mean = _Mean(name, _identity(operands[0]), weights, bool(precision & LOW))
-        moments.means[frame.site(node)].add(mean)
+        is_low = bool(precision & LOW) or any(each.tags & WIDENED for of in operands[1:2] for each in tensors_in(of))
+        site = frame.site(node)
+        moments.means[site].add(_Mean(site, name, _identity(operands[0]), weights, is_low))
     elif name in _JOINS:
         moments.joined[frame.site(node)] |= NOTHING.union(*map(_identity, operands))
     elif name in _POWERS:
@@ -97,10 +101,8 @@ def follow(frame: Frame, name: str, operands: Sequence[Value], precision: int, n
             moments.products[frame.site(node)].add((_identity(operands[0]),) * 2)
     elif name in ("mul", "multiply") and len(operands) == 2:
         moments.products[frame.site(node)].add((_identity(operands[0]), _identity(operands[1])))
-    elif (
-        name in _DIFFERENCES and len(operands) == 2 and moments.cancels(_identity(operands[0]), _identity(operands[1]))
-    ):
-        frame.analysis.event(frame, Act.RISK, node, why=CANCELLED)
+    elif name in _DIFFERENCES and len(operands) == 2 and (rounded := moments.rounded(*map(_identity, operands))):
+        frame.analysis.event(frame, Act.RISK, node, why=CANCELLED, sources=rounded)
 
 
 def _identity(value: Value) -> _Identity:
