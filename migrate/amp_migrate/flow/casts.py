@@ -37,6 +37,7 @@ from amp_migrate.flow.events import (
     A_ROUNDED_PROBABILITY,
     A_RUNNING_BUFFER,
     BESIDE_AN_INVERSE,
+    ONE_BY_ONE,
     Act,
     Event,
 )
@@ -56,6 +57,8 @@ _SAME = frozenset(("data", "T", "mT", "detach", "cpu", "cuda", "to"))
 # What makes numbers of numbers, as of a size, and leaves tensors as they are.
 _OF_NUMBERS = frozenset(f"builtins.{name}" for name in "abs int float len list tuple max min range".split()) | {"Size"}
 _CHOOSING = (ast.IfExp, ast.BoolOp)
+# What makes a tensor of the precision of another one.
+_LIKE = frozenset("zeros_like new_zeros ones_like new_ones full_like new_full".split())
 _RUNS_CODE = (ast.Lambda, ast.comprehension, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 
 
@@ -116,6 +119,8 @@ class Casts:
             return () if event.tensor is None else self._before_rounding(event.tensor)
         if event.tensor is None or not event.tensor.regions:
             return ()
+        if event.why == ONE_BY_ONE:
+            return tuple(self._begun_like(event))
         if event.act is Act.SAVED:
             given = self._of_low(event.node, event.code, event)
             return tuple(dict.fromkeys((*given, *self._put_in_containers(event))))
@@ -178,6 +183,21 @@ class Casts:
             # It is filled with a large number: what nobody knows of it is floating, too.
             if tensor is not None and self._is_low(each) and not tensor.precision & ~(LOW | F32 | OTHER):
                 yield FloatCast(site_of(event.code.file, self._inward(each)))
+
+    def _begun_like(self, event: Event) -> Iterator[FloatCast]:
+        """What a sum by index in a variable is made like (`total = torch.zeros_like(x)`): so float32 is the sum."""
+        total = next(self._operands(event.node), None)
+        inside = (each for top in event.code.body for each in ast.walk(top))
+        bound = [each for each in inside if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+        made = [each for each in bound if isinstance(total, ast.Name) and each.id == total.id]
+        statement = self._statements.get(made[0]) if len(made) == 1 and _is_in_place(event.node) else None
+        if not isinstance(statement, ast.Assign) or statement.targets != made:
+            return
+        call = statement.value
+        if isinstance(call, ast.Call) and self._only_known_as(call) in _LIKE:
+            like = next((each for each in self._operands(call) if tensor_of(self._value(each)) is not None), None)
+            if like is not None and self._is_low(like) and not self._may_be_other(like) and _path(like):
+                yield FloatCast(site_of(event.code.file, like))
 
     def _like_what_changes(self, event: Event) -> Iterator[FloatCast]:
         """The operands of what changes in place, in its precision: whatever they are, they have to agree with it."""

@@ -138,7 +138,7 @@ _MENDED = frozenset(
         SAVED_LOW,
     )
 )
-_MENDED_RISKS = frozenset((TOO_LARGE, A_LARGE_NUMBER, A_LONG_SUM))
+_MENDED_RISKS = frozenset((TOO_LARGE, A_LARGE_NUMBER, A_LONG_SUM, ONE_BY_ONE))
 _MAY_RAISE = frozenset(
     (
         WRONG_BY_ITSELF[Act.MISMATCH],

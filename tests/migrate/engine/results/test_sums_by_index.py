@@ -76,19 +76,37 @@ def test_a_sum_that_a_statement_begins_is_float32(gathered: str, kept: str) -> N
 
 
 @pytest.mark.parametrize(
-    "gathered",
+    ("begun", "added", "kept"),
     [
-        "found = x.new_zeros(9, 8)\n        found.index_add_(0, at, x)",
-        "found = torch.zeros_like(x)\n        found.index_put_((at,), x, accumulate=True)",
-        "found = torch.zeros_like(x)\n        found.scatter_reduce_(0, at, x, reduce='mean')",
+        ("x.new_zeros(9, 8)", "index_add_(0, at, x)", "x.float().new_zeros(9, 8)"),
+        ("torch.zeros_like(x)", "index_put_((at,), x, accumulate=True)", "torch.zeros_like(x.float())"),
+        ("torch.zeros_like(x)", "scatter_reduce_(0, at, x, reduce='mean')", "torch.zeros_like(x.float())"),
+        ("torch.full_like(x, 1)", "index_add_(0, at, x.float().to(x.dtype))", "torch.full_like(x.float(), 1)"),
     ],
 )
-def test_a_sum_in_what_has_a_name_is_told(gathered: str) -> None:
-    assert migrated(gathered)[1] == ["may overflow, or round, in half precision"]
+def test_a_sum_in_what_has_a_name_is_float32(begun: str, added: str, kept: str) -> None:
+    after, told = migrated(f"found = {begun}\n        found.{added}")
+    assert f"        found = {kept}\n" in after
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    "gathered",
+    [
+        "found = x * 0\n        found.index_add_(0, at, x)",
+        "found = other = torch.zeros_like(x)\n        found.index_add_(0, at, x)",
+        "found = torch.zeros_like(x)\n        found = found + x\n        found.index_add_(0, at, x)",
+        "self.sum = torch.zeros_like(x)\n        found = self.sum\n        found.index_add_(0, at, x)",
+    ],
+)
+def test_a_sum_in_what_is_made_in_another_way_is_told(gathered: str) -> None:
+    after, told = migrated(gathered)
+    assert told == ["may overflow, or round, in half precision"]
+    assert "x.float()" not in after
 
 
 def test_a_sum_in_a_file_of_its_own_is_told_beside_why_it_is_cast(tmp_path: Path) -> None:
-    gathered = "found = torch.zeros_like(x)\n        found.index_add_(0, at[0], at[1].rsqrt().unsqueeze(1) * x)"
+    gathered = "found = x * 0\n        found.index_add_(0, at[0], at[1].rsqrt().unsqueeze(1) * x)"
     layer, mark, script = SCRIPT.format(gathered=gathered).partition("net = Net()")
     (tmp_path / "layer.py").write_text(layer)
     (tmp_path / "train.py").write_text(f"import torch\nfrom layer import Net\n\n{mark}{script}")
