@@ -68,6 +68,18 @@ class CallChains:
                     todo.append(caller)
         return bool(met)
 
+    def are_asked_alike(self, code: Code, names: frozenset[str]) -> bool:
+        """Whether all calls of a function come to the same where it asks names: in one loop, with what changes in it."""
+        calls = self.calls_of(code)
+        loops = (each for caller in {caller for caller, _ in calls} for each in _loops(caller.body))
+        around = next((each for each in loops if {statement for _, statement in calls} <= set(ast.walk(each))), None)
+        if around is None or not names <= {each.arg for each in code.parameters} - code.bound_anew:
+            return False
+        found = [node for _, statement in calls for node in _expressions(statement)]
+        given = [_given(code, each, names) for each in found if code in self._analysis.callees.get(each, ())]
+        changed = _changed_in([around])
+        return all(given) and len(set(given)) == 1 and any(each.search(text) for each in changed for text in given[0])
+
     @cached_property
     def _calls(self) -> dict[Code, list[tuple[Code, ast.stmt]]]:
         """Where each function is called in the files in focus: in which other one, by which statement."""
@@ -81,11 +93,8 @@ class CallChains:
         return found
 
     def _called(self, statement: ast.stmt) -> Iterator[Code]:
-        stack = [each for each in ast.iter_child_nodes(statement) if not isinstance(each, ast.stmt)]
-        while stack:
-            node = stack.pop()
+        for node in _expressions(statement):
             yield from self._analysis.callees.get(node, ())
-            stack += (each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.stmt))
 
 
 def tests_of(event: Event) -> Facts:
@@ -100,16 +109,21 @@ def steady(facts: Facts, code: Code, node: ast.AST | None = None) -> Facts:
         code: the function that has the tests: what it changes may be another in its next call.
         node: what they lead to; where that is in a loop, the rounds are those of the outermost.
     """
-    loops = (each for each in _statements(code.body) if isinstance(each, (ast.For, ast.AsyncFor, ast.While)))
+    loops = _loops(code.body)
     around = next((each for each in loops if node is not None and any(one is node for one in ast.walk(each))), None)
+    changed = _changed_in(code.body if around is None else [around])
+    return frozenset(fact for fact in facts if not any(each.search(fact[0]) for each in changed))
+
+
+def _changed_in(body: Iterable[ast.stmt]) -> list[re.Pattern[str]]:
+    """What finds in a text the names that some statements store."""
     stored = {
         ast.unparse(target)
-        for statement in _statements(code.body if around is None else [around])
+        for statement in _statements(body)
         for target in ast.walk(statement)
         if isinstance(getattr(target, "ctx", None), (ast.Store, ast.Del))
     }
-    changed = [re.compile(rf"(?<![\w.]){re.escape(each)}(?!\w)") for each in sorted(stored)]
-    return frozenset(fact for fact in facts if not any(each.search(fact[0]) for each in changed))
+    return [re.compile(rf"(?<![\w.]){re.escape(each)}(?!\w)") for each in sorted(stored)]
 
 
 def exclude(one: Facts, other: Facts) -> bool:
@@ -152,6 +166,30 @@ def in_all(ways: Iterable[Facts]) -> Facts:
     """What has been tested on each of several ways; what a variable was given is no test."""
     known = [frozenset(fact for fact in facts if GIVEN not in fact[2]) for facts in ways]
     return known[0].intersection(*known[1:]) if known else frozenset()
+
+
+def _given(code: Code, call: ast.AST, names: frozenset[str]) -> tuple[str, ...]:
+    """What a call gives for some parameters, as it is written; nothing where that cannot be seen."""
+    parameters = [each.arg for each in code.parameters]
+    is_method = code.parent is not None and isinstance(code.parent.node, ast.ClassDef)
+    if not isinstance(call, ast.Call) or any(isinstance(each, ast.Starred) for each in call.args):
+        return ()
+    given = dict(zip(parameters[is_method:], map(ast.unparse, call.args), strict=False))
+    given |= {each.arg: ast.unparse(each.value) for each in call.keywords if each.arg is not None}
+    return tuple(given[each] for each in sorted(names)) if names <= given.keys() else ()
+
+
+def _loops(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    return (each for each in _statements(body) if isinstance(each, (ast.For, ast.AsyncFor, ast.While)))
+
+
+def _expressions(statement: ast.stmt) -> Iterator[ast.AST]:
+    """What stands in a statement itself, and in none of the statements in it."""
+    stack = [each for each in ast.iter_child_nodes(statement) if not isinstance(each, ast.stmt)]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack += (each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.stmt))
 
 
 def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:

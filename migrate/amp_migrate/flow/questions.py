@@ -1087,6 +1087,11 @@ class Questions:
             for scaler in event.scaler
         )
 
+    def are_asked_alike(self, code: Code, facts: Facts) -> bool:
+        """Whether what tests of a function come to on a way is the same in all of its calls in a round of a loop."""
+        names = (names for _, _, names in facts if GIVEN not in names)
+        return self._chains.are_asked_alike(code, frozenset().union(*names))
+
     @cached_property
     def _chains(self) -> CallChains:
         return CallChains(self.analysis)

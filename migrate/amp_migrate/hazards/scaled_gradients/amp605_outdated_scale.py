@@ -101,17 +101,19 @@ def _is_of_two_scales(questions: Questions, event: Event) -> bool:
     """Whether gradients of an older scale have come to those of a newer one, on some way that no guess leads to.
 
     It is a way through one function, which goes backward, steps and updates: what tests have come to is known in it.
-    Of one optimizer, AMP608 says so.
+    So it is where the function is called for one optimizer after the other. Of one alone, AMP608 says so.
     """
     acts = (Act.BACKWARD, Act.UPDATE, Act.SCALER_STEP)
     here = [each for each in questions.events(*acts) if each.code is event.code and each.scaler & event.scaler]
     others = [each for each in here if each.act is Act.SCALER_STEP and each.optimizer - event.optimizer]
-    if not others or {each.act for each in here} != set(acts):
+    if not (others or len(event.optimizer) > 1) or {each.act for each in here} != set(acts):
         return False
-    ways = ((machine, each, machine.grad(each)) for machine, _, about, _ in event.reached for each in about)
+    ways = ((machine, facts, each, machine.grad(each)) for machine, facts, about, _ in event.reached for each in about)
     return any(
-        grad is not None and grad.kind == MIXED and grad.outdated and grad.scaler in event.scaler
-        for machine, each, grad in ways
+        grad is not None
+        and (grad.kind == MIXED and grad.outdated and grad.scaler in event.scaler)
+        and (others or questions.are_asked_alike(event.code, facts))
+        for machine, facts, each, grad in ways
         if isinstance(each, Atom) and questions.is_no_guess(machine, each)
     )
 

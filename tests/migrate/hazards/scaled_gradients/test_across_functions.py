@@ -388,3 +388,51 @@ def test_a_scaler_that_is_updated_behind_the_loop_alone(marked: Check) -> None:
 )
 def test_a_scaler_that_is_updated_between_two_steps_is_right(clean: Check, step: str, inside: str, behind: str) -> None:
     clean(UPDATED.format(step=step, inside=inside, behind=behind))
+
+
+FOR_EACH = """
+    def update(model, loss, scaler, optimizer, every, i):
+        scaler.scale(loss / every).backward()
+        if (i + 1) % every == 0:
+            scaler.step(optimizer)  # AMP605
+            scaler.update()
+            optimizer.zero_grad()
+
+    gen, dis = nn.Linear(8, 8).cuda(), nn.Linear(8, 1).cuda()
+    opt_g, opt_d = torch.optim.Adam(gen.parameters()), torch.optim.Adam(dis.parameters())
+    scaler = torch.amp.GradScaler("cuda")
+    for i, x in enumerate(loader):
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss_g = -dis(gen(x)).mean()
+        update(gen, loss_g, scaler, opt_g, 4, i)
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss_d = dis(gen(x).detach()).mean() - dis(x).mean()
+        update(dis, loss_d, scaler, opt_d, 4, i)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        (", 4, i)", ", i=i, every=4)"),
+        (", 4, i)", ", 4, i * 2)"),
+        ("for i, x in enumerate(loader):", "i = 0\n    while True:\n        i += 1\n        x = next(loader)"),
+    ],
+)
+def test_a_function_that_steps_for_each_network_in_turn(marked: Check, old: str, new: str) -> None:
+    marked(FOR_EACH.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("update(dis, loss_d, scaler, opt_d, 4, i)", "update(dis, loss_d, scaler, opt_d, 1, i)"),  # never adds up
+        (", 4, i)", ", 4, 3)"),
+        ("        scaler.scale(loss", "        optimizer.zero_grad()\n        scaler.scale(loss"),
+        ("update(gen, loss_g, scaler, opt_g, 4, i)", "pass"),
+        ("opt_d, 4, i)", "opt_d, *given)"),
+    ],
+)
+def test_gradients_that_do_not_add_up_over_an_update(clean: Check, old: str, new: str) -> None:
+    clean(FOR_EACH.replace("  # AMP605", "").replace(old, new))
