@@ -1267,9 +1267,12 @@ def _is_always(wrong: set[Machine], right: set[Machine]) -> bool:
 
 
 def _ways(states: Iterable[Reached]) -> str:
-    """What tests have come to on one of the ways, as a message shows it."""
+    """What tests have come to on one of the ways, as a message shows it; that a file is run as a script tells nothing."""
     every = (facts for _, facts, _, _ in states)
-    told = (sorted((text, outcome) for text, outcome, names in facts if GIVEN not in names) for facts in every)
+    told = (
+        sorted((text, outcome) for text, outcome, names in facts if names.isdisjoint((GIVEN, "__name__")))
+        for facts in every
+    )
     shortest = min(told, key=lambda facts: (len(facts), facts))
     return ", ".join(f"{text} is {'true' if outcome else 'false'}" for text, outcome in shortest)
 

@@ -736,6 +736,17 @@ def test_a_chain_runs_the_modules_that_it_got_by_name(told: Tell, made: str) -> 
     assert precision(answer, "out") == F16
 
 
+@pytest.mark.parametrize("called", ["super().__call__(x)", "super(Inner, self).__call__(x)"])
+def test_a_call_that_is_handed_to_pytorch_runs_the_forward(told: Tell, called: str) -> None:
+    inner = (
+        "class Inner(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.lin = nn.Linear(8, 8)\n    def forward(self, x):\n        return self.lin(x)\n"
+        f"    def __call__(self, x):\n        return {called}\n"
+    )
+    answer = moved(told, f"{inner}net = Inner().cuda()\nout = net(torch.rand(4, 8).cuda())  # region\n")
+    assert precision(answer, "out") == F16
+
+
 ONE_MORE = "for _ in range(3):\n    net = nn.Sequential({})\nout = net.cuda()(torch.rand(4, 8).cuda())  # region\n"
 
 

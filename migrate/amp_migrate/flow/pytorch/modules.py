@@ -808,7 +808,8 @@ def method(frame: Frame, owner: Atom, name: str, args: Arguments, node: ast.AST)
         return one(Obj(frame.site(node), frame.context_of_objects, External("contextlib.nullcontext")))
     if name in ("forward", "__call__") and isinstance(owner, Obj):
         if isinstance(owner.made_of, Class):
-            return _run_base(frame, owner, name, args, node)
+            # What `super()` has of a method is PyTorch's own: that of a call runs the forward that the object has.
+            return run(frame, owner, args, node) if name == "__call__" else _run_base(frame, owner, name, args, node)
         return call_object(frame, owner, args, node)
     if name in ("get_submodule", "get_parameter"):
         return join_all(one(each) for each in inside(frame, owner)[:20])

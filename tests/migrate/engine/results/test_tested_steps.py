@@ -181,3 +181,25 @@ def test_where_they_may_have_been_stepped_on_already_the_step_is_left() -> None:
     plan = migrate_text(text, Settings())
     assert plan.after == text
     assert "a scaler steps an optimizer without gradients" in plan.findings[0].message
+
+
+def test_that_a_file_is_run_as_a_script_is_no_test_to_name() -> None:
+    text = """\
+import torch
+from torch import nn
+
+if __name__ == "__main__":
+    first, second = nn.Linear(8, 8).cuda(), nn.Linear(8, 8).cuda()
+    opt_first = torch.optim.Adam(first.parameters())
+    opt_second = torch.optim.Adam(second.parameters())
+    for x in loader:
+        opt_first.zero_grad()
+        opt_second.zero_grad()
+        loss = first(x.cuda()).square().mean()
+        loss.backward()
+        opt_first.step()
+        opt_second.step()
+"""
+    [found] = migrate_text(text, Settings()).findings
+    assert "steps an optimizer without gradients" in found.message
+    assert "__name__" not in found.message
