@@ -69,7 +69,7 @@ class CallChains:
         return bool(met)
 
     def are_asked_alike(self, code: Code, names: frozenset[str]) -> bool:
-        """Whether all calls of a function come to the same where it asks names: in one loop, with what changes in it."""
+        """Whether all calls of a function, in one loop, come to the same where it asks names, and to more than one."""
         calls = self.calls_of(code)
         loops = (each for caller in {caller for caller, _ in calls} for each in _loops(caller.body))
         around = next((each for each in loops if {statement for _, statement in calls} <= set(ast.walk(each))), None)

@@ -1267,7 +1267,7 @@ def _is_always(wrong: set[Machine], right: set[Machine]) -> bool:
 
 
 def _ways(states: Iterable[Reached]) -> str:
-    """What tests have come to on one of the ways, as a message shows it; that a file is run as a script tells nothing."""
+    """What tests have come to on one of the ways, as a message shows it; that a file is a script says nothing."""
     every = (facts for _, facts, _, _ in states)
     told = (
         sorted((text, outcome) for text, outcome, names in facts if names.isdisjoint((GIVEN, "__name__")))

@@ -187,7 +187,12 @@ _MODULE_FACTORIES = (
 # Where what a function gives is no module, and where no class is one.
 _OF_LAYERS = ("torch.nn.", "timm.models.layers.", "timm.models.helpers.", "timm.models.registry.")
 _OF_TENSORS = ("torch.nn.utils.", "torch.nn.functional.", "torch.nn.init.", "torch.nn.parameter")
-OPTIMIZER_FACTORIES = ("torch.optim.", "apex.optimizers.", "apex.contrib.optimizers.")
+OPTIMIZER_FACTORIES = (
+    "torch.optim.",
+    "torch.distributed.optim.ZeroRedundancyOptimizer",
+    "apex.optimizers.",
+    "apex.contrib.optimizers.",
+)
 SCHEDULER_FACTORIES = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.")
 
 # Packages whose own recipes train under autocast with a scaler: the losses in their models are made for it.

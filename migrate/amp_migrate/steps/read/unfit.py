@@ -16,7 +16,7 @@ from amp_migrate.flow.questions import IN_FLOAT64
 from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.read.value_calls import ValueCalls
-from amp_migrate.trees.nodes import find, statements
+from amp_migrate.trees.nodes import find, is_constant, statements
 
 _SHARDED = (
     "torch.distributed.fsdp",
@@ -39,7 +39,7 @@ def unfit(file: File, roles: Roles, values: ValueCalls, dtype: Dtype) -> Refusal
     """Why no step of a file is to be moved; None where nothing speaks against it."""
     refusal = of_a_test(file) or next(_reasons(file, roles, values), None) or unread(file)
     if refusal is None and dtype is not Dtype.BF16:
-        refusal = _reduced_in_step(file)
+        refusal = _reduced_in_step(file) or _stepped_in_backward(file)
     return refusal or (_late_choice(file) if dtype is Dtype.AUTO else None)
 
 
@@ -105,6 +105,24 @@ def _reduced_in_step(file: File) -> Refusal | None:
             "call optimizer.synchronize() before scaler.unscale_(optimizer) and scaler.step(optimizer) under "
             "optimizer.skip_synchronize() by hand, or run with --dtype bf16, which needs no scaler",
         )
+    return None
+
+
+def _stepped_in_backward(file: File) -> Refusal | None:
+    """ZeroRedundancyOptimizer can step in the hooks of DDP, before anybody has divided the gradients."""
+    for call in file.calls:
+        if file.names.callee(call) == "torch.distributed.optim.ZeroRedundancyOptimizer" and any(
+            each.keyword is not None
+            and each.keyword.value == "overlap_with_ddp"
+            and not is_constant(each.value, "False")
+            for each in call.args
+        ):
+            return Refusal(
+                file,
+                call,
+                "overlap_with_ddp steps in the backward pass, on gradients that are multiplied by the loss scale",
+                "leave it out, or run with --dtype bf16, which needs no scaler",
+            )
     return None
 
 
