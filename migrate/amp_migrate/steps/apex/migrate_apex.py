@@ -78,7 +78,7 @@ from amp_migrate.steps.read.split import key_of
 from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.scaler.callers import uncalled
 from amp_migrate.steps.scaler.find_route import Lent, Traveller, lost
-from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints, places_of_states
+from amp_migrate.steps.scaler.in_checkpoints import keep_in_checkpoints, places_of_states, restored_in_front
 from amp_migrate.steps.scaler.made_first import late_uses, make_first
 from amp_migrate.steps.scaler.made_late import early_calls
 from amp_migrate.steps.scaler.own_scalers import OwnScalers
@@ -306,7 +306,7 @@ class ApexMigration:
         return (native,) if isinstance(native, Refusal) else native
 
     def _made_sooner(self, script: ApexScript) -> ApexScript:
-        """A script whose scalers are made before the calls that save or restore them, where that can be."""
+        """A script whose scalers are made before what saves or restores them, where that can be."""
         is_scaled = self.settings.dtype is not Dtype.BF16 and not is_off(script.initializes) and not script.is_unscaled
         if _says_state(script) or not is_scaled:
             return script
@@ -316,6 +316,8 @@ class ApexMigration:
         for file, optimizer in places_of_states(self.project.library):
             for home, site in early_calls(self.project, file, optimizer, homes):
                 late.setdefault(home, set()).add(site.call)
+        for home, optimizer in restored_in_front(self.project.library, homes):
+            late.setdefault(home, set()).add(optimizer)
         moved = {
             each: further_up(each, late[each.home])
             for each in making.values()

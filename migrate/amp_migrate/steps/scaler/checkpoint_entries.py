@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -15,8 +15,8 @@ from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.plan.code import code, plain
 from amp_migrate.plan.edit import AddArgument, AddEntry, Edit
 from amp_migrate.steps.model.route import SCALER_NAMES
-from amp_migrate.steps.scaler.made_late import MadeLate, tests_of
-from amp_migrate.trees.nodes import Statement, find, subscript_key, written_string
+from amp_migrate.steps.scaler.made_late import MadeLate, may_be_repeated, tests_of
+from amp_migrate.trees.nodes import Statement, find, is_constant, subscript_key, written_string
 from amp_migrate.write.editor import Editor, guarded
 
 KEYS = (KEY := "scaler", "grad_scaler", "amp_scaler")
@@ -32,12 +32,14 @@ class SavedEntry:
         holder: the dictionary display, the `dict(...)` call, or the assignment `state["optimizer"] = ...`.
         index: the entry's place in the holder; 0 for an assignment.
         place: what tells checkpoints apart: the holder, or for an assignment the block and the name assigned into.
+        around: what stands before and behind a state that is saved at times, as `None if is_last else `.
     """
 
     optimizer: cst.BaseExpression
     holder: cst.Dict | cst.Call | cst.Assign
     index: int
     place: object
+    around: tuple[str, str] = ("", "")
 
     @property
     def key(self) -> str:
@@ -113,9 +115,21 @@ def saved_entries(file: File) -> Iterator[SavedEntry]:
         if optimizer is None or call.args:
             continue
         for state in (call, *uses_of_name(file, call)):
-            entry = _saved_entry(file, optimizer, state)
+            around = _around(file, state)
+            entry = _saved_entry(file, optimizer, state if around is None else file.tree.parents[state])
             if entry is not None:
-                yield entry
+                yield entry if around is None else replace(entry, around=around)
+
+
+def _around(file: File, state: cst.CSTNode) -> tuple[str, str] | None:
+    """What stands around a state that is saved at times, and None at others: `None if is_last else `."""
+    chosen = file.tree.parents[state]
+    if not isinstance(chosen, cst.IfExp) or not may_be_repeated(file, chosen.test):
+        return None
+    test = file.tree.code(chosen.test)
+    if chosen.orelse is state and is_constant(chosen.body, "None"):
+        return f"None if {test} else ", ""
+    return ("", f" if {test} else None") if chosen.body is state and is_constant(chosen.orelse, "None") else None
 
 
 def _saved_entry(file: File, optimizer: cst.BaseExpression, state: cst.CSTNode) -> SavedEntry | None:
@@ -234,7 +248,9 @@ def write_saved(editor: Editor, entry: SavedEntry, scaler: str, name: str, *, is
     Args:
         is_spared: whether the scaler may be None at run time: nothing is saved then.
     """
-    state = plain(f"{scaler}.state_dict()" + f" if {scaler} is not None else None" * is_spared)
+    own = f"{scaler}.state_dict()" + f" if {scaler} is not None else None" * is_spared
+    before, behind = entry.around
+    state = plain(f"{before}({own}){behind}" if is_spared and any(entry.around) else f"{before}{own}{behind}")
     if isinstance(entry.holder, cst.Assign):
         target = cst.ensure_type(entry.holder.targets[0].target, cst.Subscript)
         key = _quoted(name, subscript_key(target))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeAlias
 
 import libcst as cst
 
@@ -25,6 +26,8 @@ from amp_migrate.steps.write.write_route import unwanted_way
 from amp_migrate.trees.nodes import Statement
 from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
+
+_SaysAll: TypeAlias = Callable[[cst.BaseExpression], bool]
 
 
 def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wishes: Wishes) -> Iterator[Move]:
@@ -101,6 +104,41 @@ def places_of_states(library: Library) -> Iterator[tuple[File, cst.BaseExpressio
     for file in library.calling("load_state_dict", OPTIMIZER_SIGN):
         yield from ((file, each.optimizer) for each in checkpoint_entries.restored_entries(file))
         yield from ((file, each.optimizer) for each in own_files.restored_alone(file))
+
+
+def restored_in_front(
+    library: Library, homes: Mapping[cst.CSTNode, Statement]
+) -> Iterator[tuple[Statement, cst.BaseExpression]]:
+    """What makes a scaler, and the optimizer above it in its function that goes on from its state.
+
+    They are those whose scalers cannot be restored where they are made, as the checkpoint is gone by then.
+    """
+    saving = list(library.calling("state_dict", OPTIMIZER_SIGN))
+    has_entries = any(True for file in saving for _ in checkpoint_entries.saved_entries(file))
+    alone = {entry.ending for file in saving for entry in own_files.saved_alone(file)}
+    for file in library.calling("load_state_dict", OPTIMIZER_SIGN) if has_entries or alone else ():
+        places: list[tuple[checkpoint_entries.RestoredEntry | own_files.OwnFile, cst.BaseExpression, _SaysAll]] = []
+        if has_entries:
+            places += ((each, each.checkpoint, _says_nothing) for each in checkpoint_entries.restored_entries(file))
+        for each in own_files.restored_alone(file):
+            if each.ending in alone:
+                places.append((each, each.path, partial(own_files.asks_for, file, each)))
+        for entry, source, says_all in places:
+            home = _home_behind(file, entry.optimizer, homes)
+            is_lost = home is not None and made_late(file, entry.statement, source, home, says_all) is None
+            if home is not None and is_lost and not is_in_one_process(file, entry.statement):
+                yield home, entry.optimizer
+
+
+def _home_behind(file: File, node: cst.CSTNode, homes: Mapping[cst.CSTNode, Statement]) -> Statement | None:
+    """The place behind this one in its function that a scaler has to be made at."""
+    tree = file.tree
+    home = homes.get(tree.function(node) or tree.module)
+    return home if home is not None and tree.order[node] < tree.order[home] else None
+
+
+def _says_nothing(test: cst.BaseExpression) -> bool:
+    return False
 
 
 def _in_own_files(library: Library, beside: _Beside, editor: Editor) -> Iterator[Move]:
@@ -190,10 +228,10 @@ class _Beside:
         file: File,
         entry: checkpoint_entries.RestoredEntry | own_files.OwnFile,
         source: cst.BaseExpression,
-        says_all: Callable[[cst.BaseExpression], bool] = lambda test: False,
+        says_all: _SaysAll = _says_nothing,
     ) -> Iterator[tuple[MadeLate, str]]:
         """Where, and by which name, a scaler is restored that is made behind its optimizer, in the same function."""
-        home = self._home_behind(file, entry.optimizer)
+        home = _home_behind(file, entry.optimizer, self.traveller.homes)
         if home is None or is_in_one_process(file, entry.statement):
             return
         route = self.traveller.reach(file, [entry.optimizer], create=False)
@@ -205,10 +243,4 @@ class _Beside:
         """Whether a place may come before the one that a scaler has to be made at."""
         traveller = self.traveller
         early = early_calls(traveller.project, file, node, traveller.homes) if traveller.homes else ()
-        return self._home_behind(file, node) is not None or any(True for _ in early)
-
-    def _home_behind(self, file: File, node: cst.CSTNode) -> Statement | None:
-        """The place behind this one in its function that a scaler has to be made at."""
-        tree = file.tree
-        home = self.traveller.homes.get(tree.function(node) or tree.module)
-        return home if home is not None and tree.order[node] < tree.order[home] else None
+        return _home_behind(file, node, traveller.homes) is not None or any(True for _ in early)

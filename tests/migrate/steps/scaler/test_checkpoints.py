@@ -70,6 +70,36 @@ def test_entry_by_assignment(rewrites: Check) -> None:
     )
 
 
+def test_entry_that_not_every_checkpoint_has(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ MODEL
+        ~ EPOCH
+          state = {
+              "optimizer": None if is_last else optimizer.state_dict(),
+        +     "scaler": None if is_last else scaler.state_dict(),
+          }
+          torch.save(state, "last.pt")
+          state["optim"] = optimizer.state_dict() if more and not is_last else None
+        + state["scaler"] = scaler.state_dict() if more and not is_last else None
+          torch.save(state, "best.pt")
+        """
+    )
+
+
+@pytest.mark.parametrize("kept", ["{} if asks() else None", "{} if more else state", "{} or None"])
+def test_entry_of_which_it_is_not_clear_when_it_is_there_is_told(migrate: Check, kept: str) -> None:
+    plan = migrate(
+        f"""
+        MODEL
+        EPOCH
+        torch.save({{"optimizer": {kept.format("optimizer.state_dict()")}}}, "last.pt")
+        """
+    )
+    assert "scaler.state_dict()" not in plan.after
+    assert "AMP611" in {each.code for each in plan.findings}
+
+
 def test_entry_by_a_name_that_only_the_state_has(rewrites: Check) -> None:
     rewrites(
         """

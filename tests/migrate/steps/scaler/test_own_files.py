@@ -150,7 +150,8 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 {then}
 for x, y in loader:
     optimizer.zero_grad()
-    with amp.scale_loss((model(x) - y).square().mean(), optimizer) as scaled_loss:
+    loss = (model(x) - y).square().mean()
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
         scaled_loss.backward()
     optimizer.step()
 torch.save(optimizer.state_dict(), os.path.join(out, "optimizer.pt"))
@@ -239,18 +240,35 @@ def test_nor_is_one_whose_path_is_another_in_the_next_round(again: str, saved: i
 
 
 @pytest.mark.parametrize(
-    ("first", "then"),
+    "first",
     [
-        (f"{_LOADS}\nstart = out", _INITIALIZES),
-        (f"if go_on():\n    {_LOADS}", _INITIALIZES),
-        (f"if start or other:\n    {_LOADS}", _INITIALIZES),
-        (f"if new:\n    pass\nelif start:\n    {_LOADS}", _INITIALIZES),
-        (f"if new:\n    pass\nelse:\n    {_LOADS}", _INITIALIZES),
-        (f"for start in starts:\n    {_LOADS}", _INITIALIZES),
-        (f"if torch.distributed.get_rank() == 0:\n    {_LOADS}", _INITIALIZES),
+        f"{_LOADS}\nstart = out",
+        f"if go_on():\n    {_LOADS}",
+        f"if start or other:\n    {_LOADS}",
+        f"if new:\n    pass\nelif start:\n    {_LOADS}",
+        f"if new:\n    pass\nelse:\n    {_LOADS}",
+        f"for start in starts:\n    {_LOADS}",
     ],
 )
-def test_where_the_path_may_be_another_by_then_it_is_told(first: str, then: str) -> None:
+def test_where_the_path_may_be_another_by_then_the_scaler_is_made_in_front(first: str) -> None:
+    plan = migrate_text(_RESUMED.format(first=first, then=_INITIALIZES), Settings())
+    assert "torch.save(scaler.state_dict()" in plan.after
+    assert f'lr=0.1)\nscaler = torch.amp.GradScaler("cuda")\n{first.partition(_LOADS)[0]}{_LOADS}\n' in plan.after
+    restored = plan.after[plan.after.index(_LOADS) + len(_LOADS) :].lstrip()
+    assert restored.startswith('if os.path.exists(os.path.join(start, "scaler.pt")):')
+    assert "AMP611" not in {each.code for each in plan.findings}
+    assert migrate_text(plan.after, Settings()).after == plan.after
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        (f"if torch.distributed.get_rank() == 0:\n    {_LOADS}\nstart = out", '"O1"'),
+        (f"{_LOADS}\nstart = out\nlevel = next(levels)", "level"),
+    ],
+)
+def test_where_it_cannot_be_made_there_or_be_restored_it_is_told(first: str, said: str) -> None:
+    then = _INITIALIZES.replace('"O1"', said)
     plan = migrate_text(_RESUMED.format(first=first, then=then), Settings())
     assert "torch.save(scaler.state_dict()" in plan.after
     assert "scaler.load_state_dict(" not in plan.after
@@ -273,7 +291,8 @@ if start:
 model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
 for x, y in loader:
     optimizer.zero_grad()
-    with amp.scale_loss((model(x) - y).square().mean(), optimizer) as scaled_loss:
+    loss = (model(x) - y).square().mean()
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
         scaled_loss.backward()
     optimizer.step()
 torch.save({{"model": model.state_dict(), "optimizer": optimizer.state_dict()}}, out)
@@ -292,7 +311,12 @@ def test_an_entry_of_a_checkpoint_is_restored_behind_the_making_of_its_scaler() 
 
 
 @pytest.mark.parametrize("between", ["state = None", "if start:\n    del state", "start = out"])
-def test_a_checkpoint_that_is_gone_by_then_is_not_read(between: str) -> None:
+def test_a_checkpoint_that_is_gone_by_then_is_read_where_the_optimizer_is(between: str) -> None:
     plan = migrate_text(_CHECKPOINT.format(between=between), Settings())
-    assert "scaler.load_state_dict(" not in plan.after
-    assert "AMP611" in {each.code for each in plan.findings}
+    restored = (
+        '        optimizer.load_state_dict(state["optimizer"])\n'
+        '        if state.get("scaler"):\n            scaler.load_state_dict(state["scaler"])\n'
+    )
+    assert f"{restored}{between}\n" in plan.after
+    assert 'lr=0.1)\nscaler = torch.amp.GradScaler("cuda")\nif start:\n' in plan.after
+    assert "AMP611" not in {each.code for each in plan.findings}

@@ -155,6 +155,60 @@ def test_scaler_is_made_before_a_function_that_is_given_it_to_restore(rewrites: 
     )
 
 
+_DELETED = """\
+- from apex import amp
+-
+  def main(args, net, loader):
+      optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
++     scaler = torch.amp.GradScaler("cuda", enabled=bool(args.fp16))
+      if args.weights.endswith(".pt"):
+          state = torch.load(args.weights)
+          net.load_state_dict(state["model"])
+          if state["optimizer"] is not None:
+              optimizer.load_state_dict(state["optimizer"])
++             if state.get("scaler"):
++                 scaler.load_state_dict(state["scaler"])
+          del state
+-     if args.fp16:
+-         net, optimizer = amp.initialize(net, optimizer, opt_level="O1")
+      for x, y in loader:
+          optimizer.zero_grad()
+-         loss = nn.functional.mse_loss(net(x), y)
+-         if args.fp16:
+-             with amp.scale_loss(loss, optimizer) as scaled_loss:
+-                 scaled_loss.backward()
+-         else:
+-             loss.backward()
+-         optimizer.step()
++         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=bool(args.fp16)):
++             loss = nn.functional.mse_loss(net(x), y)
++         scaler.scale(loss).backward()
++         scaler.step(optimizer)
++         scaler.update()
+      torch.save(
+          {
+              "model": net.state_dict(),
+              "optimizer": None if args.is_last else optimizer.state_dict(),
++             "scaler": None if args.is_last else scaler.state_dict(),
+          },
+          "last.pt",
+      )
+"""
+
+
+def test_scaler_is_made_before_a_checkpoint_is_read_that_is_deleted(rewrites: Check) -> None:
+    rewrites(_DELETED)
+
+
+def test_what_a_checkpoint_says_is_not_asked_before_it_is_read(migrate: Check) -> None:
+    before = "".join(line[2:] for line in _DELETED.splitlines(keepends=True) if line[0] != "+")
+    before = before.replace("        del state\n", '        args.fp16 = state["fp16"]\n        del state\n')
+    plan = migrate(f"import torch\nfrom torch import nn\n{before}")
+    assert plan.after.index("del state") < plan.after.index("GradScaler(")
+    assert "scaler.load_state_dict" not in plan.after
+    assert "AMP611" in {each.code for each in plan.findings}
+
+
 @pytest.mark.parametrize(
     "changed",
     [
