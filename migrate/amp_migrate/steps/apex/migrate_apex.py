@@ -316,10 +316,11 @@ class ApexMigration:
         for file, optimizer in places_of_states(self.project.library):
             for home, site in early_calls(self.project, file, optimizer, homes):
                 late.setdefault(home, set()).add(site.call)
+        called = {home: frozenset(calls) for home, calls in late.items()}
         for home, optimizer in restored_in_front(self.project.library, homes):
             late.setdefault(home, set()).add(optimizer)
         moved = {
-            each: further_up(each, late[each.home])
+            each: further_up(each, late[each.home]) or further_up(each, called.get(each.home, ()))
             for each in making.values()
             if each.home in late and not may_be_set_by_calls(script.files, each)
         }

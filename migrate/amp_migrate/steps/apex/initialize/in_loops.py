@@ -35,7 +35,7 @@ def further_up(initialize: Initialize, late: Collection[cst.CSTNode]) -> Initial
     None where it can be made in neither place.
     """
     tree, home = initialize.file.tree, initialize.home
-    if home not in tree.parents or initialize.statement not in tree.parents:
+    if not late or home not in tree.parents or initialize.statement not in tree.parents:
         return None
     around = takewhile(lambda each: not isinstance(each, (cst.FunctionDef, cst.ClassDef)), tree.ancestors(home))
     loops = [each for each in around if isinstance(each, LOOP_TYPES)]

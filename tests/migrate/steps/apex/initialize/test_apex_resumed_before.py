@@ -209,6 +209,19 @@ def test_what_a_checkpoint_says_is_not_asked_before_it_is_read(migrate: Check) -
     assert "AMP611" in {each.code for each in plan.findings}
 
 
+def test_a_scaler_that_one_place_cannot_restore_is_made_before_a_call_that_can(migrate: Check) -> None:
+    before = "".join(line[2:] for line in _DELETED.splitlines(keepends=True) if line[0] != "+")
+    before = before.replace(
+        "        del state\n", '        args.fp16 = state["fp16"]\n        del state\n    load(optimizer)\n'
+    )
+    loads = (
+        'def load(optimizer):\n    state = torch.load("last.pt")\n    optimizer.load_state_dict(state["optimizer"])\n'
+    )
+    after = migrate(f"import torch\nfrom torch import nn\n{loads}{before}").after
+    assert after.index("del state") < after.index("GradScaler(") < after.index("    load(optimizer, scaler)")
+    assert after.count("scaler.load_state_dict(") == 1
+
+
 @pytest.mark.parametrize(
     "changed",
     [
