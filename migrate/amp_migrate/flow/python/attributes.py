@@ -35,6 +35,7 @@ from amp_migrate.flow.domain.atoms import (
 from amp_migrate.flow.domain.tensor import Tensor
 from amp_migrate.flow.python import command_line, containers, enums
 from amp_migrate.flow.python.classes import class_of, is_module_class, lineage
+from amp_migrate.flow.python.constructors import is_replaced
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.tables.torch_names import is_module_name
 
@@ -256,6 +257,8 @@ def store(frame: Frame, owners: Value, name: str, value: Value, node: ast.AST) -
             continue
         else:
             frame.analysis.pytorch.attribute_stored(frame, atom, name, value, node)
+            if strong and isinstance(atom, Obj) and is_replaced(frame, atom, name):
+                continue
             frame.write(atom, name, value, strong=strong)
     for each in owners:
         if isinstance(each, Tensor):

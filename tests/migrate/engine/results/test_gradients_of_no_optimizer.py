@@ -337,3 +337,70 @@ def test_branches_stay_where_one_of_two_optimizers_has_less(is_read: bool) -> No
     after = migrate_text(text.replace(made, choice), Settings()).after
     assert "apex" not in after
     assert "for group in optimizer.param_groups" in after
+
+
+_REPLACED = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.body = nn.Linear(3, 8)
+        self.head = nn.Linear(8, size){first}
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+
+class Wide(Net):
+    def __init__(self, size):
+        super().__init__(size)
+        self.size = size{between}
+        self.head = nn.Linear(8, 2 * self.size)
+{method}
+
+def train(model, optimizer, loader):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = (model(x) - y).square().mean()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+
+model = Wide(2).cuda()
+train(model, {optimizer}, loader)
+"""
+_OF_ALL = "torch.optim.SGD(model.parameters(), lr=0.1)"
+_PLAIN_REPLACED = {"first": "", "between": "", "method": "", "optimizer": _OF_ALL}
+
+
+def test_layer_of_a_base_that_the_derived_constructor_replaces_is_in_nothing() -> None:
+    after = migrate_text(_REPLACED.format(**_PLAIN_REPLACED), Settings()).after
+    assert "scaler.unscale_(optimizer)" in after
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {
+            "first": "\n        self.optimizer = torch.optim.SGD(self.parameters(), lr=0.1)",
+            "optimizer": "model.optimizer",
+        },
+        {
+            "between": "\n        self.optimizer = torch.optim.SGD(self.parameters(), lr=0.1)",
+            "optimizer": "model.optimizer",
+        },
+    ],
+)
+def test_so_is_it_not_where_an_optimizer_got_it_before(given: dict[str, str]) -> None:
+    plan = migrate_text(_REPLACED.format(**{**_PLAIN_REPLACED, **given}), Settings())
+    assert [each for each in plan.findings if "that no optimizer has are clipped" in each.message]
+
+
+def test_nor_where_the_constructor_of_the_base_may_run_again() -> None:
+    method = "\n    def narrow(self):\n        super().__init__(1)\n"
+    plan = migrate_text(_REPLACED.format(**{**_PLAIN_REPLACED, "method": method}), Settings())
+    assert [each for each in plan.findings if "that no optimizer has are clipped" in each.message]
