@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import TypeGuard
 
 from amp_migrate.flow.analysis import Analysis
@@ -87,7 +88,7 @@ from amp_migrate.flow.pytorch.gradients import (
     standalone_leaves,
 )
 from amp_migrate.flow.pytorch.modules import DTYPE, PLACE, bare
-from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of, word_called
+from amp_migrate.flow.source import FUNCTIONS, Code, Module, Site, site_of, word_called
 from amp_migrate.implications import Facts, implied
 from amp_migrate.tables.signatures import argument
 from amp_migrate.tables.torch_names import CLIPPING, CLIPS_BY_VALUE
@@ -209,6 +210,10 @@ class Fault:
     event: Event | None = field(default=None, compare=False, repr=False)
 
 
+_NAMING_GRADIENTS = attrgetter("names_gradients")
+_NAMING_DEVICES = attrgetter("may_name_device")
+
+
 class Questions:
     """Answers about a program that has been interpreted."""
 
@@ -217,7 +222,7 @@ class Questions:
         self._nodes: dict[str, dict[Site, ast.AST]] = {}
         self._parents: dict[str, dict[ast.AST, ast.AST]] = {}
         self._switches: dict[tuple[Obj, Code], frozenset[tuple[str, bool]]] = {}
-        self._reaching: dict[str, bool] = {}
+        self._reaching: defaultdict[Callable[[Module], bool], dict[str, bool]] = defaultdict(dict)
 
     @property
     def analysis(self) -> Analysis:
@@ -255,9 +260,8 @@ class Questions:
         So is one of weights that are moved to the CPU, whatever else it is made of. Where the program names another
         device, too, the weights of all optimizers have to be there: a loss that comes to the CPU says nothing of them.
         """
-        is_certain = self.analysis.is_complete and not self.analysis.not_followed
         losses = [_tensors(each) for each in self.events(Act.BACKWARD)]
-        if not is_certain or not losses:
+        if not self._sees_devices or not losses:
             return False
         if self.names_device:
             optimized = [leaves or NOTHING for leaves in self.analysis.pytorch.registry.optimizers.values()]
@@ -274,10 +278,23 @@ class Questions:
     @property
     def is_on_mps(self) -> bool:
         """Whether every loss that goes backward is on mps or the CPU for certain, and no other device is named."""
-        is_certain = self.analysis.is_complete and not self.analysis.not_followed
         losses = [each for event in self.events(Act.BACKWARD) for each in _tensors(event)]
         is_placed = bool(losses) and not any(each.place & ANYWHERE for each in losses)
-        return is_certain and is_placed and self.analysis.pytorch.places & ~CPU == MPS
+        return self._sees_devices and is_placed and self.analysis.pytorch.places & ~CPU == MPS
+
+    @cached_property
+    def _sees_devices(self) -> bool:
+        """Whether all is followed that may bring something to a device.
+
+        What data sets of other files do nobody looks into: no file of the program may have a word for one, for they
+        may be given what moves things.
+        """
+        left = self.analysis.not_followed
+        if not self.analysis.is_complete or not left:
+            return self.analysis.is_complete
+        classes = (each.parent if each.is_function else each for each in left)
+        is_of_data = all(each in left and isinstance(each.node, ast.ClassDef) for each in classes if each is not None)
+        return is_of_data and not any(self._reaches(each, _NAMING_DEVICES) for each in [*self.analysis.modules])
 
     @property
     def names_device(self) -> bool:
@@ -306,24 +323,25 @@ class Questions:
         files = {each.file for each in self.analysis.callees.get(call, ())}
         if not files or any(isinstance(each, (External, Opaque)) for each in called):
             return False
-        return not any(map(self._reaches_gradients, files))
+        return not any(self._reaches(each, _NAMING_GRADIENTS) for each in files)
 
-    def _reaches_gradients(self, file: str) -> bool:
-        """Whether a file names gradients, or one that it imports, be it through others; or nobody can read one."""
-        if file not in self._reaching:
+    def _reaches(self, file: str, names: Callable[[Module], bool]) -> bool:
+        """Whether a file names something, or one that it imports, be it through others; or nobody can read one."""
+        known = self._reaching[names]
+        if file not in known:
             seen: dict[str, None] = {}
             stack = [file]
             while stack:
                 at = stack.pop()
                 module = self.analysis.module(at)
-                if self._reaching.get(at) or module is None or module.names_gradients:
-                    self._reaching[file] = True
+                if known.get(at) or module is None or names(module):
+                    known[file] = True
                     return True
                 seen[at] = None
                 imported = {self.analysis.files.locate(each, at) for each in module.imports}
-                stack += (each for each in imported if each and each not in seen and self._reaching.get(each, True))
-            self._reaching |= dict.fromkeys(seen, False)
-        return self._reaching[file]
+                stack += (each for each in imported if each and each not in seen and known.get(each, True))
+            known |= dict.fromkeys(seen, False)
+        return known[file]
 
     @cached_property
     def uncleared(self) -> list[Event]:

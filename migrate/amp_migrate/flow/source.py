@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,7 @@ _GIVING = frozenset(("add_", "copy_", "sub_", "set_", "fill_"))
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _REFUSED = frozenset(each.rpartition(".")[2] for each in (BANNED_LOSS_CLASS, BANNED_LOSS_FUNCTION))
 
+_DEVICE = re.compile(r"cuda|device|xpu|hpu|mtia|accelerat|gpu|\b(mps|npu)\b", re.IGNORECASE)
 
 # The fields of Python's nodes that hold no names or statements: half of all nodes are in them.
 _WITHOUT_NODES = frozenset("ctx op ops id attr asname module level type_comment kind conversion simple rest".split())
@@ -41,6 +43,11 @@ def children(node: ast.AST) -> list[ast.AST]:
 def word_called(call: ast.Call) -> str:
     """The last word of what a call names: a function's, or a method's; empty for anything else."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def _given(call: ast.Call) -> list[ast.expr]:
+    """All that a call is given."""
+    return [*call.args, *(each.value for each in call.keywords)]
 
 
 class Site(NamedTuple):
@@ -342,6 +349,16 @@ class Module:
     def names_gradients(self) -> bool:
         """Whether the gradient of something is named anywhere in it, or what clears gradients."""
         return not self.code.attributes.isdisjoint(("grad", "zero_grad"))
+
+    @cached_property
+    def may_name_device(self) -> bool:
+        """Whether anything in it may be a word for a device, or move a tensor to what a variable says."""
+        nodes = [*ast.walk(self.tree)]
+        moving = [each for each in nodes if isinstance(each, ast.Attribute) and each.attr == "to"]
+        calls = (each for each in nodes if isinstance(each, ast.Call) and each.func in moving)
+        # No word for a device is an attribute of torch that is none itself: these are dtypes.
+        casts = [each for each in calls if {ast.unparse(given)[:6] for given in _given(each)} == {"torch."}]
+        return len(casts) < len(moving) or _DEVICE.search(ast.unparse(self.tree)) is not None
 
     @cached_property
     def imports(self) -> tuple[str, ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.engine.migrate import migrate, migrate_text
 from amp_migrate.settings import Settings
 
 SWEEP = """\
@@ -317,3 +319,62 @@ def test_a_device_that_is_given_beside_that_of_the_weights_is_one() -> None:
     )
     assert not is_left(text.replace("sample(10)", 'sample(10, "cuda")'))
     assert not is_left(text.replace("sample(10)", "sample(10, input())"))
+
+
+_STEPS = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from data import Data{more}
+
+model = nn.Conv2d(1, 1, 3, padding=1)
+optimizer = torch.optim.Adam(model.parameters())
+for x, y in DataLoader(Data({given}), batch_size=4):
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+_DATA = """\
+import numpy as np
+import torch
+from torch.utils.data import Dataset{more}
+
+
+class Data(Dataset):
+    def __init__(self, change=None):
+        self.change = change
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, i):
+        a = np.ones((1, 8, 8))
+        return torch.tensor(a, dtype=torch.float32), {gives}
+"""
+_GIVES = "torch.from_numpy(a).to(torch.float32)"
+
+
+def _with_data(folder: Path, gives: str = _GIVES, given: str = "", more: str = "", of_data: str = "") -> list[str]:
+    (folder / "train.py").write_text(_STEPS.format(given=given, more=more))
+    (folder / "data.py").write_text(_DATA.format(gives=gives, more=of_data))
+    (folder / "where.py").write_text("def there(x):\n    return x.cuda()\n\n\nPLACE = 0\n")
+    return [each.source.path.name for each in migrate([folder], Settings()).changed]
+
+
+def test_a_data_set_of_another_file_without_a_word_for_a_device_is_on_the_cpu(tmp_path: Path) -> None:
+    assert _with_data(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"gives": "self.change(torch.from_numpy(a))", "given": "lambda x: x.cuda()"},
+        {"gives": "self.change(torch.from_numpy(a))", "given": "there", "more": "\nfrom where import there"},
+        {"gives": "there(torch.from_numpy(a))", "of_data": "\nfrom where import there"},
+        {"gives": "torch.from_numpy(a).to(PLACE)", "of_data": "\n\nPLACE = 0"},
+        {"gives": 'getattr(torch.from_numpy(a), "cuda")()'},
+    ],
+)
+def test_one_that_may_bring_something_to_a_device_shows_nothing(words: dict[str, str], tmp_path: Path) -> None:
+    assert _with_data(tmp_path, **words) == ["train.py"]
