@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from typing import Any
 
-from amp_migrate.engine.parts.at_once import at_once
 from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.programs import InRegions, Programs
@@ -91,7 +91,12 @@ class Examined:
 
     def _answer(self, looks: Sequence[_Look], originals: Iterable[Original]) -> None:
         unknown = [each for each in originals if "answer" not in vars(each)]
-        answers = at_once([*looks, *(partial(getattr, each, "answer") for each in unknown)], self._workers)
+        questions: list[Callable[[], Any]] = [*looks, *(partial(getattr, each, "answer") for each in unknown)]
+        if len(questions) < 2:
+            return
+        from amp_migrate.engine.parts.at_once import at_once  # a single script never needs it
+
+        answers = at_once(questions, self._workers)
         for look, found in zip(looks, answers, strict=False):
             if found is not None:
                 look.result.answer, texts = found
