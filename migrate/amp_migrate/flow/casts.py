@@ -37,6 +37,7 @@ from amp_migrate.flow.events import (
     A_ROUNDED_PROBABILITY,
     A_RUNNING_BUFFER,
     BESIDE_AN_INVERSE,
+    LIKE_A_RESULT,
     ONE_BY_ONE,
     Act,
     Event,
@@ -124,6 +125,8 @@ class Casts:
         if event.act is Act.SAVED:
             given = self._of_low(event.node, event.code, event)
             return tuple(dict.fromkeys((*given, *self._put_in_containers(event))))
+        if event.why == LIKE_A_RESULT:
+            return tuple(self._likened(event))
         if event.act is Act.LOW_LEAF:
             owners = (leaf.owner for leaf in event.leaves if isinstance(leaf, Part) and isinstance(leaf.owner, Obj))
             making = [self._calls.get(owner.site) for owner in owners]
@@ -198,6 +201,17 @@ class Casts:
             like = next((each for each in self._operands(call) if tensor_of(self._value(each)) is not None), None)
             if like is not None and self._is_low(like) and not self._may_be_other(like) and _path(like):
                 yield FloatCast(site_of(event.code.file, like))
+
+    def _likened(self, event: Event) -> Iterator[FloatCast]:
+        """What a module becomes like, where that stands: whoever brings it has it in half precision for the rest."""
+        given = (
+            each.value if isinstance(each, ast.Attribute) and each.attr == "dtype" else each
+            for each in self._operands(event.node)
+        )
+        for each in given:
+            tensor = tensor_of(self._value(each))
+            if tensor is not None and self._is_low(each) and not tensor.precision & ~(LOW | F32):
+                yield FloatCast(site_of(event.code.file, each))
 
     def _like_what_changes(self, event: Event) -> Iterator[FloatCast]:
         """The operands of what changes in place, in its precision: whatever they are, they have to agree with it."""

@@ -15,6 +15,7 @@ from amp_migrate.flow.source import Code, Site
 
 # Reasons of a risk.
 A_ROUNDED_PROBABILITY = "a rounded probability"
+LIKE_A_RESULT = "weights take the precision of what a region gives"
 OF_ITSELF = "products of a matrix with itself"
 OUT_OF_SIGHT = "given to something unknown"
 A_BUFFER = "a buffer is multiplied"
@@ -92,7 +93,7 @@ class Act(Enum):
     COMPARES_DTYPE = "code asks for a dtype that a region has changed"
     NOT_A_TENSOR = "a container is cast like a tensor"
     HALVED = "weights of modules are cast to float16"
-    LOW_LEAF = "an optimizer gets a tensor that a region has made low"
+    LOW_LEAF = "an optimizer gets a tensor that a region has made low, or a parameter is made of one"
     WEIGHT_CAST = "a cast that was kept without a gradient serves where one is wanted"
     RISK = "a value may overflow or round in half precision"
     INVERSE_USED = "a product with an inverse, of something that was rounded before"

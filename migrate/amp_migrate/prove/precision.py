@@ -30,6 +30,7 @@ from amp_migrate.flow.events import (
     A_RUNNING_BUFFER,
     BESIDE_AN_INVERSE,
     CANCELLED,
+    LIKE_A_RESULT,
     OF_AN_INVERSE,
     OF_DATA,
     OF_DIFFERENCES,
@@ -202,6 +203,7 @@ class Trouble(Enum):
     CLIPPED = "scaled gradients that are compared with a limit"
     HOLDS_TENSORS = "something that holds tensors, and is cast as if it were one"
     CAST_INPUT = "a cast of what goes into float32 weights: the original may have had them in half precision"
+    LIKENED = "weights that take their precision from what a region gives: they are low for good"
     HALVED = "weights that are low without any region: a scaler raises at their gradients"
     UNCLEARED = "gradients that add up from step to step"
     ON_CPU = "a script that is for the CPU: autocast for a GPU does nothing in it"
@@ -251,6 +253,7 @@ _REASONS = {
     OF_DISTANCE: Trouble.ROUNDED,
     OF_DIFFERENCES: Trouble.ROUNDED,
     WITHOUT_LIMIT: Trouble.UNLIMITED,
+    LIKE_A_RESULT: Trouble.LIKENED,
 }
 _TROUBLES = {
     WRONG_BY_ITSELF[Act.LEFT_FLOAT]: Trouble.BEHIND,

@@ -44,6 +44,7 @@ _OF_ITS_OWN = "give each optimizer a scaler of its own by hand, or use --dtype b
 _ELSEWHERE = "put the forward pass that its loss comes from into torch.amp.autocast(...) by hand, and scale this loss"
 _LEFT_IN_FLOAT32 = "train it in float32"
 _UNCAST = "drop the cast to half precision, which autocast does where it may, and run again"
+_UNLIKE = "move the module to the device alone (.to(x.device)), where its weights are float32, and run again"
 _EACH = "let the loss read each tensor in it in float32 (.float()), and run again"
 _PENALTY = "compute the penalty, and the forward pass for it, without autocast and in float32, or run with --dtype bf16"
 _CLEARED = "call zero_grad() in each round, unless they are meant to add up: then use --dtype bf16"
@@ -86,6 +87,7 @@ _FOR_LEFT = _IN_ANY_CASE | {
     Trouble.HALVED: _UNCAST,
     Trouble.HOLDS_TENSORS: _EACH,
     Trouble.IDLE: _ELSEWHERE,
+    Trouble.LIKENED: _UNLIKE,
     Trouble.NORM_TWICE: _PENALTY,
     Trouble.ON_CPU: _TO_A_GPU,
     Trouble.ON_MPS: _FOR_MPS,

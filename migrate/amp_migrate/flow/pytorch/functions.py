@@ -602,7 +602,8 @@ def _parameter(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     is_frozen = constant(args.get(1, "requires_grad") or const(True)) is False
     place = base.place if base.place != CPU else 4
     if given is not None:
-        frame.write(owner, gradients.MADE_OF, one(given))
+        if given.may_be_low and given.regions and not is_frozen:
+            frame.analysis.event(frame, Act.LOW_LEAF, node, tensor=given, leaves=frozenset({Part(owner, "")}))
         modules.made_low(frame, [owner], one(given), node)
     # What sums up products is no weight that is trained, nor what is made of such: the codes of a codebook.
     running = frame.analysis.pytorch.running

@@ -16,6 +16,7 @@ from amp_migrate.flow.domain.atoms import (
     Call,
     Class,
     Const,
+    Dtype,
     External,
     Func,
     Method,
@@ -63,7 +64,7 @@ from amp_migrate.flow.domain.tensor import (
     join_tensors,
     made,
 )
-from amp_migrate.flow.events import OF_SPECTRA, Act
+from amp_migrate.flow.events import LIKE_A_RESULT, OF_SPECTRA, Act
 from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.classes import MODULE, external_bases, has_unread_base, is_module_class
@@ -872,6 +873,14 @@ def cast_weights(frame: Frame, owners: Sequence[Atom], name: str, args: Argument
     precision = DTYPES.get(table.DTYPE_METHODS.get(name, ""))
     for value in [*args.positional, *args.keywords.values()] if name in ("to", "type") else ():
         precision = pytorch.precision_of(value) if pytorch.precision_of(value) is not None else precision
+        # `module.to(x)` gives it the dtype of `x`, too.
+        like = [each for each in value if isinstance(each, (Dtype, Tensor)) and each.precision & LOW]
+        precision = reduce(or_, (each.precision for each in like), 0) or precision
+        regions = NOTHING.union(*(each.regions for each in like))
+        # What nobody looks into may be a tensor: of a module that is trained it is noted with its gradients.
+        if precision is not None and regions and any(isinstance(each, Obj) for each in owners):
+            low = made(precision, SHAPED, regions=regions)
+            frame.analysis.event(frame, Act.LOW_LEAF, node, tensor=low, why=LIKE_A_RESULT)
     is_frozen = name == "requires_grad_" and constant(args.get(0, "") or const(True)) is False
     known = _known_by_path(owners)
     if precision is not None:
