@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from amp_migrate.tables.operators import AUTOCAST, LAYERS, NO_HALF_KERNEL, REFUS
 
 _SCALER = re.compile(r"scaler\w*\.(load_)?state_dict\(")
 _WORD = re.compile(r"\w+")
+_CLASS_OR_FUNCTION = re.compile(r"^(?:[ \t]*(class)|def) (\w+)", re.MULTILINE)
 _OPTIMIZER = re.compile(r"opt\w*(\[.*\])?\.state_dict\(", re.IGNORECASE)
 _TEST = re.compile(r"(^|/)test_[^/]*$|_test\.py$")
 # Each costs an analysis of its own; what one of them does not show, another hardly does, unless it names it.
@@ -50,8 +52,7 @@ def handing_scripts(workspace: Workspace, step: str) -> Iterator[str]:
     """
     path = Path(step)
     for project in workspace.focused({path}).by_project():
-        graph = ImportGraph(project)
-        importing = [each for each in may_import(project, {path}) if path in graph.reachable(each)]
+        graph, importing = _importing(project, path)
         importing.sort(key=lambda each: _TEST.search(display_name(each)) is not None)
         yield from map(display_name, importing[:_MOST])
         if len(importing) > _MOST:
@@ -62,6 +63,40 @@ def handing_scripts(workspace: Workspace, step: str) -> Iterator[str]:
                 if not own <= brought:
                     brought |= own
                     yield display_name(each)
+
+
+def further_scripts(workspace: Workspace, step: str, known: Iterable[str]) -> Iterator[str]:
+    """The names of other files that import one with a step, and name what none before them names: its own networks.
+
+    That is a class, or a function of another file. Unit tests are none of them.
+
+    Args:
+        known: the names of those that were looked at.
+    """
+    path, seen = Path(step), {Path(each) for each in known}
+    for project in workspace.focused({path}).by_project():
+        graph, importing = _importing(project, path)
+        named: set[tuple[Path, str]] = set()
+        for each in sorted(importing, key=lambda each: each not in seen):
+            words, own = {*_WORD.findall(_text(project, each))}, set[tuple[Path, str]]()
+            for one in graph.reachable(each):
+                own |= {(one, name) for name in _defined(_text(project, one), with_functions=one != each) & words}
+            if each not in seen and _TEST.search(display_name(each)) is None and not own <= named:
+                yield display_name(each)
+            named |= own
+
+
+def _importing(project: Workspace, path: Path) -> tuple[ImportGraph, list[Path]]:
+    """What imports what, and the files that import one, be it through others."""
+    graph = ImportGraph(project)
+    return graph, [each for each in may_import(project, {path}) if path in graph.reachable(each)]
+
+
+@lru_cache(maxsize=1_000)
+def _defined(text: str, *, with_functions: bool) -> frozenset[str]:
+    """The names of the classes in a text, and of its functions."""
+    found = _CLASS_OR_FUNCTION.findall(text)
+    return frozenset(name for is_class, name in found if is_class or with_functions)
 
 
 def starting_scripts(workspace: Workspace, step: str) -> list[str]:
@@ -102,6 +137,11 @@ class _Naming:
             source = self._project.file(path) if may_hold else None
             self._known[path] = _RAISING_NAMES.intersection(() if source is None else _WORD.findall(source.text))
         return self._known[path]
+
+
+def _text(project: Workspace, path: Path) -> str:
+    source = project.file(path)
+    return "" if source is None else source.text
 
 
 def _in_project(workspace: Workspace, known: set[Path]) -> Iterator[str]:

@@ -23,12 +23,18 @@ from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.problems import failure
 from amp_migrate.engine.results.examined import Examined, Results
 from amp_migrate.engine.results.float_casts import FOR_OTHER_FILES, InFloat32, line_after, line_before
-from amp_migrate.engine.results.importing_scripts import handing_scripts, saving_scripts, starting_scripts
+from amp_migrate.engine.results.importing_scripts import (
+    further_scripts,
+    handing_scripts,
+    saving_scripts,
+    starting_scripts,
+)
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.events import OUT_OF_SIGHT
 from amp_migrate.flow.source import Site
 from amp_migrate.hazards.in_regions.amp630_replicas_in_float16 import RULE as REPLICAS
 from amp_migrate.hazards.scaler_life.amp611_scaler_not_saved import RULE as SCALER_NOT_SAVED
+from amp_migrate.plan.edit import Cast
 from amp_migrate.prove.precision import UNREAD, Harm, Measured, Trouble
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Settings, Withdrawn
@@ -212,11 +218,15 @@ def worse_numerics(
         try:
             found = look(name)
             if _is_given(found):
-                others = stepping.keys() - {name}
-                callers = [
-                    [each for each in look(one, name) if _is_of(each, name, others)]
-                    for one in handing_scripts(workspace, name)
-                ]
+                of_step = partial(_is_of, step=name, others=stepping.keys() - {name})
+                handing = [*handing_scripts(workspace, name)]
+                callers = [[*filter(of_step, look(one, name))] for one in handing]
+                harmed = (each for of_one in callers for each in of_one if each not in found)
+                is_mended = _is_mended_elsewhere(changed[name], changed.values())
+                if is_mended or any(_is_of_given(each, name) for each in harmed):
+                    more = [*further_scripts(workspace, name, handing)]
+                    examined.look_at_once(results, ((each, name) for each in more))
+                    callers += [[*filter(of_step, look(one, name))] for one in more]
                 for harm in (each for of_one in callers for each in of_one if each not in found):
                     if harm.trouble not in _OF_SOME or all(harm in each for each in callers):
                         found = [*found, harm]
@@ -394,6 +404,17 @@ def _function_at(functions: Iterable[range], line: int) -> range | None:
 def _is_given(found: Iterable[Harm]) -> bool:
     """Whether a step computes with what others make and hand it."""
     return any(each.trouble is Trouble.GIVEN for each in found)
+
+
+def _is_of_given(harm: Harm, step: str) -> bool:
+    """Whether a harm that a caller shows is in what it hands to a step: what another hands may have the like."""
+    return harm.site.file != step and (bool(harm.casts) or harm.island is not None or harm.is_told)
+
+
+def _is_mended_elsewhere(step: FilePlan, plans: Iterable[FilePlan]) -> bool:
+    """Whether something in another file is made float32 for a step: what it was harmed by is seen no more."""
+    own = (each.planned for each in plans if each is not step and step.source.path in each.beside)
+    return any(isinstance(each.change, Cast) or each.rule == RISKY_NUMERICS.code for edits in own for each in edits)
 
 
 def _is_of(harm: Harm, step: str, others: Collection[str]) -> bool:

@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 from amp_migrate.engine.migrate import migrate
 from amp_migrate.engine.outcome import Outcome
-from amp_migrate.engine.results.importing_scripts import handing_scripts
+from amp_migrate.engine.results.importing_scripts import further_scripts, handing_scripts
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.settings import Settings
 
@@ -287,3 +287,79 @@ def test_those_that_bring_nothing_new_are_not_read(tmp_path: Path) -> None:
     workspace = Workspace.open([tmp_path])
     names = handing_scripts(workspace, (tmp_path / "trainer.py").as_posix())
     assert [Path(each).name for each in names] == ["good_0.py", "good_1.py", "more.py"]
+
+
+NETWORKS = """
+import kernels
+import torch
+from torch import nn
+
+
+class Fire(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return kernels.fire(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+"""
+NETWORK = """
+class {name}(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, {size})
+
+    def forward(self, x):
+        return {fired}
+
+
+"""
+FIRED = "Fire.apply(self.fc(x))"
+MAIN_OF_NETWORK = """
+import torch
+from torch import nn
+from networks import {name}
+from trainer import Trainer
+
+loader = [(torch.randn(8, 4), torch.rand(8, 1))]
+Trainer({made}, nn.MSELoss(), loader).train()
+"""
+
+
+def _with_networks(folder: Path, *fired: str) -> Outcome:
+    names = [f"Net{index}" for index in range(len(fired))]
+    networks = (NETWORK.format(name=each, size=1, fired=one) for each, one in zip(names, fired, strict=True))
+    (folder / "networks.py").write_text(NETWORKS + "".join(networks))
+    (folder / "trainer.py").write_text(CRITERIONS)
+    for each in names:
+        (folder / f"train_{each}.py").write_text(MAIN_OF_NETWORK.format(name=each, made=f"{each}()"))
+    return migrate([folder], Settings())
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 5])
+def test_each_of_several_networks_is_mended_as_the_first_is(tmp_path: Path, number: int) -> None:
+    outcome = _with_networks(tmp_path, *[FIRED] * number)
+    (networks,) = (each.after for each in outcome.changed if each.source.path.name == "networks.py")
+    assert networks.count("Fire.apply(self.fc(x).float())") == number
+
+
+def test_one_that_is_not_mended_is_told_of_beside_those_that_are(tmp_path: Path) -> None:
+    outcome = _with_networks(tmp_path, FIRED, FIRED, f"{FIRED}  # amp-migrate: ignore")
+    (networks,) = (each.after for each in outcome.changed if each.source.path.name == "networks.py")
+    assert networks.count("Fire.apply(self.fc(x).float())") == 2
+    assert [each for each in outcome.findings if "gets a half-precision value" in each.message]
+
+
+def test_others_are_read_that_name_a_network_of_their_own_or_a_function_that_makes_it(tmp_path: Path) -> None:
+    (tmp_path / "trainer.py").write_text(CRITERIONS)
+    (tmp_path / "networks.py").write_text("class A:\n    pass\n\n\ndef small():\n    return A()\n")
+    own = "\n\ndef main():\n    pass\n\n\nclass B:\n    pass\n"
+    for name, made, more in [("a", "A", ""), ("b", "A", own), ("c", "A", own), ("d", "A", ""), ("e", "small", "")]:
+        (tmp_path / f"{name}.py").write_text(MAIN_OF_NETWORK.format(name=made, made=f"{made}()") + more)
+    workspace = Workspace.open([tmp_path])
+    known = [(tmp_path / f"{each}.py").as_posix() for each in "ab"]
+    names = further_scripts(workspace, (tmp_path / "trainer.py").as_posix(), known)
+    assert [Path(each).stem for each in names] == ["c", "e"]
