@@ -46,11 +46,11 @@ from net import Net
 
 def train(size):
     loader, _ = load(size)
-    net = Net()
+    net = Net().cuda()
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
     for x, y in loader:
         optimizer.zero_grad()
-        loss = torch.nn.functional.mse_loss(net(x), y)
+        loss = torch.nn.functional.mse_loss(net(x.cuda()), y.cuda())
         loss.backward()
         optimizer.step()
 """
