@@ -204,4 +204,4 @@ def test_a_fault_is_not_swallowed_and_nothing_further_is_started(setup: Setup, m
     with pytest.raises(OSError, match="no space"):
         pool.make([Run(Arm.ORIGINAL, again=number) for number in range(50)])
     assert told == []
-    assert len(machine.launches) < 50
+    assert len(machine.launches) == 1

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -51,23 +51,26 @@ class Pool:
     running: Running = _unseen
     _live: set[Process] = field(default_factory=set)
     _stopped: bool = False
+    _fault: BaseException | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def make(self, runs: Iterable[Run]) -> None:
         """Make the runs that have not been made, `jobs` at a time; those that are timed, one by one."""
         wanted = [run for run in dict.fromkeys(runs) if run not in self.results]
         timed = any(run.timing for run in wanted)
-        self._stopped = False
+        self._stopped, self._fault = False, None
         if self.setup.forked and wanted and self.forks is None:
             base = environment(os.environ, self.threads)
             self.forks = Forks(self.setup.python, self.setup.jobs, base)
         with ThreadPoolExecutor(1 if timed else self.setup.jobs) as executor:
             try:
-                for result in executor.map(self._make, wanted):
+                for result in executor.map(self._make_unless_stopped, wanted):
                     self.results[result.run] = result
-            except BaseException:
+            except BaseException as error:
                 executor.shutdown(wait=False, cancel_futures=True)
                 self._stop()
+                if isinstance(error, CancelledError) and self._fault is not None:
+                    raise self._fault from None
                 raise
 
     def settle(self, first: RunResult) -> None:
@@ -109,6 +112,16 @@ class Pool:
     def threads(self) -> int:
         """CPU threads of a run."""
         return max(1, (os.cpu_count() or 1) // self.setup.jobs)
+
+    def _make_unless_stopped(self, run: Run) -> RunResult:
+        """Make a run, or none behind one that has failed, which a thread may come to before anybody hears of that."""
+        if self._stopped:
+            raise CancelledError
+        try:
+            return self._make(run)
+        except BaseException as error:
+            self._fault, self._stopped = self._fault or error, True
+            raise
 
     def _make(self, run: Run) -> RunResult:
         setup = self.setup
