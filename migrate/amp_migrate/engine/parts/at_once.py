@@ -6,15 +6,13 @@ A forked process knows all that its parent does, and need not be told what it is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from multiprocessing import current_process
 from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
 from typing import Any
 
 from amp_migrate import interrupts
 from amp_migrate.engine.parts import work
-from amp_migrate.engine.parts.children import CONTEXT, begin
+from amp_migrate.engine.parts.children import CONTEXT, Child
 
 
 def at_once(questions: Sequence[Callable[[], Any]], workers: int) -> list[Any]:
@@ -27,38 +25,26 @@ def at_once(questions: Sequence[Callable[[], Any]], workers: int) -> list[Any]:
     if min(workers, len(questions)) < 2 or CONTEXT.get_start_method() != "fork" or current_process().daemon:
         return answers
     left = list(reversed(range(len(questions))))
-    asked: dict[Connection, tuple[int, BaseProcess]] = {}
+    asked: dict[Connection, tuple[int, Child]] = {}
     try:
         while left or asked:
             while left and len(asked) < workers:
                 number = left.pop()
                 with interrupts.held():  # no child answers a signal for its parent, and the parent knows every child
-                    channel, theirs = CONTEXT.Pipe(duplex=False)
-                    child = CONTEXT.Process(target=_answer, args=(theirs, questions[number]), daemon=True)
-                    child.start()
-                    asked[channel] = number, child
-                theirs.close()  # so that the channel ends with the process
+                    child = Child(_answer, questions[number])
+                    asked[child.channel] = number, child
             ready = wait([*asked])
             for channel in [each for each in asked if each in ready]:
-                number, process = asked.pop(channel)
-                with suppress(EOFError, OSError):  # it has died: there will be no answer
-                    answers[number], done = channel.recv()
-                    work.add(done)
-                _end(channel, process)
+                number, child = asked.pop(channel)
+                answers[number] = child.answer()
+                child.end()
     finally:
-        for channel, (_, process) in asked.items():
-            _end(channel, process)
+        for _, child in asked.values():
+            child.end()
     return answers
 
 
-def _end(channel: Connection, process: BaseProcess) -> None:
-    process.kill()  # it has nothing to lose
-    process.join()
-    channel.close()
-
-
 def _answer(channel: Connection, question: Callable[[], Any]) -> None:
-    begin()
     before = work.done()
     try:
         answer = question()

@@ -14,7 +14,7 @@ from pathlib import Path
 from amp_migrate import interrupts
 from amp_migrate.engine.outcome import Outcome, Part
 from amp_migrate.engine.parts import work
-from amp_migrate.engine.parts.children import CONTEXT, begin
+from amp_migrate.engine.parts.children import Child
 from amp_migrate.engine.parts.garbage import collect
 from amp_migrate.engine.parts.one_by_one import OneByOne
 from amp_migrate.engine.problems import refused
@@ -39,7 +39,8 @@ def in_processes(
                 planners[-1].ask(left.pop())
             ready = wait([planner.channel for planner in planners])
             for planner in [each for each in planners if each.channel in ready]:
-                part, outcome = planner.part, planner.answer()
+                part: Part = planner.part
+                outcome: Outcome | None = planner.answer()
                 if outcome is None or not left:
                     planners.remove(planner)
                     planner.end()
@@ -51,40 +52,21 @@ def in_processes(
             planner.end()
 
 
-class _Planner:
+class _Planner(Child):
     """A process that plans one part after the other, and the part that it has."""
 
     part: Part
 
     def __init__(self, workspace: Workspace, settings: Settings) -> None:
-        self.channel, theirs = CONTEXT.Pipe()
-        self._process = CONTEXT.Process(target=_plan, args=(theirs, workspace, settings), daemon=True)
-        self._process.start()
-        theirs.close()  # so that the channel ends with the process
+        super().__init__(_plan, workspace, settings)
 
     def ask(self, part: Part) -> None:
         self.part = part
         with suppress(BrokenPipeError):  # it has died: there will be no answer
             self.channel.send(part)
 
-    def answer(self) -> Outcome | None:
-        """What the part came to; None where the process has died."""
-        try:
-            outcome: Outcome
-            outcome, done = self.channel.recv()
-        except (EOFError, OSError):
-            return None
-        work.add(done)
-        return outcome
-
-    def end(self) -> None:
-        self._process.kill()  # it has nothing to lose, and may not hear of anything less
-        self._process.join()
-        self.channel.close()
-
 
 def _plan(channel: Connection, workspace: Workspace, settings: Settings) -> None:
-    begin()
     planner = OneByOne(workspace, settings)
     while True:
         part = channel.recv()

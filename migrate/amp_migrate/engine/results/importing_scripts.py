@@ -134,8 +134,9 @@ class _Naming:
     def _in(self, path: Path) -> frozenset[str]:
         if path not in self._known:
             may_hold = self._project.may_hold_one(path, _RAISING_NAMES)
-            source = self._project.file(path) if may_hold else None
-            self._known[path] = _RAISING_NAMES.intersection(() if source is None else _WORD.findall(source.text))
+            self._known[path] = _RAISING_NAMES.intersection(
+                _WORD.findall(_text(self._project, path) if may_hold else "")
+            )
         return self._known[path]
 
 

@@ -6,7 +6,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_LEVEL, APEX_STEP
@@ -190,7 +190,8 @@ def worse_numerics(
     look = partial(examined.harms, results)
     by_themselves = examined.look_at_once(results, ((each,) for each in stepping))
     given = [name for (name,), found in by_themselves.items() if _is_given(harm for _, harm in found.faults if harm)]
-    examined.look_at_once(results, ((each, name) for name in given for each in handing_scripts(workspace, name)))
+    handing_to = cache(lambda name: (*handing_scripts(workspace, name),))
+    examined.look_at_once(results, ((each, name) for name in given for each in handing_to(name)))
     left: dict[Path, Finding] = {}
     told: dict[Finding, None] = {}
     uncached: set[str] = set()
@@ -219,7 +220,7 @@ def worse_numerics(
             found = look(name)
             if _is_given(found):
                 of_step = partial(_is_of, step=name, others=stepping.keys() - {name})
-                handing = [*handing_scripts(workspace, name)]
+                handing = handing_to(name)
                 callers = [[*filter(of_step, look(one, name))] for one in handing]
                 harmed = (each for of_one in callers for each in of_one if each not in found)
                 is_mended = _is_mended_elsewhere(changed[name], changed.values())
