@@ -16,6 +16,11 @@ _ADDING = frozenset(("append", "extend", "insert"))
 # What gives all of what it is given, or holds it.
 _SAME = frozenset(("chain", "dict", "iter", "list", "sorted", "tuple"))
 
+# What a comparison is not where it is this. Nobody chooses parameters by what is not a number.
+_OPPOSITES: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.NotIn: ast.In, ast.NotEq: ast.Eq, ast.IsNot: ast.Is, ast.Lt: ast.GtE, ast.LtE: ast.Gt,
+}  # fmt: skip
+
 
 class _Choice(NamedTuple):
     """Some of what an expression gives, as its text has it: that of which a test holds."""
@@ -129,6 +134,12 @@ def _is_parameters(key: ast.expr) -> bool:
     return isinstance(key, ast.Constant) and key.value == "params"
 
 
+def _is_count(node: ast.expr) -> bool:
+    """Whether an expression is a whole number: that of a parameter's dimensions or elements, or a length."""
+    is_asked = isinstance(node, ast.Call) and word_called(node) in ("dim", "len", "ndimension", "numel")
+    return is_asked or (isinstance(node, ast.Attribute) and node.attr == "ndim")
+
+
 def _is_by_identity(test: ast.expr) -> bool:
     return any(isinstance(each, ast.Call) and word_called(each) == "id" for each in ast.walk(test))
 
@@ -177,9 +188,13 @@ def _outcome(test: ast.expr, known: Mapping[str, bool]) -> bool | str:
         answers = [_outcome(each, known) for each in test.values]
         unknown = next((each for each in answers if isinstance(each, str)), None)
         return decides if decides in answers else not decides if unknown is None else unknown
-    if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.NotIn, ast.NotEq, ast.IsNot)):
-        opposite = {ast.NotIn: ast.In, ast.NotEq: ast.Eq, ast.IsNot: ast.Is}[type(test.ops[0])]()
-        return _outcome(ast.UnaryOp(ast.Not(), ast.Compare(test.left, [opposite], test.comparators)), known)
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        (by,), (other,) = test.ops, test.comparators
+        if opposite := _OPPOSITES.get(type(by)):
+            return _outcome(ast.UnaryOp(ast.Not(), ast.Compare(test.left, [opposite()], [other])), known)
+        most = other.value if isinstance(other, ast.Constant) else None
+        if isinstance(by, ast.Gt) and _is_count(test.left) and isinstance(most, int):
+            test = ast.Compare(test.left, [ast.GtE()], [ast.Constant(most + 1)])
     if isinstance(test, ast.Attribute) and test.attr == "requires_grad":
         return True
     text = ast.unparse(test)

@@ -74,6 +74,7 @@ from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.python.statements import under
 from amp_migrate.flow.pytorch import (
     arrays,
+    distributions,
     functions,
     gradients,
     guards,
@@ -476,7 +477,7 @@ class PyTorch:
             return NEVER
         if kind == CONTEXT_OF_FUNCTION:
             return self._of_context(frame, owner, name)
-        return one(Native(name, owner))
+        return distributions.attribute(frame, owner, name, node) or one(Native(name, owner))
 
     @staticmethod
     def _of_context(frame: Frame, owner: Obj, name: str) -> Value:
@@ -904,10 +905,9 @@ class PyTorch:
             return UNKNOWN
         if any(each.startswith(command_line.PARSERS) for each in bases):
             self._declared(frame, name, args, node)
-        module, _, last = kind.rpartition(".")
-        if name in ("log_prob", "entropy") and module.startswith("torch.distributions") and isinstance(owner, Obj):
-            given = frame.read(owner, "<probs>") or frame.read(owner, f"<{table.OF_PROBABILITIES.get(last)}>")
-            operators.take_logarithm(frame, tensors_in(given), node)
+        of_distribution = distributions.method(frame, owner, name, args, node) if isinstance(owner, Obj) else NEVER
+        if of_distribution:
+            return of_distribution
         for value in args.all():
             gradients.gauge(frame, value, node, f"given to {kind}")
             if not kind.startswith(("torch.", "builtins.", "logging", "argparse")):

@@ -59,7 +59,7 @@ from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import attributes, builtins, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.flow.pytorch import arrays, gradients, modules, ranges, ranks, switches, tensors, unread
+from amp_migrate.flow.pytorch import arrays, distributions, gradients, modules, ranges, ranks, switches, tensors, unread
 from amp_migrate.flow.pytorch.operators import operate
 from amp_migrate.tables import operators as table
 from amp_migrate.tables.library_transforms import TRANSFORMS
@@ -170,6 +170,8 @@ def call(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         return modules.make(frame, name, args, node)
     if name in HOROVOD_COLLECTIVES or name == _HOROVOD_WAITS:
         return _of_all_processes(frame, name, args, node)
+    if distributions.is_distribution(name):
+        return distributions.make(frame, name, args, node)
     if name.startswith("torch."):
         return _of_torch(frame, name, args, node)
     if name.startswith("numpy."):
@@ -871,6 +873,7 @@ _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     "torch.nn.parameter.Parameter": _parameter,
     "torch.autograd.grad": _autograd_grad,
     "torch.autograd.backward": _autograd_backward,
+    **dict.fromkeys(distributions.DIVERGENCES, distributions.divergence),
     "torch.nn.functional.embedding": _embedding,
     "torch.multiprocessing.spawn": _spawn,
     "threading.Thread": _thread,

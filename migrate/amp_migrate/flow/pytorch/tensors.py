@@ -75,7 +75,7 @@ def attribute(frame: Frame, tensor: Tensor, name: str, node: ast.AST) -> Value:
     if name == "grad":
         return gradients.read(frame, tensor, node)
     if name == "data":
-        return one(_detached(frame, tensor).but(leaf=tensor.leaf))
+        return one(detached(frame, tensor).but(leaf=tensor.leaf))
     if name in _SAME_ATTRIBUTES:
         return operate(frame, _SAME_ATTRIBUTES[name], [one(tensor)], node)
     if name in ("names", "layout"):
@@ -151,7 +151,7 @@ def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.A
             )
         )
     if name in ("detach", "detach_"):
-        return one(_detached(frame, tensor))
+        return one(detached(frame, tensor))
     if name in ("item", "tolist", "__float__", "__int__"):
         return some("float" if tensor.precision & ~(INT | 32) else "int", tensor.units, tensor.reads)
     if name == "numpy":
@@ -219,7 +219,8 @@ def _operands(name: str, operands: list[Value]) -> list[Value]:
     return operands if name not in ("split", "chunk", "view", "reshape", "sum", "mean", "permute") else operands[:1]
 
 
-def _detached(frame: Frame, tensor: Tensor) -> Tensor:
+def detached(frame: Frame, tensor: Tensor) -> Tensor:
+    """The elements of a tensor, which no gradient comes through."""
     tags = tensor.tags | learned(frame, [tensor])
     return tensor.but(flows=CUT, reach=NOTHING, surely=NOTHING, leaf=NOTHING, tags=tags)
 
@@ -228,7 +229,7 @@ def _requiring(frame: Frame, tensor: Tensor, node: ast.AST, wanted: bool) -> Ten
     """A tensor that gets a gradient of its own."""
     gradients.note_switched(frame, tensor.leaf)
     if not wanted:
-        return _detached(frame, tensor)
+        return detached(frame, tensor)
     if tensor.leaf or tensor.flows == FLOWS:
         return tensor.but(flows=FLOWS)
     leaf = standalone(frame, node)
@@ -238,7 +239,7 @@ def _requiring(frame: Frame, tensor: Tensor, node: ast.AST, wanted: bool) -> Ten
 
 def as_leaf(frame: Frame, tensor: Tensor, node: ast.AST) -> Tensor:
     """The elements of a tensor with a gradient of their own, whatever they were computed from."""
-    return _requiring(frame, _detached(frame, tensor), node, wanted=True)
+    return _requiring(frame, detached(frame, tensor), node, wanted=True)
 
 
 def standalone(frame: Frame, node: ast.AST) -> Part:

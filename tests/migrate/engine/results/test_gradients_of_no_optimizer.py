@@ -133,12 +133,18 @@ _PARTED = """[
     {{"params": [p for n, p in {0} if p.requires_grad and not any(word in n for word in ("bias", "norm"))], "lr": 0.2}},
     {{"params": [p for n, p in {0} if any(each in n for each in ("bias", "norm")) and p.requires_grad]}},
 ]"""
+_BY_DIMENSIONS = """[
+    {{"params": [p for p in model.parameters() if {}]}},
+    {{"params": [p for p in model.parameters() if {}], "weight_decay": 0.0}},
+]"""
 # A part of the model, or what a test has chosen of it, with no other group for the rest.
 _LESS = [
     '[{"params": model.head.parameters()}]',
     _NAMED.format("'head' in n"),
     '[{"params": [p for p in model.parameters() if p.dim() > 1]}]',
     _PARTED.format("names"),
+    _BY_DIMENSIONS.format("p.dim() > 2", "p.dim() < 2"),
+    _BY_DIMENSIONS.format("p.mean() > 2", "p.mean() < 3"),
     "added",
     "either",
 ]
@@ -147,6 +153,9 @@ _ALL = [
     _NAMED.format("p.requires_grad"),
     _PARTED.format("model.named_parameters()"),
     _PARTED.format("every"),
+    _BY_DIMENSIONS.format("p.dim() >= 2", "p.dim() < 2"),
+    _BY_DIMENSIONS.format("p.ndim > 1", "p.ndim < 2"),
+    _BY_DIMENSIONS.format("p.ndim <= 1", "len(p.shape) > 1 or not p.ndim <= 1"),
 ]
 _LISTS = """\
 names = model.named_parameters()

@@ -1,0 +1,149 @@
+"""`torch.distributions`: what its objects compute of their parameters, by the operators that their code has."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from amp_migrate.flow.domain.atoms import (
+    NEVER,
+    UNKNOWN,
+    External,
+    Obj,
+    Opaque,
+    Value,
+    const,
+    join,
+    join_all,
+    one,
+    tensor_of,
+    tensors_in,
+)
+from amp_migrate.flow.domain.tensor import INT, SHAPED, made
+from amp_migrate.flow.python.arguments import Arguments
+from amp_migrate.flow.python.frame import Frame
+from amp_migrate.flow.pytorch import tensors
+from amp_migrate.flow.pytorch.operators import operate, take_logarithm
+from amp_migrate.tables import operators as table
+
+ROOT = "torch.distributions."
+DIVERGENCES = frozenset(f"{ROOT}{name}" for name in ("kl_divergence", "kl.kl_divergence"))
+_PARAMETERS = frozenset(
+    (
+        "concentration concentration0 concentration1 covariance_matrix df high loc logits low precision_matrix probs "
+        "rate scale scale_tril temperature"
+    ).split()
+)
+_MOMENTS = frozenset("mean mode stddev variance".split())
+_COMPUTING = frozenset("cdf entropy icdf log_prob perplexity rsample sample sample_n".split())
+# Those of whose logits, or probabilities, the sum is known: they are normalised where they are made.
+_NORMALISED = frozenset("Categorical Multinomial OneHotCategorical OneHotCategoricalStraightThrough".split())
+# Those that add noise in their parameters' precision, and whose density falls with a square.
+_NORMAL = frozenset("LowRankMultivariateNormal MultivariateNormal Normal".split())
+_LOGITS = "logits"
+_GIVEN, _TOGETHER = "<given>", "<together>"
+
+
+def is_distribution(name: str) -> bool:
+    """Whether a full name is that of a class of distributions."""
+    last = name.rpartition(".")[2]
+    return name.startswith(ROOT) and last[:1].isupper() and not last.endswith("Transform")
+
+
+def make(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
+    """A distribution is made: its parameters are broadcast to one shape, and logits are normalised there."""
+    owner = Obj(frame.site(node), frame.context_of_objects, External(name))
+    kind = _kind(owner)
+    inner = args.get(0, "base_distribution") if kind == "Independent" else None
+    if inner and all(isinstance(each, Obj) and _kind(each) in _NORMAL for each in inner):
+        return inner
+    for index, value in enumerate(args.positional):
+        frame.write(owner, f"<{index}>", value, strong=False)
+    for word, value in args.keywords.items():
+        frame.write(owner, f"<{word}>", value, strong=False)
+    given = [each for value in args.all() for each in _parameters(frame, value)]
+    if given:
+        together = operate(frame, "add", given, node)
+        if kind in _NORMALISED:
+            by = "sub" if _LOGITS in args.keywords else "div"
+            together = operate(frame, by, [together, operate(frame, "log_softmax", [together], node)], node)
+        elif kind not in _NORMAL:
+            together = _perhaps_widened(frame, [together], node)
+        # A number becomes a tensor like the others, of which nothing has a gradient.
+        numbers = [_cut(frame, given[0]) for value in args.all() if tensor_of(value) is None]
+        frame.write(owner, _GIVEN, join_all([*given, *numbers]), strong=False)
+        frame.write(owner, _TOGETHER, together, strong=False)
+    return one(owner)
+
+
+def attribute(frame: Frame, owner: Obj, name: str, node: ast.AST) -> Value:
+    """What a distribution shows of its parameters, as they are or in another form; nothing for a method."""
+    if not is_distribution(owner.external) or name not in _PARAMETERS | _MOMENTS:
+        return NEVER
+    given = frame.read(owner, _GIVEN)
+    if not given or not (name in _PARAMETERS or _kind(owner) in _NORMAL):
+        return one(Opaque((owner, f".{name}")))
+    is_computed = name in ("stddev", "variance") or _kind(owner) in table.OF_PROBABILITIES
+    return _perhaps_widened(frame, [given], node) if is_computed else given
+
+
+def method(frame: Frame, owner: Obj, name: str, args: Arguments, node: ast.AST) -> Value:
+    """What a method of a distribution gives that computes something of its parameters; else nothing."""
+    if not is_distribution(owner.external) or name not in _COMPUTING:
+        return NEVER
+    together = frame.read(owner, _TOGETHER)
+    parameters, kind = tensor_of(together), _kind(owner)
+    if parameters is None:
+        return NEVER
+    if name in ("rsample", "sample", "sample_n"):
+        if kind == "Categorical":
+            return one(made(INT, SHAPED, parameters.place))
+        found = together if kind in _NORMAL else _perhaps_widened(frame, [together], node)
+        return found if name == "rsample" else _cut(frame, found)
+    if name in ("log_prob", "entropy") and kind in table.OF_PROBABILITIES:
+        place = table.OF_PROBABILITIES[kind]
+        take_logarithm(frame, tensors_in(frame.read(owner, "<probs>") or frame.read(owner, f"<{place}>")), node)
+    if name == "log_prob" and kind in _NORMAL:
+        return _squared(frame, [*args.positional[:1], together], node)
+    if name == "log_prob" and kind in _NORMALISED and frame.read(owner, f"<{_LOGITS}>"):
+        return together
+    if name in ("log_prob", "entropy") and kind in _NORMALISED:
+        return operate(frame, "log_softmax", [together], node)
+    if name == "entropy" and kind in _NORMAL:
+        return operate(frame, "log_softmax", [frame.read(owner, _GIVEN)], node)
+    return _perhaps_widened(frame, [*args.positional[:1], together], node)
+
+
+def divergence(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """`kl_divergence` of two distributions."""
+    given = [each for value in args.all() for each in _parameters(frame, value)]
+    owners = [each for value in args.all() for each in value]
+    are_normal = all(isinstance(each, Obj) and _kind(each) in _NORMAL for each in owners)
+    return (_squared if are_normal else _perhaps_widened)(frame, given, node) if given else UNKNOWN
+
+
+def _kind(owner: Obj) -> str:
+    return owner.external.rpartition(".")[2]
+
+
+def _parameters(frame: Frame, value: Value) -> Iterator[Value]:
+    """The tensors in what a distribution is made of: parameters, or other distributions."""
+    if tensor_of(value) is not None:
+        yield value
+    for each in value:
+        if isinstance(each, Obj) and is_distribution(each.external):
+            yield from filter(None, [frame.read(each, _TOGETHER)])
+
+
+def _cut(frame: Frame, value: Value) -> Value:
+    return frozenset(tensors.detached(frame, each) for each in tensors_in(value))
+
+
+def _squared(frame: Frame, terms: list[Value], node: ast.AST) -> Value:
+    return operate(frame, "pow", [operate(frame, "sub", terms, node), const(2)], node)
+
+
+def _perhaps_widened(frame: Frame, terms: list[Value], node: ast.AST) -> Value:
+    """What may be computed with exponentials, logarithms or sums, which autocast widens, and may be without."""
+    together = operate(frame, "add", terms, node)
+    return join(together, operate(frame, "log_softmax", [together], node))
