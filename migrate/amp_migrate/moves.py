@@ -65,7 +65,7 @@ def moves_of(
         return
     read_handed(project, files)
     values = ValueCalls(project, texts, files)
-    project.calls_by_value = values.together
+    project.calls_by_value, project.holds_computed = values.together, values.holds_computed
     steps = StepMigration(project, wishes, values)
     apex = ApexMigration(project, steps.roles, wishes, values, steps.scaler_beside)
     moves = [*steps.moves(files), *apex.moves(files)]

@@ -86,11 +86,13 @@ class Project:
     Attributes:
         calls_by_value: gives all calls that may run a function which is handed on as a value, with the functions that
             they may run besides; None where any is in doubt. It is the analysis of values that knows.
+        holds_computed: whether what an expression gives is no tensor, but holds what is computed: so does that, too.
     """
 
     def __init__(self, library: Library) -> None:
         self.library = library
         self.calls_by_value: Callable[[FunctionRef], Mapping[FunctionRef, tuple[CallSite, ...]] | None] = lambda _: None
+        self.holds_computed: Callable[[File, cst.BaseExpression], bool] = lambda *_: False
         self._running: dict[cst.FunctionDef, tuple[CallSite, ...] | None] = {}
         self._of_several: set[cst.CSTNode] = set()
         self._definitions = Definitions(library)

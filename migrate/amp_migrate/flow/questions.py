@@ -66,6 +66,7 @@ from amp_migrate.flow.domain.tensor import (
     CONTEST,
     CPU,
     F16,
+    FLOWS,
     HALVED,
     MPS,
     NOTHING,
@@ -573,6 +574,15 @@ class Questions:
         is_known = all(isinstance(each, Part) and isinstance(each.owner, Obj) for each in reached)
         is_of_objects = bool(given) and all(isinstance(each, Obj) for each in given)
         return is_of_objects and is_known and bool(reached) and overlap(weights, reached) is False
+
+    def holds_computed(self, node: ast.AST) -> bool:
+        """Whether what an expression gives is no tensor, but an object, or a container, of what is computed."""
+        given = self.analysis.values.get(node, NEVER)
+        if not given or any(isinstance(each, (Tensor, Opaque)) for each in given):
+            return False
+        heap = self.analysis.heap
+        held = (heap.read(part, name, None) for part in self.parts_of(given) for name in heap.names(part, None))
+        return any(each.flows & FLOWS and each.reach for value in (given, *held) for each in tensors_in(value))
 
     @cached_property
     def _updates(self) -> frozenset[ast.AST]:

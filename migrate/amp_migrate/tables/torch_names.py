@@ -193,6 +193,7 @@ OPTIMIZER_FACTORIES = (
     "apex.optimizers.",
     "apex.contrib.optimizers.",
 )
+DISTRIBUTIONS = "torch.distributions."
 SCHEDULER_FACTORIES = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.")
 
 # Packages whose own recipes train under autocast with a scaler: the losses in their models are made for it.

@@ -863,3 +863,9 @@ def test_a_number_over_a_tensor_is_its_reciprocal(told: Tell) -> None:
     text = MLP + "y = model(torch.randn(4, 8).cuda())  # region\nover = 1 / y  # region\nhalf = y / 2  # region\n"
     answer = moved(told, text)
     assert (precision(answer, "over"), precision(answer, "half")) == (F32, F16)
+
+
+def test_neither_a_container_nor_a_distribution_can_be_cast(told: Tell) -> None:
+    made = "x = torch.randn(4, 8).cuda()\nheld = {'x': x}\nq = torch.distributions.Normal(x, 1.0)\n"
+    answer = told(made + "held['x'].float()\nq.loc.float()\nq.float()\nheld.float()\n")
+    assert answer.lines(Act.NOT_A_TENSOR) == [6, 7]

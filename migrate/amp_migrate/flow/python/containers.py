@@ -39,6 +39,7 @@ from amp_migrate.flow.domain.tensor import Tensor
 from amp_migrate.flow.python import enums
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.source import Site
+from amp_migrate.tables.torch_names import DISTRIBUTIONS
 
 REST = "[*]"
 LIST, DICT, SET = External("builtins.list"), External("builtins.dict"), External("builtins.set")
@@ -396,11 +397,10 @@ def store_item(frame: Frame, owners: Value, index: Value, value: Value, node: as
 
 
 def lacks(call: Native) -> bool:
-    """Whether a list, dictionary, set or tuple is taken for a tensor: none of them has a `float()`."""
+    """Whether a list, dictionary, set, tuple or distribution is taken for a tensor: none of them has a `float()`."""
     owner = call.owner
-    return call.name == "float" and (
-        isinstance(owner, Tup) or (isinstance(owner, Obj) and owner.made_of in (LIST, DICT, SET))
-    )
+    of_object = isinstance(owner, Obj) and (owner.made_of in KINDS or owner.external.startswith(DISTRIBUTIONS))
+    return call.name == "float" and (isinstance(owner, Tup) or of_object)
 
 
 def method(frame: Frame, call: Native, args: list[Value], keywords: dict[str, Value], node: ast.Call) -> Value:

@@ -25,9 +25,9 @@ from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import tensors
 from amp_migrate.flow.pytorch.operators import operate, take_logarithm
 from amp_migrate.tables import operators as table
+from amp_migrate.tables.torch_names import DISTRIBUTIONS
 
-ROOT = "torch.distributions."
-DIVERGENCES = frozenset(f"{ROOT}{name}" for name in ("kl_divergence", "kl.kl_divergence"))
+DIVERGENCES = frozenset(f"{DISTRIBUTIONS}{name}" for name in ("kl_divergence", "kl.kl_divergence"))
 _PARAMETERS = frozenset(
     (
         "concentration concentration0 concentration1 covariance_matrix df high loc logits low precision_matrix probs "
@@ -47,7 +47,7 @@ _GIVEN, _TOGETHER = "<given>", "<together>"
 def is_distribution(name: str) -> bool:
     """Whether a full name is that of a class of distributions."""
     last = name.rpartition(".")[2]
-    return name.startswith(ROOT) and last[:1].isupper() and not last.endswith("Transform")
+    return name.startswith(DISTRIBUTIONS) and last[:1].isupper() and not last.endswith("Transform")
 
 
 def make(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:

@@ -95,6 +95,12 @@ class ValueCalls:
         given = None if program is None else program.counterparts(file).back(node)
         return program is not None and given is not None and program.questions.trains_others(given)
 
+    def holds_computed(self, file: File, node: cst.BaseExpression) -> bool:
+        """Whether what an expression gives is known to be no tensor, but to hold what is computed."""
+        program = self.program(file, node)
+        given = None if program is None else program.counterparts(file).back(node)
+        return program is not None and given is not None and program.questions.holds_computed(given)
+
     def _calls(self, focus: tuple[File, ...], *, only_whole: bool) -> _Calls:
         """The program of some files.
 

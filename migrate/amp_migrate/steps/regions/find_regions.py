@@ -125,13 +125,19 @@ class RegionFinder:
     def is_banned(self, call: cst.Call) -> bool:
         """Whether a call is a loss that has to stay outside of regions.
 
-        What runs the forward as well cannot: without it there is nothing in the region. Its loss stays in float32 where
-        it is computed.
+        What runs the forward as well cannot: without it there is nothing in the region. Nor can what gets something
+        that holds tensors, and cannot be cast as they are. Its loss stays in float32 where it is computed.
         """
         losses = self.roles.losses
         if losses.is_banned(self.file, call):
             return True
-        return losses.reaches_banned(self.file, call) and not self.roles.runs_forward(self.file, call)
+        if not losses.reaches_banned(self.file, call) or self.roles.runs_forward(self.file, call):
+            return False
+        return not any(
+            isinstance(each.value, (cst.Name, cst.Attribute, cst.Subscript))
+            and self.roles.project.holds_computed(self.file, each.value)
+            for each in call.args
+        )
 
     def training(
         self,
