@@ -69,6 +69,7 @@ ROUNDED = [
         "rx, ry = xx.diag().unsqueeze(0).expand_as(xx), yy.diag().unsqueeze(0).expand_as(yy)\n"
         "kernel = torch.exp(-0.5 * (rx.t() + ry - 2.0 * xy))",
     ),
+    ("", "dot = x @ x.t()  # rounded\nown = dot.diag()\nnear = own[None] - 2 * dot + own[:, None]"),
     ("", "inner = x @ y.mT / 0.5  # rounded\nfar = -(x**2).sum(-1, keepdim=True) + inner - (y**2).sum(-1)"),
 ]
 STAYS = [
@@ -85,6 +86,10 @@ STAYS = [
     # Lengths that are added to no product of theirs.
     "score = x @ y.mT + (x**2).sum()",
     "loss = (x @ y.mT).mean() - 0.1 * (x**2).sum()",
+    # A product of a matrix with itself, without its diagonal; or with it, and nothing cancels.
+    "gram = x @ x.t()\nscore = gram - 0.5 * gram.t()",
+    "gram = x @ x.t()\nscore = gram + gram.diag()",
+    "gram = x @ x.t()\nscore = gram.diag() - 0.5 * gram.diag()",
     # Two pieces of one tensor.
     "first, second = x.chunk(2)\nthird = y.chunk(2)[0]\nscore = (third**2).sum(-1) - first @ second.mT",
 ]

@@ -24,7 +24,7 @@ _ADDING = {"add": 1, "sub": -1, "subtract": -1, "rsub": -1}
 _MULTIPLYING = frozenset("mul multiply".split())
 _NORMS = frozenset("norm linalg.norm linalg.vector_norm".split())
 _SUMS = frozenset("sum nansum mean nanmean".split())
-_MOVING = table.VIEWS | {"diag", "diagonal", "float", "positive", "index", "getitem"}
+_MOVING = table.VIEWS | frozenset("diag diagonal float positive index getitem".split())
 _AS_IT_IS = 1
 _ANY_SIGN = 0
 
@@ -37,11 +37,13 @@ class _Term:
         sign: with which it is in the sum; 0 where nobody knows.
         factors: of what it is the product; of squares, one and the same twice.
         rounded: the product, where it is in half precision, and whether it is so for certain.
+        is_diagonal: whether it is the diagonal alone: of the product of a matrix with itself, the squares.
     """
 
     sign: int
     factors: tuple[_Names, _Names]
     rounded: tuple[ast.AST, Site, bool] | None = None
+    is_diagonal: bool = False
 
     def times(self, sign: int) -> _Term:
         """A multiple of it."""
@@ -60,7 +62,8 @@ class _Term:
     def is_near(self, squares: _Term) -> bool:
         """Whether squares may be of its size, and of the other sign: those of what it is the product of."""
         of, (x, y) = squares.factors[0], self.factors
-        return self.sign * squares.sign < 1 and not (of.isdisjoint(x) and of.isdisjoint(y))
+        is_other = not self.is_square or (squares.is_diagonal and not self.is_diagonal)
+        return is_other and self.sign * squares.sign < 1 and not (of.isdisjoint(x) and of.isdisjoint(y))
 
 
 @dataclass
@@ -137,6 +140,8 @@ def follow(frame: Frame, name: str, operands: Sequence[Value], precision: int, n
         found = [*(_Term(1, (each, each)) for each in squares), *(each for each in terms.of(first) if each.is_square)]
     elif name in _MOVING:
         found = terms.of(first)
+        if name == "diag":
+            found = [replace(each, is_diagonal=True) for each in found]
         if name in table.VIEWS and not _born(first) and (of := terms.factor(first)[0]):
             terms.multiples[site].add((of, _AS_IT_IS))
     if found:
@@ -148,7 +153,7 @@ def _sum(frame: Frame, left: Sequence[_Term], right: Sequence[_Term]) -> list[_T
     for some, others in ((left, right), (right, left)):
         squares = [each for each in others if each.is_square]
         for each in some if squares else ():
-            if each.rounded is not None and not each.is_square and any(map(each.is_near, squares)):
+            if each.rounded is not None and any(map(each.is_near, squares)):
                 node, site, is_sure = each.rounded
                 frame.analysis.event(frame, Act.RISK, node, site=site, why=OF_DISTANCE, is_sure=is_sure)
     return [*left, *right]
