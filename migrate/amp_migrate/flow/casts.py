@@ -56,6 +56,8 @@ _PUTTING_IN = frozenset("add append appendleft insert setdefault".split())
 # What a tensor is looked at through, and stays in its precision.
 _SAME = frozenset(("data", "T", "mT", "detach", "cpu", "cuda", "to"))
 # What makes numbers of numbers, as of a size, and leaves tensors as they are.
+# What these give is the same of a tensor in any precision.
+_ASKING = frozenset(External(f"builtins.{name}") for name in ("id", "isinstance", "len", "type"))
 _OF_NUMBERS = frozenset(f"builtins.{name}" for name in "abs int float len list tuple max min range".split()) | {"Size"}
 _CHOOSING = (ast.IfExp, ast.BoolOp)
 # What makes a tensor of the precision of another one.
@@ -691,6 +693,8 @@ class Casts:
         elif isinstance(node, ast.Call):
             is_asked = isinstance(node.func, ast.Attribute) and node.func.attr in table.NO_TENSORS
             if isinstance(node.func, ast.Attribute) and self._is_cast(node, node.func.attr):
+                return
+            if not _ASKING.isdisjoint(self._value(node.func)):
                 return
             inner = [node.func.value] if isinstance(node.func, ast.Attribute) and not is_asked else []
             inner += [node.func] if isinstance(node.func, ast.Call) else []

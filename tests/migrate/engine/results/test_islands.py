@@ -799,7 +799,7 @@ def test_what_is_inverted_and_the_products_of_an_inverse_are_made_in_float32(dty
     )
     after = migrate_text(text, Settings(dtype=dtype)).after
     assert f"    {OFF}\n        g = f[:, :, :8].float() @ f[:, :8, :].mT.float()\n" in after
-    assert f"    {OFF}\n        b = s.float() @ f.float()\n    return b.mean()\n" in after
+    assert f"    {OFF}\n        b = s @ f.float()\n    return b.mean()\n" in after
     told = said(text, Settings(dtype=dtype))
     assert any("the inverse of a matrix" in each and each.startswith("kept in float32") for each in told)
 
@@ -1055,3 +1055,9 @@ def test_no_call_goes_before_what_it_changes_is_read(name: str, goes_before: boo
     text = text.replace("        return mean.pow(2).sum()\n", changing)
     plan = migrate_text(text, Settings())
     assert ("prior_output = self.prior(mean)\n" in plan.after) is goes_before
+
+
+def test_what_only_asks_for_a_length_gets_no_cast() -> None:
+    covariance = "def gram(x):\n    x = x.flatten(1)\n    return x.T @ x / (len(x) - 1)\n"
+    after = migrate_text(HEAD + covariance + LOOP, Settings()).after
+    assert f"    {OFF}\n        return x.T.float() @ x.float() / (len(x) - 1)\n" in after

@@ -95,9 +95,9 @@ def test_a_fused_model_is_where_the_model_was(fused: str) -> None:
     assert [each.message for each in plan.findings] == ["left as it was: everything is on the CPU (line 34)"]
 
 
-def test_a_quantizer_among_the_layers_leaves_the_step() -> None:
+def test_a_quantizer_among_the_layers_reads_in_float32() -> None:
     text = TEXT.format(prepared="model = Net()")
     text = text.replace("torch.ao.quantization.DeQuantStub()", "torch.ao.quantization.FusedMovingAvgObsFakeQuantize()")
     plan = migrate_text(text, Settings())
-    assert plan.after == text
-    assert "no kernel takes half precision: fused_moving_avg_obs_fake_quant (line 19)" in plan.findings[0].message
+    assert [each.code for each in plan.findings] == ["AMP501"]
+    assert ".float())" in plan.after

@@ -2234,8 +2234,8 @@ def test_a_step_behind_something_that_raises_is_looked_at_as_well(tmp_path: Path
     raising = "class Exact:\n    pass\n\n\nexact = Exact().solve()\n"
     text = SPARSE.replace("from mesh import smooth\n", f"\n\n{raising}").replace("smooth(", "torch.linalg.solve(")
     (tmp_path / "train.py").write_text(text)
-    (left,) = migrate([tmp_path], Settings()).findings
-    assert "under autocast no kernel takes half precision: " in left.message
+    (train,) = migrate([tmp_path], Settings()).changed
+    assert "torch.linalg.solve(graph, model(x).float())" in train.after
 
 
 SWITCHED = """\
@@ -2393,3 +2393,34 @@ for step in range(10):
     assert not left.changed
     assert any("a scaler steps an optimizer without gradients" in each.message for each in left.findings)
     assert "scaler.step(c_optimizer)" in migrate_text(text.replace("OWNER", "critic"), Settings()).after
+
+
+@pytest.mark.parametrize(
+    ("computed", "cast"),
+    [
+        ("torch.fft.rfft2(h)", "torch.fft.rfft2(h.float())"),
+        ("torch.linalg.slogdet(h * 2)[1]", "torch.linalg.slogdet((h * 2).float())[1]"),
+        (
+            "torch.stft(h.flatten(1), 64, return_complex=True)",
+            "torch.stft(h.float().flatten(1), 64, return_complex=True)",
+        ),
+        ("torch.histc(input=h)", "torch.histc(input=h.float())"),
+    ],
+)
+def test_what_has_no_kernel_for_half_precision_reads_in_float32(computed: str, cast: str) -> None:
+    text = f"""\
+import torch
+from torch import nn
+
+model = nn.Conv2d(3, 8, 3).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in loader:
+    optimizer.zero_grad()
+    h = model(x.cuda())
+    loss = {computed}.abs().mean()
+    loss.backward()
+    optimizer.step()
+"""
+    plan = migrate_text(text, Settings())
+    assert [each.code for each in plan.findings] == ["AMP501"]
+    assert f"    loss = {cast}.abs().mean()\n" in plan.after
