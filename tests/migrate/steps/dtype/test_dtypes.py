@@ -237,7 +237,7 @@ def test_what_may_be_integers_is_cast_for_numpy_only_if_it_is_floating(rewrites:
           class Agent(nn.Module):
               def act(self, x):
                   scores = self.actor(x)
-                  return torch.distributions.Categorical(logits=scores).sample(), self.critic(x)
+                  return torch.distributions.Categorical(logits=scores).mode, self.critic(x)
 
           agent = Agent()
           optimizer = torch.optim.SGD(agent.parameters(), lr=0.1)
