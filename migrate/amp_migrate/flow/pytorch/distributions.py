@@ -10,7 +10,6 @@ from amp_migrate.flow.domain.atoms import (
     UNKNOWN,
     External,
     Obj,
-    Opaque,
     Value,
     const,
     join,
@@ -22,7 +21,7 @@ from amp_migrate.flow.domain.atoms import (
 from amp_migrate.flow.domain.tensor import INT, SHAPED, made
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.flow.pytorch import tensors
+from amp_migrate.flow.pytorch import modules, tensors
 from amp_migrate.flow.pytorch.operators import operate, take_logarithm
 from amp_migrate.tables import operators as table
 from amp_migrate.tables.torch_names import DISTRIBUTIONS
@@ -82,7 +81,7 @@ def attribute(frame: Frame, owner: Obj, name: str, node: ast.AST) -> Value:
         return NEVER
     given = frame.read(owner, _GIVEN)
     if not given or not (name in _PARAMETERS or _kind(owner) in _NORMAL):
-        return one(Opaque((owner, f".{name}")))
+        return modules.unknown_result(frame, NEVER, Arguments([given]), node)
     is_computed = name in ("stddev", "variance") or _kind(owner) in table.OF_PROBABILITIES
     return _perhaps_widened(frame, [given], node) if is_computed else given
 
