@@ -673,7 +673,7 @@ class Casts:
         names = [_operator(each) for each in known]
         weighted = frozenset() if self._is_without_weights(node, known) else table.WEIGHTED
         return (is_refused or bool(names)) and all(
-            each in _OF_NUMBERS | table.NEW | table.LIKE or (each in table.RESULT and each not in weighted)
+            each in _OF_NUMBERS | table.CREATED | table.LIKE or (each in table.RESULT and each not in weighted)
             for each in names
         )
 

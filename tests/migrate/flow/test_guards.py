@@ -28,12 +28,39 @@ IN_VAIN = [
     "x = x.clamp(max=1 - 1e-5)  # in vain\nloss = torch.log(1 - x) + torch.sqrt(1 - x * x)",
     "x = x.clamp(min=1e-5 - 1)  # in vain\nloss = torch.log1p(x) + torch.log(x + 1)",
     "x = x.clamp(1e-6, 1 - 1e-6)  # in vain\nloss = torch.logit(x)",
+    "x = torch.min(x, torch.tensor(1 - 1e-6))  # in vain\nloss = x.acos()",
+    "x = torch.minimum(x.new_tensor(1 - 1e-6), x)  # in vain\nloss = (1 - x).log()",
+    "x = F.hardtanh(x, -0.999999, 0.999999)  # in vain\nloss = x.atanh()",
+    "x = x.masked_fill(x == 1, 0.999999)  # in vain\nloss = (1 - x).log()",
 ]
 IN_VAIN_IN_FLOAT16 = [
     "loss = x.relu().add(1e-12).sqrt()  # in vain",
     "x = x.clamp_min(1e-8)  # in vain\nloss = x.rsqrt() + x.reciprocal() + x**0.5",
     "loss = y / (x.abs() + 1e-8)  # in vain",
     "loss = torch.log(x.tanh().abs() + 1e-10)  # in vain",
+    # The number is a tensor, of one element or of the precision of what it limits.
+    "least = torch.tensor(1e-10).cuda()\nx = torch.max(least, x)  # in vain\nloss = 10 * torch.log10(x)",
+    "x = torch.maximum(x, x.new_tensor(1e-10))  # in vain\nloss = x.log2()",
+    "x = torch.fmax(x, torch.full_like(x, 1e-10))  # in vain\nloss = x.log()",
+    "x = torch.max(x, torch.full((), 1e-10))  # in vain\nloss = x.log()",
+    "x = x.clip(min=torch.tensor(1e-10))  # in vain\nloss = x.log()",
+    "x = x.relu() + torch.as_tensor(1e-10)  # in vain\nloss = x.log()",
+    "x = x.relu() + torch.finfo(torch.float32).tiny  # in vain\nloss = x.log()",
+    "x = x.relu().clamp_(1e-10)  # in vain\nloss = x.log()",
+    "x = x.relu().add_(1e-10)  # in vain\nloss = x.log()",
+    "x = x.relu()\nx += 1e-10  # in vain\nloss = x.log()",
+    # It is put in the place of what is less, or is zero.
+    "x = F.threshold(x, 1e-10, 1e-10)  # in vain\nloss = x.log()",
+    "x = torch.where(x > 1e-10, x, 1e-10)  # in vain\nloss = x.log()",
+    "x = torch.where(x == 0, torch.tensor(1e-10), x)  # in vain\nloss = x.log()",
+    "x = x.where(x > 1e-10, torch.full_like(x, 1e-10))  # in vain\nloss = x.log()",
+    "x = x.masked_fill(x < 1e-10, 1e-10)  # in vain\nloss = y / x",
+    "x[x < 1e-10] = 1e-10  # in vain\nloss = x.log()",
+    "import numpy as np\nx = x.abs()\nx[x == 0] = np.finfo(float).eps  # in vain\nloss = 1 / x",
+    # What comes of it is zero as well.
+    "x = x.detach().relu() + 1e-10  # in vain\nloss = y / x.sqrt().mul(2)",
+    "x = x.clamp(min=1e-10)  # in vain\nloss = 1 / torch.stack([x, x]).pow(0.5)",
+    "x = x.clamp(min=1e-10)  # in vain\nloss = (x / x.exp()).log()",
 ]
 HOLDS = [
     # Half precision has the number, or one that is as good.
@@ -44,6 +71,16 @@ HOLDS = [
     "loss = torch.log(x.clamp(0.1, 1 - 1e-7))",
     "loss = torch.acos(x.clamp(min=1e-8))",
     "loss = (x.abs() + 1e-8) / 2",
+    "loss = torch.max(x, torch.tensor(1e-6)).log()",
+    "loss = (x.relu() + torch.finfo(x.dtype).eps).log() + (x.abs() + torch.finfo(torch.float16).tiny).log()",
+    "loss = torch.where(x > 1e-10, x, 1).log()",
+    "x[x == 0] = 1e-6\nloss = x.log()",
+    "x = x.clone()\nloss = x.log()\nx[x == 0] = 1e-10",
+    "loss = torch.min(x, torch.tensor(1e-10)).log()",
+    "loss = x.max(0).values.log() + torch.max(x, 0)[0].log()",
+    # A tensor of float32 with elements makes float32 of what it limits.
+    "loss = torch.max(x, torch.full((8,), 1e-10, device='cuda')).log()",
+    "loss = x / torch.max(x.norm(), torch.tensor(1e-10))",
     # No operator is infinite there, or it has been left behind.
     "loss = x.clamp(-1 + 1e-7, 1 - 1e-7).tanh()",
     "loss = ((x + 1e-8).exp() + 1).log()",

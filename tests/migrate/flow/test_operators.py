@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
+
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from amp_migrate.flow.domain.dtypes import DTYPES, TENSOR_TYPES
+from amp_migrate.flow.domain.dtypes import DTYPES, LIMITS, TENSOR_TYPES
 from amp_migrate.flow.domain.tensor import NAMES, precisions
 from amp_migrate.tables import operators as table
 from gpu_suite.flow_samples import BY_PARTS, NAME, PAIRS, SAMPLES, seen
@@ -66,6 +69,14 @@ def test_the_table_of_dtypes_is_torchs() -> None:
         kind = "complex" if dtype.is_complex else NAME.get(dtype, "int")
         assert isinstance(dtype, torch.dtype)
         assert kind == NAMES[precision], name
+
+
+def test_the_numbers_of_dtypes_are_torchs_and_numpys() -> None:
+    for name, numbers in LIMITS.items():
+        package, last = name.split(".")
+        dtype = getattr({"torch": torch, "numpy": np, "builtins": builtins}[package], last)
+        known = torch.finfo(dtype) if package == "torch" else np.finfo(dtype)
+        assert {each: float(getattr(known, each)) for each in numbers} == numbers, name
 
 
 def test_the_table_of_tensor_types_is_torchs() -> None:

@@ -35,3 +35,26 @@ TENSOR_TYPES = {
     if place + name != "cuda."  # there is no `torch.cuda.Tensor`
 }
 PRECISIONS = DTYPES | TENSOR_TYPES
+# What `finfo` says of a dtype of so many bits of a mantissa and so large an exponent, by the dtype's full name.
+_FORMATS = {
+    "torch.float32": (23, 127),
+    "torch.float64": (52, 1023),
+    "torch.float16": (10, 15),
+    "torch.bfloat16": (7, 127),
+}
+_ALSO = {
+    "torch.float32": ("torch.float", "numpy.float32", "numpy.single"),
+    "torch.float64": ("torch.double", "numpy.float64", "numpy.double", "builtins.float"),
+    "torch.float16": ("torch.half", "numpy.float16", "numpy.half"),
+    "torch.bfloat16": (),
+}
+LIMITS = {
+    name: {
+        "eps": 2.0**-bits,
+        **dict.fromkeys(("tiny", "smallest_normal"), 2.0 ** (1 - exponent)),
+        "max": (2 - 2.0**-bits) * 2.0**exponent,
+        "min": -(2 - 2.0**-bits) * 2.0**exponent,
+    }
+    for dtype, (bits, exponent) in _FORMATS.items()
+    for name in (dtype, *_ALSO[dtype])
+}

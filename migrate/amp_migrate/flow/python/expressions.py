@@ -658,7 +658,7 @@ def assign(frame: Frame, target: ast.expr, value: Value, source: ast.AST, *, sco
         index = evaluate(frame, target.slice)
         containers.store_item(frame, owner, index, value, target)
         if isinstance(target.value, ast.Name):
-            after = frame.analysis.pytorch.taking_up(frame, owner, value)
+            after = frame.analysis.pytorch.taking_up(frame, owner, value, target)
             if after != owner:
                 frame.bind(target.value.id, after)
     elif isinstance(target, ast.Starred):

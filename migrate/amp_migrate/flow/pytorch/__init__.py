@@ -40,7 +40,7 @@ from amp_migrate.flow.domain.atoms import (
     whole_of,
 )
 from amp_migrate.flow.domain.contexts import OFF, Context
-from amp_migrate.flow.domain.dtypes import PRECISIONS, TENSOR_TYPES
+from amp_migrate.flow.domain.dtypes import LIMITS, PRECISIONS, TENSOR_TYPES
 from amp_migrate.flow.domain.kept_casts import Turn
 from amp_migrate.flow.domain.machine import Machine, Worlds, made_key
 from amp_migrate.flow.domain.state import meet
@@ -189,6 +189,10 @@ class PyTorch:
             return some("float")
         return one(External(self.canonical(full)))
 
+        owner, _, name = full.rpartition(".")
+        number = LIMITS.get(owner.removeprefix("torch.finfo."), {}).get(name)
+        if number is not None and owner.startswith("torch.finfo."):
+            return const(number)
     def has_steps(self, values: Iterable[Value]) -> bool:
         """Whether some of the values, or of what is in their tuples, is an optimizer."""
         inside = [
@@ -329,9 +333,9 @@ class PyTorch:
         """Make an array of a value, or a part of one."""
         functions.to_numpy(frame, value, node)
 
-    def taking_up(self, frame: Frame, value: Value, part: Value) -> Value:
+    def taking_up(self, frame: Frame, value: Value, part: Value, node: ast.AST) -> Value:
         """A value whose tensors have got a part: what comes of them depends on what that does."""
-        return operators.taking_up(frame, value, part)
+        return operators.taking_up(frame, value, part, node)
 
     def in_place(self, frame: Frame, name: str, old: Value, by: Value, new: Value, node: ast.AST) -> Value:
         """What `x += y` leaves: a tensor keeps its precision."""

@@ -27,13 +27,14 @@ from amp_migrate.flow.domain.atoms import (
     join_all,
     many,
     one,
+    only,
     some,
     tensor_of,
     tensors_in,
     tup,
 )
 from amp_migrate.flow.domain.contexts import ON
-from amp_migrate.flow.domain.dtypes import TENSOR_TYPES
+from amp_migrate.flow.domain.dtypes import LIMITS, TENSOR_TYPES
 from amp_migrate.flow.domain.tensor import (
     ANYWHERE,
     BOOL,
@@ -730,6 +731,14 @@ def _device(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     return frozenset(Const("device", kind) for kind in kinds)
 
 
+def _finfo(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """What a dtype has for numbers, where the dtype is written there."""
+    dtype = only(args.get(0, "type") or args.get(0, "dtype") or NEVER, External)
+    if dtype is None or dtype.name not in LIMITS:
+        return one(Opaque((frame.call_at(node), "()")))
+    return one(External(f"torch.finfo.{dtype.name}"))
+
+
 def _rnn_pack(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     return args.get(0, "input") or UNKNOWN
 
@@ -884,6 +893,7 @@ _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     "collections.defaultdict": _defaultdict,
     **dict.fromkeys(("collections.deque", "collections.UserList"), _like("list")),
     "torch.device": _device,
+    **dict.fromkeys(("torch.finfo", "numpy.finfo"), _finfo),
     "torch.nn.utils.rnn.pack_padded_sequence": _rnn_pack,
     "torch.nn.utils.rnn.pad_packed_sequence": _rnn_unpack,
     "torch.nn.utils.rnn.pad_sequence": _pad_sequence,

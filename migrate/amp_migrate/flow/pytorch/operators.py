@@ -936,11 +936,12 @@ def index_store(frame: Frame, tensor: Tensor, index: Value, value: Value, node: 
             frame.analysis.event(frame, Act.INDEX_STORE, node, tensor=low, is_sure=is_sure and not is_number)
 
 
-def taking_up(frame: Frame, value: Value, part: Value) -> Value:
+def taking_up(frame: Frame, value: Value, part: Value, node: ast.AST) -> Value:
     """A value whose tensors have got a part: what comes of them depends on what that does."""
     given = tensor_of(part)
     if given is None:
-        return frozenset(map(_with_too_large, value)) if ranges.is_too_large(part) else value
+        after = frozenset(guards.stored(frame, e, part, node) if isinstance(e, Tensor) else e for e in value)
+        return frozenset(map(_with_too_large, after)) if ranges.is_too_large(part) else after
     return frozenset(_taking_up(frame, each, given) for each in value)
 
 

@@ -143,7 +143,7 @@ def scaled_up(frame: Frame, name: str, operands: Sequence[Value], precision: int
     """
     if len(operands) != 2 or not precision & LOW:
         return
-    given = [_numbers_of(frame, each) for each in operands]
+    given = [numbers_of(frame, each) for each in operands]
     scaled = [tensor for each, known in zip(operands, given, strict=True) if not known and (tensor := tensor_of(each))]
     if len(scaled) != 1 or not scaled[0].regions:
         return
@@ -175,7 +175,7 @@ def of_numbers(frame: Frame, node: ast.AST) -> int:
     return (SIGNED if is_signed else 0) | (HUGE if is_huge else 0)
 
 
-def _numbers_of(frame: Frame, value: Value) -> list[float]:
+def numbers_of(frame: Frame, value: Value) -> list[float]:
     """The numbers that a value may be, or that are the elements of a tensor; none where it may be something else."""
     tensor = tensor_of(value)
     if tensor is None:

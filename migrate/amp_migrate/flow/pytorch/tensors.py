@@ -296,6 +296,8 @@ def like(frame: Frame, tensor: Tensor, args: Arguments, name: str, node: ast.AST
     for place in table.FILLED.get(name, ()):
         filled(frame, tensor if said is None else tensor.but(precision=said), whole.get(*place), node, name)
     number = next((whole.get(*place) for place in table.FILLED.get(name, ())), None)
+    data = args.get(0, "data") if name == "new_tensor" else number
+    ranges.note_numbers(frame, data or NEVER, node)
     fresh = made(
         said if said is not None else tensor.precision,
         rank,

@@ -61,7 +61,12 @@ def test_a_number_beyond_float16_that_makes_it_infinite_is_told(marked: Check, l
 
 @pytest.mark.parametrize(
     "line",
-    ["scores = torch.where(mask == 0, -1e9, scores)", "scores[mask == 0] = -1e9", "scores = scores.clamp(min=-1e9)"],
+    [
+        "scores = torch.where(mask == 0, -1e9, scores)",
+        "scores[mask == 0] = -1e9",
+        "scores = scores.clamp(min=-1e9)",
+        "scores = scores.masked_fill(mask == 0, torch.finfo(torch.float32).min)",
+    ],
 )
 def test_a_number_beyond_float16_that_goes_in_as_it_is_raises(marked: Check, line: str) -> None:
     found = marked(script(f"{line}  # AMP626"))
@@ -105,6 +110,8 @@ def test_attention_takes_a_mask_of_such_numbers(clean: Check) -> None:
         "mask = mask.float() * -1e9",
         "mask = ((1 - mask.float()) * -1e4).to(scores.dtype)",
         "mask = ((1 - mask.float()) * -1e9).to(x.dtype)",
+        "scores = scores.masked_fill(mask == 0, torch.finfo(scores.dtype).min)",
+        "scores = scores.masked_fill(mask == 0, torch.finfo(torch.float16).min)",
     ],
 )
 def test_what_float16_has_or_what_is_float32_is_right(clean: Check, line: str) -> None:
