@@ -69,7 +69,11 @@ class CallChains:
         return bool(met)
 
     def are_asked_alike(self, code: Code, names: frozenset[str]) -> bool:
-        """Whether all calls of a function, in one loop, come to the same where it asks names, and to more than one."""
+        """Whether a function asks names for what changes from round to round, in all of its calls in one loop.
+
+        What they are given beside that is the same, or another number, as of the rounds that each adds up. Of anything
+        else, as of a flag of the last call, nobody knows which tests it decides together with the rest.
+        """
         calls = self.calls_of(code)
         loops = (each for caller in {caller for caller, _ in calls} for each in _loops(caller.body))
         around = next((each for each in loops if {statement for _, statement in calls} <= set(ast.walk(each))), None)
@@ -78,7 +82,14 @@ class CallChains:
         found = [node for _, statement in calls for node in _expressions(statement)]
         given = [_given(code, each, names) for each in found if code in self._analysis.callees.get(each, ())]
         changed = _changed_in([around])
-        return all(given) and len(set(given)) == 1 and any(each.search(text) for each in changed for text in given[0])
+
+        def changes(text: str) -> bool:
+            return any(each.search(text) for each in changed)
+
+        each_of_one = (set(texts) for texts in zip(*given, strict=False))
+        return all(any(map(changes, texts)) for texts in given) and all(
+            len(texts) == 1 or all(text.isdecimal() or changes(text) for text in texts) for texts in each_of_one
+        )
 
     @cached_property
     def _calls(self) -> dict[Code, list[tuple[Code, ast.stmt]]]:

@@ -163,6 +163,7 @@ STUCK = "the scale is updated only where a test of gradients lets it be: where t
 ENDED = "a test of gradients ends the training where they overflow, as they do until the scale has come down"
 OF_SKIPPED = "a histogram raises at infinite gradients, which are left where the scaler has skipped a step"
 WATCHED = "wandb.watch() logs gradients as they are made, multiplied by the loss scale"
+WATCHED_HINT = "let it log parameters alone, or log gradients behind scaler.unscale_(optimizer) yourself"
 MENDED = (
     "gradients that are not finite are mended behind unscale_(), which has seen them: the step is skipped all the same"
 )
@@ -1055,7 +1056,7 @@ class Questions:
                         what is PAST and optimizer and self.is_single(optimizer)
                     ):  # to step without gradients is to do nothing
                         reached = [each for each in reached if _grad(each[0], optimizer).kind != EMPTY]
-                    if wrong and not (what is SEVERAL_SCALES and self._is_clipped_in_vain(event)):
+                    if wrong and not (what is SEVERAL_SCALES and self.is_clipped_in_vain(event)):
                         ways = {each[0] for each in wrong}
                         # Every scaler that is made anew was a first one once.
                         is_always = what is MADE_ANEW or _is_always(ways, {each[0] for each in reached} - ways)
@@ -1082,7 +1083,7 @@ class Questions:
                         site = scaler.site if what is MADE_ANEW and isinstance(scaler, Obj) else event.site
                         yield Fault(site, what, is_always, why, is_seen, event)
 
-    def _is_clipped_in_vain(self, clip: Event) -> bool:
+    def is_clipped_in_vain(self, clip: Event) -> bool:
         """Whether everything that a clip is about is cleared before anybody reads it, on every way, nor its norm."""
         clipped = frozenset(_atoms(clip.optimizer))
         is_sure = self.analysis.is_complete and whole_of(Opaque()) not in clip.leaves and None not in clipped

@@ -31,6 +31,7 @@ from amp_migrate.engine.results.importing_scripts import (
 )
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.events import OUT_OF_SIGHT
+from amp_migrate.flow.questions import WATCHED_HINT
 from amp_migrate.flow.source import Site
 from amp_migrate.hazards.in_regions.amp630_replicas_in_float16 import RULE as REPLICAS
 from amp_migrate.hazards.scaler_life.amp611_scaler_not_saved import RULE as SCALER_NOT_SAVED
@@ -130,7 +131,7 @@ _FOR_TOLD = _IN_ANY_CASE | {
     Trouble.UNREAD: _IN_IT,
     Trouble.WIDENED: _IN_AN_ISLAND,
     Trouble.SKIPPED: "ask first whether they are finite (torch.isfinite(p.grad).all()), or give it a range",
-    Trouble.WATCHED: "let it log parameters alone, or log gradients behind scaler.unscale_(optimizer) yourself",
+    Trouble.WATCHED: WATCHED_HINT,
     Trouble.UNLIMITED: "clip the weights, add a penalty, or use --dtype bf16",
     Trouble.UNSEEN: _BY_A_RUN,
     Trouble.UNLOADED: "behind where the scaler is made, load its state from where that is saved",

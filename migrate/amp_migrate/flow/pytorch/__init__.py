@@ -108,6 +108,8 @@ class PyTorch:
         entered: what was on where a context was entered by hand.
         opened: the regions of the GPU's autocast that may be on, and whether gradients may be recorded, may not be.
         working: the regions in which something is, or may be, computed in low precision.
+        on_cpu: the regions of the GPU's autocast in which weights meet something that is on the CPU for certain.
+        scatters: whether something brings to the GPU what it is called with, as `DataParallel` does.
         of_unread: the regions in which modules compute that nobody has read.
         in_float64: the regions in which something is multiplied in float64, which they leave.
         lowered: the leaves that a gradient comes to through what a region has computed in low precision.
@@ -142,6 +144,8 @@ class PyTorch:
         self.entered: dict[Atom, Context] = {}
         self.opened: dict[Site, int] = {}
         self.working: set[Site] = set()
+        self.on_cpu: set[Site] = set()
+        self.scatters = False
         self.of_unread: set[Site] = set()
         self.in_float64: set[Site] = set()
         self.halved: set[Atom] = set()

@@ -570,6 +570,7 @@ def _data_parallel(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     module, inputs = args.get(0, "module"), args.get(1, "inputs")
     if module is None or inputs is None:
         return UNKNOWN
+    frame.analysis.pytorch.scatters = True
     if frame.now.context.cuda.may_be_on:
         frame.analysis.event(frame, Act.REPLICAS, node)
     known, rest = containers.sequence(frame, inputs, node)

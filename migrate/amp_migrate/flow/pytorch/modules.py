@@ -337,6 +337,7 @@ def _hooked(frame: Frame, owner: Obj, args: Arguments, result: Value, node: ast.
 
 def _replicated(frame: Frame, name: str, device_ids: Value, node: ast.AST, site: Site) -> None:
     """Note that a region runs what computes in threads, unless it has one GPU only and runs there as it is."""
+    frame.analysis.pytorch.scatters = True
     devices = [containers.sequence(frame, one(each), node) for each in device_ids]
     has_one = bool(devices) and all(len(known) == 1 and not rest for known, rest in devices)
     if name in DATA_PARALLEL and frame.now.context.cuda.may_be_on and not has_one:

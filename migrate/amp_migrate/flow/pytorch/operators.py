@@ -170,6 +170,9 @@ def operate(
     # What only makes a target of the data has nothing to gain.
     if kind is None or (treatment == table.LOW and any(each.leaf or each.flows & FLOWS for each in tensors)):
         analysis.pytorch.works(frame)
+        # PyTorch raises at operands in several places: one that is surely on the CPU says where all of them are.
+        if any(each.place == CPU and not each.rank & SCALAR for each in tensors):
+            analysis.pytorch.on_cpu |= frame.now.context.cuda.regions
     place = 0
     for each in tensors:
         place |= each.place if each.rank != SCALAR or len(tensors) == 1 else 0

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 import libcst as cst
 
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import AMP
-from amp_migrate.flow.domain.atoms import Atom, Obj
-from amp_migrate.flow.events import Act
+from amp_migrate.flow.domain.atoms import NEVER, Atom, Dtype, Obj
+from amp_migrate.flow.domain.tensor import F16, Tensor
+from amp_migrate.flow.events import LIKE_A_RESULT, Act
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.rounds import branches
 from amp_migrate.hazards.seen.script import Script
@@ -55,7 +57,8 @@ RULE = Rule(
     ),
     why=(
         'A scaler refuses float16 gradients ("Attempting to unscale FP16 gradients"). Autocast casts what needs to be '
-        "cast by itself: the weights stay in float32."
+        "cast by itself: the weights stay in float32. So do those of a module that is made in a forward pass, like what "
+        "a region has given (`nn.Linear(8, 2).to(hidden)`), if only `hidden.device` is taken."
     ),
     sources=(f"{AMP}#autocasting",),
     safety=Safety.MANUAL,
@@ -68,6 +71,7 @@ def detect(script: Script) -> Iterator[Hazard]:
 
     Elsewhere it may be for an export, behind the training.
     """
+    yield from _made_like_results(script)
     flowing, questions = script.flowing, script.flowing.questions
     steps = questions.events(Act.SCALER_STEP) if script.courses else []
     made = questions.events(Act.OPTIMIZER_MADE) if steps else []
@@ -95,5 +99,25 @@ def detect(script: Script) -> Iterator[Hazard]:
                 node,
                 f"{file.tree.quote(node)} makes weights float16, which {scaler} refuses to unscale",
                 "remove it: autocast casts what needs to be cast",
+                file=file,
+            )
+
+
+def _made_like_results(script: Script) -> Iterator[Hazard]:
+    """Every module that gets the precision of what is float16 on all ways, as a region computes it, and keeps that."""
+    flowing, questions = script.flowing, script.flowing.questions
+    for event in questions.events(Act.LOW_LEAF) if script.courses and questions.events(Act.SCALER_STEP) else ():
+        place = flowing.place(script.file, event) if event.why == LIKE_A_RESULT else None
+        call = event.node
+        if place is None or not isinstance(call, ast.Call):
+            continue
+        given = (questions.analysis.values.get(e, NEVER) for e in (*call.args, *(each.value for each in call.keywords)))
+        like = [each for value in given for each in value if isinstance(each, (Dtype, Tensor))]
+        if all(each.precision == F16 for each in like):
+            file, node = place
+            yield Hazard(
+                node,
+                f"{file.tree.quote(node)} gives weights the float16 of a region, for the whole of the training",
+                "move the module to the device alone: autocast casts what needs to be cast",
                 file=file,
             )

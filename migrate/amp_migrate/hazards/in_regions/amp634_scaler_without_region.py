@@ -55,12 +55,15 @@ RULE = Rule(
         "over all gradients in each step, and training takes as long, and as much memory, as without it. It is told "
         "where the model is seen, and no file of the script speaks of autocast, but to switch it off, of half "
         "precision, or of a framework with its own, or where all regions are seen and none of them has more of the "
-        "model than its loss."
+        "model than its loss. So it is of a region for a GPU in which weights meet what is on the CPU for certain."
     ),
     sources=(f"{AMP}#gradient-scaling",),
     safety=Safety.MANUAL,
 )
 FLOAT16_ONLY = True
+_AROUND_MODEL = "put the forward pass of the model into it, with the loss, or drop it and the scaler"
+_ON_CPU = "everything is on the CPU, which autocast for a GPU leaves as it is"
+_ON_GPU = "train on the GPU, or drop it and the scaler"
 _IMPORTS = 8
 _PACKAGES = ("accelerate", "deepspeed", "lightning")
 _OTHERS = (
@@ -84,13 +87,15 @@ def detect(script: Script) -> Iterator[Hazard]:
         return
     file, interpreted, questions = script.file, script.flowing.interpreted, script.flowing.questions
     scaled = [each for each in questions.events(Act.BACKWARD) if questions.is_scaled(each) and _is_seen(script, each)]
-    idle = questions.idle_regions() if scaled else []
-    for region in (node for each in idle if (node := interpreted.node_at(file, each.site)) is not None):
-        yield Hazard(
-            region,
-            f"in {file.tree.quote(region)} {idle[0].what}",
-            "put the forward pass of the model into it, with the loss, or drop it and the scaler",
-        )
+    idle = {each.site: (each.what, _AROUND_MODEL) for each in questions.idle_regions()} if scaled else {}
+    pytorch = questions.analysis.pytorch
+    on_cpu = pytorch.on_cpu if scaled and not pytorch.scatters else set()
+    if scaled and questions.is_on_cpu:
+        on_cpu = {each.site for each in questions.events(Act.REGION) if each.why == "cuda"}
+    idle |= dict.fromkeys(sorted(on_cpu), (_ON_CPU, _ON_GPU))
+    for site, (what, hint) in idle.items():
+        if (region := interpreted.node_at(file, site)) is not None:
+            yield Hazard(region, f"in {file.tree.quote(region)} {what}", hint)
     if not scaled or any(map(partial(_is_used, script), _OTHERS)):
         return
     for call in (node for each in scaled if (node := interpreted.node_at(file, each.site)) is not None):

@@ -17,6 +17,7 @@ from amp_migrate.flow.domain.atoms import Atom
 from amp_migrate.flow.domain.machine import MIXED, SCALED, TRUE, UNSCALED
 from amp_migrate.flow.domain.tensor import PURE
 from amp_migrate.flow.pytorch.gradients import overlap
+from amp_migrate.flow.questions import WATCHED_HINT
 from amp_migrate.flow.source import Code
 from amp_migrate.hazards.seen.accelerate import clipping_scaled
 from amp_migrate.hazards.seen.course import Course, Event
@@ -70,7 +71,8 @@ RULE = Rule(
     ),
     why=(
         "Until `unscale_`, gradients are multiplied by the loss scale, 65536 at first. A norm of 1.0 to clip to is "
-        "then one of 1/65536, and training all but stops; a logged norm means nothing. What a hook gets is scaled. "
+        "then one of 1/65536, and training all but stops; a logged norm means nothing. What a hook gets is scaled, and "
+        "what `wandb.watch(model)` logs by hooks. "
         "`unscale_` divides the gradients of what its optimizer has: those of other parameters stay scaled behind it. "
         "The line is added where the clipping stands in one block with the step of the only optimizer."
     ),
@@ -107,6 +109,7 @@ def detect(script: Script) -> Iterator[Hazard]:
             )
     yield from _elsewhere(script, told)
     yield from _in_hooks(script)
+    yield from _watched(script)
     yield from _left_by_unscale(script)
     for node in clipping_scaled(script.flowing, script.file):
         yield Hazard(
@@ -138,7 +141,7 @@ def _elsewhere(script: Script, told: list[cst.CSTNode]) -> Iterator[Hazard]:
             found = f"are{where} still multiplied by the loss scale"
             hint = "call the scaler's unscale_(optimizer) before it, on every way that leads there"
             hint = _BEHIND_ALL if event.code in hooks else hint
-        elif not is_told and _are_added_to(script, event):
+        elif not is_told and _are_added_to(script, event) and not _is_in_vain(script, event):
             found = "a scaled loss has added to since their step"
             hint = "read them before that loss goes backward"
         else:
@@ -181,6 +184,11 @@ def _are_added_to(script: Script, event: flow.Event) -> bool:
     )
 
 
+def _is_in_vain(script: Script, event: flow.Event) -> bool:
+    """Whether such gradients are clipped that are cleared before anybody reads them."""
+    return event.act is flow.Act.CLIP and script.flowing.questions.is_clipped_in_vain(event)
+
+
 def _may_be_unscaled(script: Script, event: flow.Event) -> bool:
     """Whether gradients are those of several optimizers that nobody can tell apart, and some of them are unscaled."""
     questions = script.flowing.questions
@@ -214,6 +222,20 @@ def _in_hooks(script: Script) -> Iterator[Hazard]:
                 f"{script.file.tree.quote(node)} gets gradients that are still multiplied by the loss scale",
                 _BEHIND_ALL,
             )
+
+
+def _watched(script: Script) -> Iterator[Hazard]:
+    """Every call that has a library log gradients by hooks, where no optimizer's losses are all without a scale."""
+    flowing, questions = script.flowing, script.flowing.questions
+    scaled: set[object] = set()
+    unscaled: set[object] = set()
+    for event in questions.events(flow.Act.BACKWARD) if script.courses else ():
+        (scaled if event.scaler and None not in event.units else unscaled).update(event.optimizer)
+    for fault in questions.watched if scaled and unscaled <= scaled else ():
+        place = flowing.place(script.file, fault)
+        if place is not None:
+            file, node = place
+            yield Hazard(node, fault.what, WATCHED_HINT, file=file)
 
 
 def _asks_scale(code: Code) -> bool:

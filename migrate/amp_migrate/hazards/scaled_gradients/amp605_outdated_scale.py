@@ -8,6 +8,7 @@ import libcst as cst
 
 from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
+from amp_migrate.flow.chains import tests_of
 from amp_migrate.flow.domain.atoms import Atom
 from amp_migrate.flow.domain.machine import MIXED, READY, SCALED, UNSCALED, Machine
 from amp_migrate.flow.events import Act, Event
@@ -101,18 +102,20 @@ def _is_of_two_scales(questions: Questions, event: Event) -> bool:
     """Whether gradients of an older scale have come to those of a newer one, on some way that no guess leads to.
 
     It is a way through one function, which goes backward, steps and updates: what tests have come to is known in it.
-    So it is where the function is called for one optimizer after the other. Of one alone, AMP608 says so.
+    So it is where the function is called for one optimizer after the other, and whether it updates depends on what it
+    asks alone before it steps. Of one optimizer, AMP608 says so.
     """
     acts = (Act.BACKWARD, Act.UPDATE, Act.SCALER_STEP)
     here = [each for each in questions.events(*acts) if each.code is event.code and each.scaler & event.scaler]
     others = [each for each in here if each.act is Act.SCALER_STEP and each.optimizer - event.optimizer]
     if not (others or len(event.optimizer) > 1) or {each.act for each in here} != set(acts):
         return False
+    updating = frozenset(fact for each in here if each.act is Act.UPDATE for fact in tests_of(each))
     ways = ((machine, facts, each, machine.grad(each)) for machine, facts, about, _ in event.reached for each in about)
     return any(
         grad is not None
         and (grad.kind == MIXED and grad.outdated and grad.scaler in event.scaler)
-        and (others or questions.are_asked_alike(event.code, facts))
+        and (others or questions.are_asked_alike(event.code, facts | updating))
         for machine, facts, each, grad in ways
         if isinstance(each, Atom) and questions.is_no_guess(machine, each)
     )

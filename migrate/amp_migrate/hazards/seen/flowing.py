@@ -20,7 +20,7 @@ from amp_migrate.flow.domain.machine import Facts, Machine
 from amp_migrate.flow.events import OUT_OF_SIGHT, Act, Event
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.programs import InRegion, Programs
-from amp_migrate.flow.questions import Questions
+from amp_migrate.flow.questions import Fault, Questions
 from amp_migrate.flow.source import Code, Site, site_of
 from amp_migrate.steps.read.interpreted import Interpreted
 from amp_migrate.trees.counterparts import Counterparts
@@ -114,7 +114,7 @@ class Flowing:
             if node is not None:
                 yield act, node, event
 
-    def place(self, file: File, event: Event) -> tuple[File, cst.CSTNode] | None:
+    def place(self, file: File, event: Event | Fault) -> tuple[File, cst.CSTNode] | None:
         """Where something happens in a file, or in one that no rule asks about by itself."""
         is_others = event.site.file != file.name and self.file(event.site.file) is not None
         return None if is_others else self.interpreted.place(event.site)

@@ -139,3 +139,52 @@ def test_one_of_several_large_models_is_seen(marked_files: Check) -> None:
     names = ", ".join(f"{each}: nets.Net{each}" for each in range(8))
     text = dedent(TEXT).format(loss=LOSS, mark="  # AMP634", model=f"{{{names}}}[int(input())](4).cuda()")
     marked_files(nets="from torch import nn\n" + "".join(map(net, range(8))), train=f"{HEAD}import nets\n{text}")
+
+
+ON_CPU = """
+    device = torch.device("{device}")
+    model = nn.Linear(8, 4).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in torch.load("batches.pt"):
+        optimizer.zero_grad()
+        with torch.amp.autocast({region}, dtype=torch.{dtype}):{mark}
+            loss = nn.functional.mse_loss(model(x.to(device)), y.to(device))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        print(scaler.state_dict())
+"""
+
+
+NOT_MOVED = """
+    from torch.utils.data import DataLoader, TensorDataset
+
+    model = nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in DataLoader(TensorDataset(torch.randn(8, 8), torch.randn(8, 1)), batch_size=4):
+        optimizer.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):{mark}
+            loss = nn.functional.mse_loss(model(x{moved}), y{moved})
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        print(scaler.state_dict())
+"""
+
+
+def test_a_region_for_a_gpu_round_data_of_the_cpu(marked: Check, clean: Check) -> None:
+    (found,) = marked(NOT_MOVED.format(moved="", mark="  # AMP634"))
+    assert "everything is on the CPU" in found.message
+    for moved in (".cuda()", ".to(device)"):
+        clean(NOT_MOVED.format(moved=moved, mark=""))
+    for wrapper in ("nn.DataParallel({}, [0])", "nn.parallel.DistributedDataParallel({}, device_ids=[0])"):  # moves it
+        clean(NOT_MOVED.format(moved="", mark="").replace("nn.Linear(8, 1)", wrapper.format("nn.Linear(8, 1).cuda()")))
+
+
+def test_a_region_for_a_gpu_round_what_is_on_the_cpu(marked: Check, clean: Check) -> None:
+    (found,) = marked(ON_CPU.format(device="cpu", region='"cuda"', dtype="float16", mark="  # AMP634"))
+    assert "everything is on the CPU" in found.message
+    clean(ON_CPU.format(device="cuda:1", region='"cuda"', dtype="float16", mark=""))
+    clean(ON_CPU.format(device="cpu", region='"cpu"', dtype="bfloat16", mark=""))

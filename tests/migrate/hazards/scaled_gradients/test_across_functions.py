@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from textwrap import dedent
 from typing import Any
 
 import pytest
+from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.settings import Settings
 
 Check = Callable[..., Any]
 
@@ -417,6 +420,9 @@ FOR_EACH = """
         ("", ""),
         (", 4, i)", ", i=i, every=4)"),
         (", 4, i)", ", 4, i * 2)"),
+        ("opt_d, 4, i)", "opt_d, 2, i)"),
+        ("opt_d, 4, i)", "opt_d, 1, i)"),  # which updates while the other's add up
+        ("opt_d, 4, i)", "opt_d, 4, i + 2)"),
         ("for i, x in enumerate(loader):", "i = 0\n    while True:\n        i += 1\n        x = next(loader)"),
     ],
 )
@@ -427,7 +433,6 @@ def test_a_function_that_steps_for_each_network_in_turn(marked: Check, old: str,
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("update(dis, loss_d, scaler, opt_d, 4, i)", "update(dis, loss_d, scaler, opt_d, 1, i)"),  # never adds up
         (", 4, i)", ", 4, 3)"),
         ("        scaler.scale(loss", "        optimizer.zero_grad()\n        scaler.scale(loss"),
         ("update(gen, loss_g, scaler, opt_g, 4, i)", "pass"),
@@ -436,3 +441,11 @@ def test_a_function_that_steps_for_each_network_in_turn(marked: Check, old: str,
 )
 def test_gradients_that_do_not_add_up_over_an_update(clean: Check, old: str, new: str) -> None:
     clean(FOR_EACH.replace("  # AMP605", "").replace(old, new))
+
+
+def test_the_last_of_several_calls_alone_updates() -> None:
+    once = FOR_EACH.replace("  # AMP605", "").replace("every, i):", "every, i, last):")
+    once = once.replace("            scaler.update()", "            if last:\n                scaler.update()")
+    once = once.replace("opt_g, 4, i)", "opt_g, 4, i, False)").replace("opt_d, 4, i)", "opt_d, 4, i, True)")
+    plan = migrate_text("import torch\nfrom torch import nn\n" + dedent(once), Settings(select=("AMP605",)))
+    assert plan.findings == ()

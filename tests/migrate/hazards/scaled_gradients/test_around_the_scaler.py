@@ -622,3 +622,49 @@ def test_other_dtypes_and_hidden_scalers_need_none(clean: Check) -> None:
                     loss_scaler(loss, optimizer)
         """
     )
+
+
+MADE_LATER = """
+    class Wrapper(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net, self.head = nn.Linear(8, 16), None
+
+        def forward(self, x):
+            hidden = self.net(x)
+            if self.head is None:
+                self.head = nn.Linear(16, 2).cuda(){like}
+            return self.head(hidden)
+
+    model = Wrapper().cuda()
+    {first}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss = F.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        print(scaler.state_dict())
+"""
+IN_REGION = 'with torch.amp.autocast("cuda", dtype=torch.float16): model(torch.rand(2, 8).cuda())'
+
+
+@pytest.mark.parametrize("like", [".to(hidden)", ".to(hidden.dtype)", ".type(hidden.dtype)"])
+@pytest.mark.parametrize("first", [IN_REGION, "pass"])
+def test_weights_that_are_made_like_what_a_region_gives(marked: Check, like: str, first: str) -> None:
+    marked(MADE_LATER.format(like=f"{like}  # AMP612", first=first))
+
+
+@pytest.mark.parametrize(
+    ("like", "first"),
+    [
+        (".to(hidden.device)", IN_REGION),
+        (".to(hidden.float())", IN_REGION),
+        (".to(hidden)", "model(torch.rand(2, 8).cuda())"),  # it is there before any region is
+    ],
+)
+def test_weights_that_stay_float32_beside_a_region(clean: Check, like: str, first: str) -> None:
+    clean(MADE_LATER.format(like=like, first=first))

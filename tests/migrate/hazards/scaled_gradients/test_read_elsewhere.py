@@ -145,7 +145,7 @@ def test_a_class_clips_that_inherits_what_scales_and_steps(marked_files: Check) 
                 torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0){mark}
                 self.finish(self.optimizer)
 
-        Task(torch.nn.Linear(4, 1)).step(torch.ones(2, 4))
+        Task(torch.nn.Linear(4, 1).cuda()).step(torch.ones(2, 4).cuda())
     """
     mixins = """
         import torch
@@ -284,6 +284,74 @@ def test_a_hook_that_goes_by_the_size_of_scaled_gradients_is_told(marked: Check,
 )
 def test_a_hook_that_keeps_the_scale_or_gets_none_is_right(clean: Check, of: str, hook: str) -> None:
     clean(HOOKED.format(of=of, hook=hook, mark=""))
+
+
+CLEARED = """
+    critic, generator = nn.Linear(8, 1).cuda(), nn.Linear(4, 8).cuda()
+    of_critic = torch.optim.Adam(critic.parameters())
+    of_generator = torch.optim.Adam(generator.parameters())
+    scaler = torch.amp.GradScaler("cuda")
+    for real, noise in loader:
+        {first}.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss = critic(real).mean() - critic(generator(noise).detach()).mean()
+        scaler.scale(loss).backward()
+        scaler.step(of_critic)
+        of_generator.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss = critic(generator(noise)).mean()
+        scaler.scale(loss).backward()
+        scaler.step(of_generator)
+        scaler.update()
+        {clip}
+        print(scaler.state_dict())
+"""
+CLIPPED = "nn.utils.clip_grad_norm_(critic.parameters(), 1.0)"
+
+
+def test_a_clip_of_what_is_cleared_before_anybody_reads_it(marked: Check, clean: Check) -> None:
+    clean(CLEARED.format(first="of_critic", clip=CLIPPED))
+    marked(CLEARED.format(first="of_critic", clip=f"print({CLIPPED})  # AMP601"))
+
+
+WATCHED = """
+    import wandb
+    model, critic = nn.Linear(3, 1).cuda(), nn.Linear(3, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    plain = torch.optim.SGD(critic.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda"{enabled})
+    wandb.watch({given}){mark}
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss = F.mse_loss(model(x), y)
+        {backward}
+        scaler.step(optimizer)
+        scaler.update()
+        print(scaler.state_dict())
+"""
+SCALED = "scaler.scale(loss).backward()"
+APART = "scaler.scale(loss).backward()\n        critic(y).mean().backward()\n        plain.step()"
+
+
+@pytest.mark.parametrize("given", ["model", 'model, log="all"', "model, criterion, how"])
+@pytest.mark.parametrize("enabled", ["", ", enabled=args.amp"])
+def test_a_library_that_logs_gradients_by_hooks_finds_them_scaled(marked: Check, given: str, enabled: str) -> None:
+    (found,) = marked(WATCHED.format(given=given, backward=SCALED, enabled=enabled, mark="  # AMP601"))
+    assert "let it log parameters alone" in found.hint
+
+
+@pytest.mark.parametrize(
+    ("given", "backward"),
+    [
+        ('model, log="parameters"', SCALED),
+        ("model, log=None", SCALED),
+        ("critic", APART),
+    ],
+)
+def test_a_library_that_logs_parameters_or_what_has_no_scale_is_right(clean: Check, given: str, backward: str) -> None:
+    clean(WATCHED.format(given=given, backward=backward, enabled="", mark=""))
+    clean(WATCHED.format(given="model", backward=SCALED, enabled=", enabled=False", mark=""))
 
 
 PENALTY = """
