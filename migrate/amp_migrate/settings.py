@@ -49,6 +49,7 @@ class Withdrawn(NamedTuple):
         reason: why they stay.
         hint: what to do by hand.
         line: that of the one step; 0 for all steps of the file.
+        regions: the lines of the regions that the reason is about, as far as they are known.
     """
 
     code: str
@@ -56,6 +57,7 @@ class Withdrawn(NamedTuple):
     reason: str
     hint: str
     line: int = 0
+    regions: tuple[int, ...] = ()
 
     @property
     def of(self) -> tuple[str, str, int]:

@@ -173,10 +173,18 @@ class StepMigration:
         return self._obstacles[file]
 
     def _withdrawn(self, step: TrainingStep, line: int) -> Refusal | None:
-        """What a first plan has shown of a step, or of all in its file where the line is 0: nobody could write it."""
+        """What a first plan has shown of a step, or of all in its file where the line is 0: nobody could write it.
+
+        What goes backward first behind the regions that it is about is where it is told.
+        """
         wanted = (FP32_STEP.code, step.file.name, line)
         why = next((each for each in self.settings.withdrawn if each.of == wanted), None)
-        return None if why is None else Refusal(step.file, step.place, why.reason, why.hint)
+        if why is None:
+            return None
+        lines = {file.tree.position(node)[0]: (file, node) for file, node in step.places}
+        behind = {next((each for each in sorted(lines) if each >= region), 0) for region in why.regions}
+        left = tuple(lines[each] for each in behind if each) if len(behind) == 1 < len(lines) else ()
+        return Refusal(step.file, step.place, why.reason, why.hint, left=left)
 
     def _gather_again(
         self, file: File, function: cst.FunctionDef | None, backwards: list[Backward]
@@ -374,7 +382,11 @@ class StepMigration:
     def _leave(self, withdrawn: Refusal, *steps: TrainingStep) -> None:
         """Say of each place of what is withdrawn why it is: the reason has a place of its own."""
         for file, node in (place for step in steps for place in step.places):
-            self._tell(file, node, withdrawn, f"left as it was: {withdrawn.reason}")
+            reason = withdrawn.reason
+            if withdrawn.left and (file, node) not in withdrawn.left:
+                ((_, own),) = withdrawn.left
+                reason = f"it goes with what goes backward in line {file.tree.position(own)[0]}, and stays with that"
+            self._tell(file, node, withdrawn, f"left as it was: {reason}")
 
     def _refuse(self, refusal: Refusal, *steps: TrainingStep) -> None:
         """Say of everything that stays why it does, each at its own place."""

@@ -43,6 +43,15 @@ def test_a_weight_used_without_and_with_gradients_in_one_region(told: Tell) -> N
     assert moved(told, CACHED, cache=False).lines(Act.WEIGHT_CAST) == []
 
 
+def test_a_norm_of_apex_may_give_what_a_region_computes_in(told: Tell) -> None:
+    text = (
+        "import apex\nnorm = apex.normalization.FusedLayerNorm(8).cuda()\nx = torch.randn(2, 8).cuda()\n"
+        "low = norm(x)  # region\nplain = norm(x)\n"
+    )
+    answer = moved(told, text)
+    assert (precision(answer, "low"), precision(answer, "plain")) == (F16 | F32, F32)
+
+
 def test_what_a_region_multiplies_by_a_sign_is_tensors_whoever_made_them(told: Tell) -> None:
     text = "a, b = load(), load()\nlow = F.relu(a @ b) * 2  # region\nany = F.relu(a @ b) * 2\n"
     answer = moved(told, text)

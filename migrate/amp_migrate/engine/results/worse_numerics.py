@@ -310,8 +310,8 @@ def worse_numerics(
             if trouble is Trouble.IDLE and apart_for:
                 what = f"{sure[0].message} beside what is to be float32: it {min(apart_for)} ({file}{where.line})"
                 hint = _LEFT_IN_FLOAT32
-            lines = _lines_of(changed[name], sure[0])
-            withdrawn = [Withdrawn(FP32_STEP.code, name, what, hint, each) for each in lines]
+            lines, regions = _lines_of(changed[name], sure[0]), _regions_before(changed[name], sure[0])
+            withdrawn = [Withdrawn(FP32_STEP.code, name, what, hint, each, regions) for each in lines]
             if any(each.of not in known for each in withdrawn):
                 apart += withdrawn
             else:
@@ -354,12 +354,19 @@ def _lines_of(plan: FilePlan, harm: Harm) -> list[int]:
     own = _steps(plan)
     if not own or any(each.code == APEX_STEP.code for each in plan.findings):
         return []
-    name = plan.source.name
-    places = [each for each in harm.regions if each.file == name] or [each for each in [harm.site] if each.file == name]
+    places = _regions_before(plan, harm)
+    if not places and harm.site.file == plan.source.name:
+        places = (line_before(plan, harm.site.line),)
     functions = _functions(plan.source.text)
-    around = {_function_at(functions, line_before(plan, each.line)) for each in places}
+    around = {_function_at(functions, each) for each in places}
     found = [each.line for each in own if _function_at(functions, each.line) in around]
     return found if 0 < len(found) < len(own) else [0]
+
+
+def _regions_before(plan: FilePlan, harm: Harm) -> tuple[int, ...]:
+    """The lines of a file as it was at which the regions begin that a harm happens in."""
+    regions = (each for each in harm.regions if each.file == plan.source.name)
+    return tuple(sorted({line_before(plan, each.line) for each in regions}))
 
 
 def _tree(text: str) -> ast.Module:

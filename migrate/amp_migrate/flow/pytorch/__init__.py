@@ -191,12 +191,12 @@ class PyTorch:
         """An attribute of something of another package."""
         if full in ("torch.pi", "math.pi", "math.e", "numpy.pi", "math.inf"):
             return some("float")
-        return one(External(self.canonical(full)))
-
         owner, _, name = full.rpartition(".")
         number = LIMITS.get(owner.removeprefix("torch.finfo."), {}).get(name)
         if number is not None and owner.startswith("torch.finfo."):
             return const(number)
+        return one(External(self.canonical(full)))
+
     def has_steps(self, values: Iterable[Value]) -> bool:
         """Whether some of the values, or of what is in their tuples, is an optimizer."""
         inside = [
@@ -842,16 +842,28 @@ class PyTorch:
         if plain := tensors.no_tensor_of_call(name, args):
             return plain
         is_tensors = name == "detach" or name in table.RESULT or name in table.DTYPE_METHODS or name in table.LIKE
-        if is_tensors and not _takes_too_much(name, args):
+        if is_tensors and not self._takes_no_tensor(frame, name, args):
             return tensors.method(frame, SOME_TENSOR.but(reach=frozenset({whole_of(owner)})), name, args, node)
         return NEVER
+
+    def _takes_no_tensor(self, frame: Frame, method: str, args: Arguments) -> bool:
+        """Whether a method that has the name of one of tensors is of something else: it is given what none takes.
+
+        That is anything at all, for some, and a network or an optimizer for each.
+        """
+        if method in table.TAKING_NOTHING and any(args.all()):
+            return True
+        inside = [each for value in args.all() for each in gradients.all_in(frame, value) if isinstance(each, Obj)]
+        return not self.registry.optimizers.keys().isdisjoint(inside) or any(
+            is_module_name(each.external) or attributes.is_module(frame, each) for each in inside
+        )
 
     def method(self, frame: Frame, call: Native, args: Arguments, node: ast.AST) -> Value:
         """A call of a method of something that is not the project's."""
         owner, name = call.owner, call.name
         if isinstance(owner, Tensor):
             return tensors.method(frame, owner, name, args, node)
-        if isinstance(owner, Opaque) and _takes_too_much(name, args):
+        if isinstance(owner, Opaque) and self._takes_no_tensor(frame, name, args):
             return self._call_unknown(frame, owner.part(f".{name}"), args, node)
         if isinstance(owner, Opaque):
             found = tensors.method(frame, owner.tensor or SOME_TENSOR, name, args, node)
@@ -1086,11 +1098,6 @@ _KEPT, _RUN, _ON_TENSORS = "kept by a module", "run as a whole", "run on tensors
 _MODULE_EVIDENCE = frozenset(
     "children eval modules named_children named_modules named_parameters no_sync parameters train".split()
 )
-
-
-def _takes_too_much(method: str, args: Arguments) -> bool:
-    """Whether a method that has the name of one of tensors is given more than that takes: it is of something else."""
-    return method in table.TAKING_NOTHING and any(args.all())
 
 
 def _is_result(unknown: Opaque) -> bool:

@@ -517,8 +517,9 @@ def _layer(frame: Frame, owner: Obj, name: str, args: Arguments, node: ast.AST) 
     if last == "Embedding":
         weight = weights(frame, owner)
         return operate(frame, "index", [one(weight.but(leaf=NOTHING, reach=weight.leaf, surely=weight.leaf))], node)
-    op = table.LAYERS.get(last)
-    if op is None or not name.startswith(("torch.", "apex.normalization.")):
+    is_of_apex = name.startswith("apex.normalization.")
+    op = "layer_norm" if is_of_apex else table.LAYERS.get(last)
+    if op is None or not (is_of_apex or name.startswith("torch.")):
         # A head that a script has put into it counts, too.
         return depending_on(frame, unknown_result(frame, one(owner), args, node, is_module=True), owner)
     operands = list(given)
@@ -537,7 +538,16 @@ def _layer(frame: Frame, owner: Obj, name: str, args: Arguments, node: ast.AST) 
     if op in ("batch_norm", "instance_norm"):
         # Its weights stay in float32, and what comes out is what went in.
         return operate(frame, op, operands[:2], node, whole)
-    return operate(frame, op, operands, node, whole)
+    found, cuda = operate(frame, op, operands, node, whole), frame.now.context.cuda
+    if not (is_of_apex and cuda.may_be_on):
+        return found
+    # Apex casts in a region what its kernel gets; one that did not know of regions gave what PyTorch's gives.
+    return frozenset(
+        each.but(precision=each.precision | cuda.dtype, regions=each.regions | cuda.regions)
+        if isinstance(each, Tensor)
+        else each
+        for each in found
+    )
 
 
 def _is_not_float(tensor: Tensor) -> bool:

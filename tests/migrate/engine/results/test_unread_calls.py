@@ -240,3 +240,20 @@ def test_what_apex_has_trained_in_half_precision_goes_on_so() -> None:
     after = migrate_text(APEX, Settings()).after
     assert "scaler.scale(loss).backward()" in after
     assert OFF not in after
+
+
+NORM = """
+try:
+    from apex.normalization import FusedLayerNorm as Norm
+except ImportError:
+    from torch.nn import LayerNorm as Norm
+"""
+
+
+def test_a_norm_of_apex_computes_in_a_region_as_it_knows_how_to() -> None:
+    text = TEXT.format(body=" " * 8 + "return self.last(self.bend(self.first(x)))", loss=LOSS)
+    text = text.replace("layers.Bend(8)", "Norm(8)").replace("from torch import nn\n", f"from torch import nn\n{NORM}")
+    plan = migrate_text(text, Settings())
+    assert "return self.last(self.bend(self.first(x)))\n" in plan.after
+    assert "FusedLayerNorm as Norm" in plan.after
+    assert "AMP504" not in [each.code for each in plan.findings]

@@ -56,6 +56,8 @@ def test_a_factor_that_nobody_has_read_hides_no_idle_optimizer(made: str, loss: 
     [
         ("config = lib.Loader([first, second])", f"{COMPARED} + config.penalty()"),
         ("config = lib.Loader('config').load()\nconfig.learn_of(first, second)", f"{COMPARED} + config.penalty"),
+        ("config = lib.Loader('config').load()\nconfig.take(first, second)", f"{COMPARED} + config.penalty"),
+        ("config = lib.Loader('config').load()\nconfig.index([opt_first, opt_second])", f"{COMPARED} + config.penalty"),
         ("config = lib.Loader('config').load()\nlib.add(first.weight, second.weight)", f"{COMPARED} + config.penalty"),
         ("config = lib.Loader('config').load()\nlib.add([opt_first, opt_second])", f"{COMPARED} + config.penalty"),
         ("config = lib.Loader('config').load()\nconfig.nets = [first, second]", f"{COMPARED} + config.penalty"),

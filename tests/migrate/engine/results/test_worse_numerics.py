@@ -1338,6 +1338,37 @@ def test_a_norm_is_derived_twice_between_input_and_output(norm: str, norm_of_cri
     assert any("a norm is derived twice in float16" in each.message for each in plan.findings) is is_left
 
 
+OF_THE_CRITIC_ALONE = """\
+import torch
+from torch import nn
+
+critic = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Linear(16, 1)).cuda()
+generator = nn.Linear(4, 8).cuda()
+of_critic = torch.optim.Adam(critic.parameters(), lr=1e-4)
+of_generator = torch.optim.Adam(generator.parameters(), lr=1e-4)
+for real in loader:
+    fake = generator(torch.randn(16, 4).cuda())
+    mixed = (0.5 * real.cuda() + 0.5 * fake.detach()).requires_grad_(True)
+    scores = critic(mixed)
+    gradient = torch.autograd.grad(scores, mixed, torch.ones_like(scores), create_graph=True)[0]
+    loss = scores.mean() + ((gradient.norm(2, dim=1) - 1) ** 2).mean()
+    of_critic.zero_grad()
+    loss.backward()
+    of_critic.step()
+    of_generator.zero_grad()
+    (-critic(fake).mean()).backward()
+    of_generator.step()
+"""
+
+
+def test_what_goes_with_a_step_that_is_left_does_not_have_its_reason() -> None:
+    plan = migrate_text(OF_THE_CRITIC_ALONE, Settings())
+    assert not plan.changed
+    own, other = (each.message for each in plan.findings)
+    assert "a norm is derived twice in float16" in own
+    assert other == "left as it was: it goes with what goes backward in line 15, and stays with that"
+
+
 CHOSEN = """\
 import sys
 import torch
