@@ -250,6 +250,7 @@ class Gatherer:
             if any(map(self.regions.is_banned, calls)):
                 return self.obstacles.without_name(backward.statement)
             is_computed = has_forward or backward.computes or (bool(members) and backward.part is None)
+            is_computed = is_computed or any(self.roles.runs_forward(self.file, each) for each in calls)
             if self.is_mixed and not is_computed:
                 is_computed = self.slices.assume_forward(body, found, backward)
             is_computed = is_computed or any(map(self._computes, calls))

@@ -247,3 +247,28 @@ def test_losses_of_several_models_one_after_the_other(rewrites: Check) -> None:
         +     scaler.update()
         """
     )
+
+
+def test_a_forward_in_the_context_itself_is_looked_for_nowhere_else(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ APEX
+          model = nn.Linear(3, 1).cuda()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - model, optimizer = amp.initialize(model, optimizer)
+        + scaler = torch.amp.GradScaler("cuda")
+          if start:
+              state = torch.load(start)
+              model.load_state_dict(state)
+          for x, y in loader:
+              optimizer.zero_grad()
+        -     with amp.scale_loss((model(x) - y).square().mean(), optimizer) as scaled_loss:
+        -         scaled_loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = (model(x) - y).square().mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """
+    )
