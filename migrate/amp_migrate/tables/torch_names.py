@@ -97,9 +97,13 @@ CLIPPING = {
 # Methods of a module that compute nothing worth a region, although their result may reach the loss.
 MODULE_BOOKKEEPING = frozenset(
     (
-        "add_module apply buffers children clone copy cpu cuda double eval float half init_hidden load_state_dict "
-        "modules named_buffers named_children named_modules named_parameters no_sync parameters register_buffer "
-        "register_forward_hook requires_grad_ share_memory state_dict to train type zero_grad"
+        "_get_name add_module apply bfloat16 buffers children clone compile copy cpu cuda double eval extra_repr "
+        "float get_buffer get_extra_state get_parameter get_submodule half init_hidden ipu load_state_dict modules "
+        "mtia named_buffers named_children named_modules named_parameters no_sync parameters register_backward_hook "
+        "register_buffer register_forward_hook register_forward_pre_hook register_full_backward_hook "
+        "register_full_backward_pre_hook register_load_state_dict_post_hook register_load_state_dict_pre_hook "
+        "register_module register_parameter register_state_dict_post_hook register_state_dict_pre_hook requires_grad_ "
+        "set_extra_state set_submodule share_memory state_dict to to_empty train type xpu zero_grad"
     ).split()
 )
 

@@ -51,6 +51,12 @@ def test_methods_that_show_a_module_are_methods_of_one_and_compute_nothing() -> 
     assert torch_names.MODULE_EVIDENCE <= torch_names.MODULE_BOOKKEEPING
 
 
+def test_what_every_module_has_is_known_to_compute_nothing() -> None:
+    own = {name for name in vars(nn.Module) if name[0] != "_" and callable(getattr(nn.Module, name))} - {"forward"}
+    assert own - {"call_super_init"} <= torch_names.MODULE_BOOKKEEPING
+    assert callable(nn.Module._get_name)
+
+
 def test_methods_that_show_a_text_are_methods_of_one_and_of_no_module() -> None:
     assert all(callable(getattr(str, name)) for name in torch_names.TEXT_METHODS)
     assert not any(hasattr(nn.Module, name) for name in torch_names.TEXT_METHODS)

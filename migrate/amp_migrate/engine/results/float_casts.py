@@ -16,6 +16,7 @@ from typing import cast
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.names.result_names import result_name
 from amp_migrate.catalog.step_rules import RISKY_NUMERICS
 from amp_migrate.engine.outcome import FilePlan
@@ -32,7 +33,7 @@ from amp_migrate.pragmas import read_pragmas
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Settings
 from amp_migrate.trees.counterparts import Counterparts
-from amp_migrate.trees.nodes import Statement
+from amp_migrate.trees.nodes import Statement, find
 from amp_migrate.write.conflicts import PlanConflict
 from amp_migrate.write.consume import complete, new_text
 from amp_migrate.write.editor import Editor, guarded
@@ -101,6 +102,7 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
     apart: dict[Statement, str] = {}
     told_of: dict[cst.CSTNode, str] = {}
     named: list[Edit] = []
+    of_islands: list[tuple[Statement, Edit]] = []
     begun = {each.node for each in plan.planned if isinstance(each.change, Wrap)}
     already = {each.node for each in plan.planned if isinstance(each.change, Cast)}
     off = _off(plan.planned, editor)
@@ -131,8 +133,9 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
             # A line before the first of a region would stand outside of it.
             if not (lines and statement in begun) and wishes.unwanted([*made, *lines, wrap]) is None:
                 named += lines
-                new += made
+                of_islands += ((statement, each) for each in made)
                 apart[statement] = why
+    new += (each for statement, each in of_islands if not _is_computed_apart(each.node, statement, apart, editor))
     planned, behind = _begun_behind(plan.planned, apart)
     new += _regions([each for each in apart if each not in behind], editor)
     gone = {each.node for each in named}
@@ -184,6 +187,17 @@ def _named_before(
         assert call is not None
         yield editor.before(statement, code("{} = {}", name, Hole(call, bare=True, moved=True)))
         yield editor.edit(call, Cast(code("{}.float()" if call in low else "{}", name)))
+
+
+def _is_computed_apart(node: cst.CSTNode, statement: Statement, apart: Collection[Statement], editor: Editor) -> bool:
+    """Whether a name is what a statement right before gives it, which is to be computed in float32 as well."""
+    block = editor.file.tree.siblings(statement)
+    for each in takewhile(lambda one: one in apart, reversed(block[: block.index(statement)])):
+        targets = [one.target for one in each.targets] if isinstance(each, cst.Assign) else []
+        targets += [each.target] if isinstance(each, cst.AugAssign) else []
+        if isinstance(node, cst.Name) and any(one.value == node.value for it in targets for one in find(it, cst.Name)):
+            return isinstance(each, cst.Assign) and [dotted(one) for one in targets] == [node.value]
+    return False
 
 
 def _computed_before(statement: Statement, call: cst.Call, name: str, editor: Editor) -> Iterator[Edit]:

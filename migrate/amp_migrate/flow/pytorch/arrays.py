@@ -33,6 +33,12 @@ from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.source import Site
 
 _DEEPEST = 3
+_COARSE: dict[type[ast.operator], str] = {
+    ast.Add: "numpy.add",
+    ast.Sub: "numpy.subtract",
+    ast.Mult: "numpy.multiply",
+    ast.Pow: "numpy.power",
+}
 _NOWHERE: frozenset[Site] = frozenset()
 # What gives an array in the precision of its operands.
 _SAME = frozenset(
@@ -88,9 +94,17 @@ def method(frame: Frame, call: Native, args: Arguments, node: ast.AST) -> Value:
 
 
 def combined(frame: Frame, left: Value, right: Value, node: ast.AST) -> Value:
-    """What an operator makes of an array and something else."""
+    """What an operator makes of an array and something else.
+
+    With a number, NumPy computes in half precision: what is of the order of one stays near that, and is as good.
+    """
     both = left | right
-    return one(Some("ndarray", units_of(both), reads_of(both), _together(frame, Arguments([left, right]), node)))
+    halves = _together(frame, Arguments([left, right]), node)
+    name = _COARSE.get(type(node.op), "") if isinstance(node, (ast.BinOp, ast.AugAssign)) else ""
+    numbers = [each for value in (left, right) for each in value if isinstance(each, Const)]
+    if halves and name and any(isinstance(each.value, (int, float)) and abs(each.value) > 1 for each in numbers):
+        frame.analysis.event(frame, Act.HALF_ARRAY, node, sources=halves, why=name)
+    return one(Some("ndarray", units_of(both), reads_of(both), halves))
 
 
 def _together(frame: Frame, args: Arguments, node: ast.AST) -> frozenset[Site]:

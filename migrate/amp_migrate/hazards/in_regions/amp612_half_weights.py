@@ -57,8 +57,8 @@ RULE = Rule(
     ),
     why=(
         'A scaler refuses float16 gradients ("Attempting to unscale FP16 gradients"). Autocast casts what needs to be '
-        "cast by itself: the weights stay in float32. So do those of a module that is made in a forward pass, like what "
-        "a region has given (`nn.Linear(8, 2).to(hidden)`), if only `hidden.device` is taken."
+        "cast by itself: the weights stay in float32. So do those of a module that is made in a forward pass, like "
+        "what a region has given (`nn.Linear(8, 2).to(hidden)`), if only `hidden.device` is taken."
     ),
     sources=(f"{AMP}#autocasting",),
     safety=Safety.MANUAL,

@@ -1061,3 +1061,38 @@ def test_what_only_asks_for_a_length_gets_no_cast() -> None:
     covariance = "def gram(x):\n    x = x.flatten(1)\n    return x.T @ x / (len(x) - 1)\n"
     after = migrate_text(HEAD + covariance + LOOP, Settings()).after
     assert f"    {OFF}\n        return x.T.float() @ x.float() / (len(x) - 1)\n" in after
+
+
+def test_what_a_statement_before_has_computed_in_float32_is_cast_no_more() -> None:
+    body = (
+        "x = x.masked_fill(x < 1e-8, 1e-8)\nratio = x / x.masked_fill(x == 0, 1e-9)\n"
+        "f = x.flatten(2)\nx = ratio\nreturn f + x.clamp(min=1e-9).log()"
+    )
+    plan = migrate_text(grams(body), Settings())
+    assert (
+        f"    {OFF}\n"
+        "        x = x.float().masked_fill(x.float() < 1e-8, 1e-8)\n"
+        "        ratio = x / x.masked_fill(x == 0, 1e-9)\n"
+        "    f = x.flatten(2)\n"
+    ) in plan.after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "f = torch.max(torch.tensor(1e-10).to(x.device), x).log()",
+            "torch.max(torch.tensor(1e-10).to(x.device), x.float())",
+        ),
+        ("f = torch.where(x > 0, x, 1e-10).log10()", "torch.where(x.float() > 0, x.float(), 1e-10)"),
+    ],
+)
+def test_a_limit_that_is_a_tensor_is_kept(before: str, after: str) -> None:
+    plan = migrate_text(grams(f"{before}\nreturn f"), Settings())
+    assert f"    {OFF}\n        f = {after}" in plan.after
+
+
+def test_a_limit_that_is_stored_into_half_precision_is_told() -> None:
+    plan = migrate_text(grams("x = x * 2\nx[x < 1e-10] = 1e-10\nreturn x.log()"), Settings())
+    assert [each.line for each in plan.findings if ROUNDED_GUARD in each.message] == [17]
+    assert OFF not in plan.after

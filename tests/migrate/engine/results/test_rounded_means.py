@@ -77,7 +77,7 @@ def test_what_is_left_of_a_flat_picture_is_what_means_and_weights_are_rounded_by
 def test_the_means_and_their_difference_are_float32(mean: str, whole: str, kept: tuple[str, str]) -> None:
     after, told = migrated(mean, whole)
     off = 'with torch.amp.autocast(device_type="cuda", enabled=False):'
-    assert f"    {off}\n        mean = {kept[0]}\n        return {kept[1]} - mean.float().pow(2)\n" in after
+    assert f"    {off}\n        mean = {kept[0]}\n        return {kept[1]} - mean.pow(2)\n" in after
     assert told == ["kept in float32"]
 
 

@@ -35,6 +35,12 @@ EPOCH
         ("cv2.blur(model(x).numpy()[0], (3, 3))", "cv2.blur(model(x).float().numpy()[0], (3, 3))"),
         ("np.linalg.norm(model(x).numpy())", "np.linalg.norm(model(x).float().numpy())"),
         ("model(x).numpy().sum()", "model(x).float().numpy().sum()"),
+        ("model(x).numpy() * 255", "model(x).float().numpy() * 255"),
+        ("2 ** model(x).cpu().numpy()", "2 ** model(x).float().cpu().numpy()"),
+        ("model(x).numpy() * 255 * np.zeros(4)", "model(x).float().numpy() * 255 * np.zeros(4)"),
+        # What is of the order of one stays near that.
+        ("1 - model(x).numpy() * 0.5", "1 - model(x).numpy() * 0.5"),
+        ("model(x).numpy() * np.zeros(4) * 255", "model(x).numpy() * np.zeros(4) * 255"),
         # What is not in half precision any more, or goes nowhere.
         ("model(x).cpu().numpy()", "model(x).cpu().numpy()"),
         ("cv2.blur(model(x).numpy().astype(np.uint8), (3, 3))", "cv2.blur(model(x).numpy().astype(np.uint8), (3, 3))"),
