@@ -878,3 +878,24 @@ def test_neither_a_container_nor_a_distribution_can_be_cast(told: Tell) -> None:
     made = "x = torch.randn(4, 8).cuda()\nheld = {'x': x}\nq = torch.distributions.Normal(x, 1.0)\n"
     answer = told(made + "held['x'].float()\nq.loc.float()\nq.float()\nheld.float()\n")
     assert answer.lines(Act.NOT_A_TENSOR) == [6, 7]
+
+
+@pytest.mark.parametrize(
+    ("product", "is_told"),
+    [
+        ("i @ i.t()", True),
+        ("torch.einsum('nc,nd->cd', i, i)", True),
+        ("i.mT.mm(i.reshape(4, 8))", True),
+        ("F.linear(i, i.contiguous())", True),
+        ("i @ kept[1].t()", False),
+        ("i[:4] @ i[4:].t()", False),
+        ("i.chunk(2)[0] @ i.t()", False),
+    ],
+)
+def test_a_variable_that_is_one_of_several_tensors_is_the_same_in_all_of_a_product(
+    told: Tell, product: str, is_told: bool
+) -> None:
+    text = f"kept = [model(x), model(y), load()]  # region\nfor i in kept:\n    {product}  # region\n"
+    answer = moved(told, MLP + "x, y = torch.randn(4, 8).cuda(), torch.randn(4, 8).cuda()\n" + text)
+    found = [each for each in answer.events(Act.RISK) if each.why == OF_ITSELF]
+    assert bool(found) is is_told

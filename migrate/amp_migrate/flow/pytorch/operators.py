@@ -137,6 +137,9 @@ _LIMITING = frozenset("clamp clip clamp_min clamp_max relu abs".split())
 # What whole numbers keep their size in: so they do straight through a rounding, `x + (x.round() - x).detach()`.
 _TERMS = _LIMITING | frozenset("add sub subtract rsub neg negative pad cat concat concatenate stack where".split())
 _SUMS = _OF_TERMS | {"clamp_min"}
+_ARRANGING = table.VIEWS - frozenset(
+    "narrow select index_select gather chunk split unbind unfold roll diagonal masked_select".split()
+)
 
 
 def operate(
@@ -231,6 +234,26 @@ def operate(
     elif result.tags & HUGE and (name not in table.VIEWS or precision == F16):
         result = result.but(tags=result.tags & ~HUGE)
     return _shape_of_result(frame, name, kind, result, args, node)
+
+
+def _is_written_twice(node: ast.AST) -> bool:
+    """Whether two operands of a product are one variable: be it one of several tensors, it is the same both times."""
+    operands: list[ast.expr] = []
+    if isinstance(node, ast.BinOp):
+        operands = [node.left, node.right]
+    elif isinstance(node, ast.Call):
+        operands = [*([node.func.value] if isinstance(node.func, ast.Attribute) else []), *node.args]
+    names = list(filter(None, map(_arranged, operands)))
+    return len(names) > len(set(names))
+
+
+def _arranged(node: ast.expr) -> str:
+    """The variable whose elements an expression puts in another order; empty for anything else."""
+    if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
+        return _arranged(node.value)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ARRANGING:
+        return _arranged(node.func.value)
+    return ast.unparse(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
 
 
 def _only_chooses(name: str, args: Arguments) -> bool:
@@ -779,7 +802,8 @@ def _watch(
     if is_of_inverse and any(each.tags & ROUGH for each in tensors):
         analysis.event(frame, Act.INVERSE_USED, node, tensor=tensors[0])
     if treatment == table.LOW and autocast.may_be_on and name in table.PRODUCTS:
-        is_of_itself = len(tensors) > 1 and is_same(*tensors[:2]) and not tensors[0].tags & BOUNDED
+        is_twice = len(tensors) > 1 and (is_same(*tensors[:2]) or _is_written_twice(node))
+        is_of_itself = is_twice and not tensors[0].tags & BOUNDED
         if is_of_itself:
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_ITSELF)
         is_difference = name.startswith("conv") and len(tensors) > 1 and bool(tensors[1].tags & SIGNED)
