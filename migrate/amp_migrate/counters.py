@@ -16,10 +16,10 @@ import operator
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
+from amp_migrate.frozen import frozen
 from amp_migrate.implications import Facts, Rounds, behind_all, implied, rounds_of
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -35,7 +35,7 @@ _COMPARING: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 _PROGRESS = "tqdm"  # the package whose bars give what they get
 
 
-@dataclass(frozen=True)
+@frozen
 class _Counter:
     """A number that is `start + step * n` in the n-th iteration of a loop, before it grows in it.
 

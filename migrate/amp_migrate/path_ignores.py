@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from amp_migrate.frozen import frozen
 
 if TYPE_CHECKING:
     import pathspec
 
 
-@dataclass(frozen=True)
+@frozen
 class PathIgnores:
     """Patterns of files, and the rules that are not applied there.
 

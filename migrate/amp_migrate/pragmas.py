@@ -10,9 +10,10 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
+from amp_migrate.frozen import frozen
 from amp_migrate.settings import matches
 
 _PRAGMA = re.compile(r"#\s*amp-migrate:\s*(?:(?P<skip>skip-file)\b|ignore\b(?:\[(?P<codes>[^\]]*)\])?)")
@@ -22,7 +23,7 @@ _ALL = ("AMP",)
 _LAYOUT = frozenset({tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING})
 
 
-@dataclass(frozen=True)
+@frozen
 class Pragmas:
     """What the comments of one file ask for.
 

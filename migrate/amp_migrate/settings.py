@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
+from amp_migrate.frozen import frozen
 from amp_migrate.path_ignores import PathIgnores
 
 OLDEST_TORCH = (1, 12)  # the first with torch.amp
@@ -87,7 +88,7 @@ class Measured(NamedTuple):
         return self.text in (line.strip() for line in text.splitlines()[self.line - 1 : self.line])
 
 
-@dataclass(frozen=True)
+@frozen
 class Settings:
     """How to migrate.
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import libcst as cst
 
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.edit import Edit
 from amp_migrate.pragmas import read_pragmas
 from amp_migrate.settings import Settings
 from amp_migrate.trees.tree import Tree
 
 
-@dataclass(frozen=True)
+@frozen
 class Unwanted:
     """An edit that the user does not want, and why in a few words."""
 
@@ -25,7 +25,7 @@ class Unwanted:
         return self.reason if self.edit.tree is tree else f"in {self.edit.tree.name}, {self.reason}"
 
 
-@dataclass(frozen=True)
+@frozen
 class Wishes:
     """Whether a rule is wanted at a place.
 

@@ -77,7 +77,10 @@ ALLOWED = {
     "verify": ("catalog", "cli", "engine", "report", "settings", "repository", "__version__"),
     "interrupts": (),
     "repository": (),
+    "frozen": (),
 }
+# What is of no layer, but how all of them are written.
+EVERYWHERE = ("frozen",)
 # What a plan's readers see of those that write: how edits are made, and nothing of what becomes of them.
 FOR_READERS = ("amp_migrate.write.editor",)
 
@@ -106,7 +109,7 @@ def imported(source: str, depth: int = 0) -> Iterator[str]:
 
 def trespasses(layer: str, source: str) -> list[str]:
     """The imports of a text that its layer may not have."""
-    allowed = (layer, *ALLOWED[layer])
+    allowed = (layer, *EVERYWHERE, *ALLOWED[layer])
     named = list(imported(source, 2 if layer == "verify" else 0))
     found = [name for name in named if name.split(".")[1] not in allowed]
     if layer in ("write", "engine"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice, tee
 
 import libcst as cst
@@ -17,6 +16,7 @@ from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.library import Library
 from amp_migrate.analysis.objects import Class, Method, Objects
 from amp_migrate.analysis.values.tensors import is_computed
+from amp_migrate.frozen import frozen
 from amp_migrate.tables.torch_names import MODULE_BASES
 from amp_migrate.trees.nodes import find, is_constant, method_of, walk
 
@@ -30,7 +30,7 @@ _OPERATORS = frozenset(
 _WITHOUT_OPERATORS = MODULE_BASES | {"abc.ABC", "object"}
 
 
-@dataclass(frozen=True)
+@frozen
 class FunctionRef:
     """A function of the project: the file it is in, its node, and the class it is a method of."""
 
@@ -66,7 +66,7 @@ class FunctionRef:
         return next((each for each, found in given if found is not None and found.argument is argument), None)
 
 
-@dataclass(frozen=True)
+@frozen
 class CallSite:
     """A call of a function of the project.
 

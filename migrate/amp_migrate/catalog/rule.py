@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from textwrap import dedent
 
+from amp_migrate.frozen import frozen
 from amp_migrate.settings import OLDEST_TORCH
 from amp_migrate.tables.signatures import written
 
@@ -35,7 +35,7 @@ def example(text: str) -> str:
     return dedent(text).strip("\n")
 
 
-@dataclass(frozen=True)
+@frozen
 class Rule:
     """What a rule is called and what it does.
 

@@ -6,11 +6,12 @@ import difflib
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+
+from amp_migrate.frozen import frozen
 
 TABLE = "amp-migrate"
 # These say what one run is to do, not how a project wants its code.
@@ -24,7 +25,7 @@ class ConfigError(Exception):
     """A configuration that cannot be used; the message names the file, the key and the next step."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Config:
     """The options that a project sets.
 

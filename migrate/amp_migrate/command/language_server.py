@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -20,6 +19,7 @@ from amp_migrate.engine.outcome import changes_of
 from amp_migrate.engine.parts.given_files import migrate_named
 from amp_migrate.engine.source import Source, display_name
 from amp_migrate.engine.workspace import Workspace
+from amp_migrate.frozen import frozen
 from amp_migrate.report.change import FileChange
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.report.forms.diff import split_lines
@@ -39,7 +39,7 @@ _SEVERITIES = {
 _WOULD = {Kind.MIGRATED: "would be done: ", Kind.NOTE: "of what would be done: "}
 
 
-@dataclass(frozen=True)
+@frozen
 class Looked:
     """What came of a look at one file.
 

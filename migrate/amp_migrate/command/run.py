@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -27,6 +27,7 @@ from amp_migrate.engine.parts.in_parts import default_workers
 from amp_migrate.engine.problems import refused, unreadable
 from amp_migrate.engine.source import SourceError, display_name
 from amp_migrate.engine.workspace import Workspace
+from amp_migrate.frozen import frozen
 from amp_migrate.report.change import FileChange
 from amp_migrate.report.fail_on import FailOn, fails
 from amp_migrate.report.finding import Finding, Kind
@@ -41,7 +42,7 @@ from amp_migrate.tables.signatures import written
 _MOST_NESTED = 3  # more folders with targets of their own are not named
 
 
-@dataclass(frozen=True)
+@frozen
 class MigrationRequest:
     """What was asked for.
 

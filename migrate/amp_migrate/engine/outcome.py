@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -11,6 +11,7 @@ from amp_migrate.analysis.components import Components
 from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.source import Source
 from amp_migrate.engine.workspace import Workspace
+from amp_migrate.frozen import frozen
 from amp_migrate.report.change import FileChange
 from amp_migrate.report.finding import Finding, Kind
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:  # which needs LibCST
 Part: TypeAlias = "tuple[Path, ...]"
 
 
-@dataclass(frozen=True)
+@frozen
 class FilePlan:
     """What is to become of one file.
 
@@ -51,7 +52,7 @@ class FilePlan:
         return self.after != self.source.text
 
 
-@dataclass(frozen=True)
+@frozen
 class Outcome:
     """What a run came to.
 

@@ -6,9 +6,11 @@ import codecs
 import io
 import os
 import tokenize
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from amp_migrate.frozen import frozen
 
 _NAME_A_CODEC = "name a text encoding that Python knows in the first line"
 
@@ -31,7 +33,7 @@ class SourceError(Exception):
         self.hint = hint
 
 
-@dataclass(frozen=True)
+@frozen
 class Source:
     """One Python file as it was read.
 

@@ -6,7 +6,7 @@ import mmap
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -25,6 +25,7 @@ from amp_migrate.engine.problems import in_the_file, os_error, unreadable
 from amp_migrate.engine.source import LatestRead, Source, SourceError, display_name, keep_latest
 from amp_migrate.engine.texts.parse import parse, parses
 from amp_migrate.flow.source import Module, read_module
+from amp_migrate.frozen import frozen
 from amp_migrate.pragmas import read_pragmas
 from amp_migrate.report.finding import Finding
 
@@ -41,7 +42,7 @@ _T = TypeVar("_T")
 _RELATIVE = re.compile(r"^[ \t]*from[ \t]*\.", re.MULTILINE)
 
 
-@dataclass(frozen=True)
+@frozen
 class Learned:
     """What was found out about the files on the disk, for all workspaces that are made of one.
 

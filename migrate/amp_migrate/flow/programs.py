@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from amp_migrate.flow.analysis import Analysis, analysed
@@ -14,9 +13,10 @@ from amp_migrate.flow.domain.tensor import F16
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.questions import Questions
+from amp_migrate.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class InRegion:
     """A file where all that is there runs in a region of float16, whoever calls it.
 

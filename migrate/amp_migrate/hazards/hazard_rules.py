@@ -5,16 +5,16 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 
 import amp_migrate.hazards
 from amp_migrate.catalog.rule import Rule
+from amp_migrate.frozen import frozen
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 
 
-@dataclass(frozen=True)
+@frozen
 class HazardRule:
     """A rule that finds AMP that is used wrongly.
 

@@ -9,6 +9,8 @@ from typing import TypeAlias
 
 import libcst as cst
 
+from amp_migrate.frozen import frozen
+
 _FORMATTER = Formatter()
 
 
@@ -34,7 +36,7 @@ class Definition:
 Need: TypeAlias = "ImportedModule | Definition"
 
 
-@dataclass(frozen=True)
+@frozen
 class Hole:
     """Where a piece of the old code stands in the new: as it is once everything inside it has changed.
 
@@ -49,7 +51,7 @@ class Hole:
     moved: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Code:
     """An expression or a statement that is new.
 

@@ -7,17 +7,17 @@ a call that is renamed gets its argument as well, and what is put round an expre
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 import libcst as cst
 
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.code import Code, Need, source
 from amp_migrate.trees.nodes import Block, Statement
 from amp_migrate.trees.tree import Tree
 
 
-@dataclass(frozen=True)
+@frozen
 class NewLine:
     """A new statement.
 
@@ -46,14 +46,14 @@ class NewLine:
 # Expressions, and names that label something.
 
 
-@dataclass(frozen=True)
+@frozen
 class Replace:
     """Something else stands in the place of an expression, or of a name."""
 
     new: Code
 
 
-@dataclass(frozen=True)
+@frozen
 class Cast:
     """An expression gets another dtype where it stands; one that several ask for is made once, as the first asks."""
 
@@ -63,7 +63,7 @@ class Cast:
 # Items of calls, parameters and displays.
 
 
-@dataclass(frozen=True)
+@frozen
 class Given:
     """An argument of a call as it is to be.
 
@@ -93,14 +93,14 @@ class Given:
         return Code((prefix, *value.parts), value.needs)
 
 
-@dataclass(frozen=True)
+@frozen
 class NewArguments:
     """A call has these arguments, in the layout that it had."""
 
     given: tuple[Given, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class AddArgument:
     """A call has one more argument.
 
@@ -115,14 +115,14 @@ class AddArgument:
     first: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class SetKeyword:
     """An argument is given by this keyword."""
 
     keyword: str
 
 
-@dataclass(frozen=True)
+@frozen
 class AddParameter:
     """A function has one more parameter.
 
@@ -136,7 +136,7 @@ class AddParameter:
     default: Code | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class AddEntry:
     """A dictionary display has one more entry, behind one of its own."""
 
@@ -145,19 +145,19 @@ class AddEntry:
     after: cst.DictElement
 
 
-@dataclass(frozen=True)
+@frozen
 class Remove:
     """An argument, a parameter, or an item of a display or a `with` is no more."""
 
 
-@dataclass(frozen=True)
+@frozen
 class AddDecorator:
     """A function has one more decorator, below the others."""
 
     new: Code
 
 
-@dataclass(frozen=True)
+@frozen
 class DropDecorator:
     """A function has one decorator less; the comments above it stay."""
 
@@ -167,35 +167,35 @@ class DropDecorator:
 # Statements.
 
 
-@dataclass(frozen=True)
+@frozen
 class Before:
     """Lines stand before a statement, under the comments above it."""
 
     lines: tuple[NewLine, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class After:
     """Lines stand behind a statement, those of an earlier edit first."""
 
     lines: tuple[NewLine, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Substitute:
     """Lines stand in the place of a statement, and none where it goes; comments above it stay."""
 
     lines: tuple[NewLine, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class Splice:
     """The statements of one of its blocks stand in the place of a compound statement."""
 
     block: Block
 
 
-@dataclass(frozen=True)
+@frozen
 class Wrap:
     """A run of statements stands in the body of a `with`.
 
@@ -210,19 +210,19 @@ class Wrap:
     tail: tuple[NewLine, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class DropBranch:
     """An `if` or `elif` goes with its branch; what follows it in the chain takes its place."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Annotate:
     """A comment stands above a statement."""
 
     comment: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Recomment:
     """A comment that belongs to a line, a block or a parameter says something else."""
 
@@ -233,7 +233,7 @@ class Recomment:
 # Imports.
 
 
-@dataclass(frozen=True)
+@frozen
 class Imported:
     """One item of an import.
 
@@ -256,7 +256,7 @@ class Imported:
         return f"{name}" if local is None else f"{name} as {local}"
 
 
-@dataclass(frozen=True)
+@frozen
 class Reimport:
     """An import has these items, and for `from` this module.
 
@@ -276,7 +276,7 @@ Change: TypeAlias = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Edit:
     """One change at one place.
 

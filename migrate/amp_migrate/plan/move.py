@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import libcst as cst
 
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.edit import Edit
 from amp_migrate.report.finding import Finding
 from amp_migrate.trees.tree import Tree
@@ -24,7 +24,7 @@ class InFile(Protocol):
         """Its tree."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Move:
     """Edits that belong together, in however many files, and what is said of them.
 
@@ -44,7 +44,7 @@ class Move:
         return self.beside.union(edit.tree for edit in self.edits) if self.edits else frozenset()
 
 
-@dataclass(frozen=True)
+@frozen
 class Refusal:
     """Why something stays as it is.
 

@@ -11,10 +11,11 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property
 from typing import TypeGuard
 
+from amp_migrate.frozen import frozen
 from amp_migrate.prove.code.atoms import is_carrier
 from amp_migrate.prove.code.program import Program
 from amp_migrate.prove.code.scopes import COMPREHENSIONS, DEFINITIONS, heads, is_self, parameters
@@ -24,7 +25,7 @@ _LATER = (*DEFINITIONS, ast.ClassDef, ast.Lambda)  # what is inside may run at a
 _MOST = 96  # ways that are told apart; more are taken together, as if less were known of each
 
 
-@dataclass(frozen=True)
+@frozen
 class Way:
     """What is known on some ways to a place.
 
@@ -42,7 +43,7 @@ class Way:
 Ways = frozenset[Way]
 
 
-@dataclass(frozen=True)
+@frozen
 class Unbound:
     """A use of a name without a value."""
 
@@ -202,7 +203,7 @@ def _without_value(body: _Body, new: Set[str], methods: _Functions) -> Unbound |
     return _Walk(body, new, methods, _mattering(body, new)).run() and _Walk(body, new, methods).run()
 
 
-@dataclass(frozen=True)
+@frozen
 class _Mattering:
     """What is told apart on the ways through a function: some names, and the tests that decide where they are bound."""
 
@@ -310,7 +311,7 @@ def _stored(node: ast.stmt) -> Iterator[str]:
                     yield f"self.{each.attr}"
 
 
-@dataclass(frozen=True)
+@frozen
 class _Use:
     """Where an expression reads a name.
 

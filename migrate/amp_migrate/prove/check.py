@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
+from amp_migrate.frozen import frozen
 from amp_migrate.prove.bound_names import unbound
 from amp_migrate.prove.calls import wrong_call
 from amp_migrate.prove.code.installed import APEX, OLD, PACKAGES, Installed
@@ -26,7 +26,7 @@ _TODAY = frozenset(PACKAGES)
 _Switches = dict[str, list[str]]
 
 
-@dataclass(frozen=True)
+@frozen
 class Change:
     """A file that would be written.
 
@@ -42,7 +42,7 @@ class Change:
     is_repair: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Fault:
     """Why a result must not be written.
 
@@ -66,7 +66,7 @@ _UNREAD = Fault(
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Project:
     """What is around the files that change.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
@@ -92,6 +92,7 @@ from amp_migrate.flow.questions import (
     wrong_states,
 )
 from amp_migrate.flow.source import Code, Site, site_of
+from amp_migrate.frozen import frozen
 from amp_migrate.tables.signatures import Version
 
 NOT_LOOKED_AT = "the program is too large to look at all of what low precision does in it"
@@ -307,7 +308,7 @@ _TROUBLES = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class Harm:
     """Something that low precision does to a program.
 

@@ -11,9 +11,10 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from amp_migrate.counters import behind_all_in, implied_in, known_of_number, ranging
+from amp_migrate.frozen import frozen
 from amp_migrate.implications import Fact, Facts
 from amp_migrate.prove.code.arguments import arguments, bound, defaults
 from amp_migrate.prove.code.atoms import CONTEXT, ENTERED, NONE, SCALE, SCALER, is_carrier
@@ -33,7 +34,7 @@ _OF_AUTOGRAD = "torch.autograd.backward"
 _SPOKEN_OF = _READERS | {"backward", "step", "zero_grad"}
 
 
-@dataclass(frozen=True)
+@frozen
 class Between:
     """What has happened since the last update of a scaler.
 
@@ -60,7 +61,7 @@ class Between:
     known: frozenset[tuple[int, Fact]] = frozenset()
 
 
-@dataclass(frozen=True)
+@frozen
 class Disorder:
     """A use of a scaler that does not work.
 

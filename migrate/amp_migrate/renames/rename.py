@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
 
 import libcst as cst
@@ -13,12 +12,13 @@ import libcst as cst
 import amp_migrate.renames
 from amp_migrate.catalog.name_rules import CUDA_AUTOCAST_CODE
 from amp_migrate.catalog.rule import Rule
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.edit import Given
 from amp_migrate.settings import Dtype
 from amp_migrate.write.editor import Editor
 
 
-@dataclass(frozen=True)
+@frozen
 class Unsure:
     """Why a use of a name is not rewritten, and what to write by hand."""
 
@@ -26,7 +26,7 @@ class Unsure:
     hint: str
 
 
-@dataclass(frozen=True)
+@frozen
 class UsePlace:
     """What a rewrite may ask for: the file's editor, the place, and the dtype that is migrated to."""
 
@@ -39,7 +39,7 @@ class UsePlace:
 Conversion = Callable[[UsePlace, "tuple[cst.Arg, ...]"], "list[Given] | Unsure"]
 
 
-@dataclass(frozen=True)
+@frozen
 class Rename:
     """One old name and its successor.
 
@@ -58,7 +58,7 @@ class Rename:
     is_type: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class NameRule:
     """A rule with the names it is about."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from amp_migrate.frozen import frozen
 from amp_migrate.report.forms.diff import split_lines
 
 
-@dataclass(frozen=True)
+@frozen
 class FileChange:
     """One file's text as it was, and as it would be.
 
@@ -30,7 +30,7 @@ class FileChange:
                 yield Hunk(*_place(old, first), *_place(old, last), "".join(new[begin:end]))
 
 
-@dataclass(frozen=True)
+@frozen
 class Hunk:
     """Text that stands in the place of other text, which begins and ends at 1-based lines and columns in characters.
 

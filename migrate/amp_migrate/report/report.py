@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from amp_migrate.catalog.rule import Rule
+from amp_migrate.frozen import frozen
 from amp_migrate.report.change import FileChange
 from amp_migrate.report.finding import Finding, Kind
 
 
-@dataclass(frozen=True)
+@frozen
 class OldestTorch:
     """The oldest PyTorch that was written for.
 
@@ -25,7 +26,7 @@ class OldestTorch:
     said: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Report:
     """Everything that there is to say about a run.
 

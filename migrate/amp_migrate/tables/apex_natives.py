@@ -6,14 +6,15 @@ Read from Apex as of May 2025, its last month with all its packages, and from Py
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from amp_migrate.frozen import frozen
 from amp_migrate.tables.signatures import Version
 
 _ALWAYS = (0, 0)  # a target that every PyTorch is newer than
 
 
-@dataclass(frozen=True)
+@frozen
 class Said:
     """An argument that the new call has to write, because torch's default means something else.
 
@@ -29,7 +30,7 @@ class Said:
     unless: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class TorchForm:
     """A name of Apex and torch's own for it.
 

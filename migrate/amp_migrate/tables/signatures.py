@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 from inspect import Parameter, Signature
 from itertools import takewhile
 from typing import TYPE_CHECKING, TypeAlias
+
+from amp_migrate.frozen import frozen
 
 if TYPE_CHECKING:
     from inspect import _ParameterKind
@@ -23,7 +24,7 @@ def written(version: Version) -> str:
     return ".".join(map(str, version))
 
 
-@dataclass(frozen=True)
+@frozen
 class Form:
     """One way to call a function.
 

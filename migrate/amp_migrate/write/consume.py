@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.edit import Edit
 from amp_migrate.plan.move import Move
 from amp_migrate.report.finding import Finding, Kind
@@ -16,7 +17,7 @@ from amp_migrate.write.conflicts import settled
 from amp_migrate.write.import_lines import lines_for
 
 
-@dataclass(frozen=True)
+@frozen
 class Settled:
     """What the moves of a project come to.
 

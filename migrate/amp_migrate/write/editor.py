@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.code import Code, Definition, Hole, ImportedModule, Piece, code, listed, plain
 from amp_migrate.plan.edit import After, Before, Cast, Change, Edit, NewLine, Replace, Splice, Substitute, Wrap
 from amp_migrate.settings import Dtype, Settings
@@ -28,7 +29,7 @@ _HAS_BFLOAT16 = "is_bf16_supported(including_emulation=False)"
 _OLDER_HAS_BFLOAT16 = "get_device_capability() >= (8, 0)"
 
 
-@dataclass(frozen=True)
+@frozen
 class Editor:
     """Makes edits of one file for one rule. To ask how something is spelled changes nothing.
 

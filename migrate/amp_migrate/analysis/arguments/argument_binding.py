@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from inspect import Parameter, Signature
 
 import libcst as cst
 
+from amp_migrate.frozen import frozen
 
-@dataclass(frozen=True)
+
+@frozen
 class Passed:
     """What a call passes for one parameter.
 

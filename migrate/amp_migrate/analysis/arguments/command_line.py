@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
+from amp_migrate.frozen import frozen
 from amp_migrate.trees.nodes import Statement, written_string
 
 
-@dataclass(frozen=True)
+@frozen
 class Parser:
     """A parser of `argparse`, by the statement that makes it."""
 
@@ -60,7 +60,7 @@ class Parser:
                 yield call
 
 
-@dataclass(frozen=True)
+@frozen
 class Command:
     """A function whose parameters `click` or `typer` fills from the command line."""
 

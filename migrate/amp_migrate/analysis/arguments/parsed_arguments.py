@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
 import libcst as cst
@@ -14,6 +13,7 @@ from amp_migrate.analysis.exports import takers
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.project import Project
+from amp_migrate.frozen import frozen
 from amp_migrate.trees.nodes import find, walk_own
 
 _PARSERS = frozenset({"argparse.ArgumentParser"})
@@ -21,7 +21,7 @@ _CLICK = frozenset({"click.command", "click.option"})
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@frozen
 class Parsed:
     """What a variable holds: the arguments that a parser has parsed, or the dictionary that `vars()` makes of them."""
 

@@ -11,7 +11,6 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from amp_migrate import interrupts
@@ -20,10 +19,11 @@ from amp_migrate.engine.disk.folder import Folder, reason
 from amp_migrate.engine.disk.records import COPY, DONE, OPEN, PUT, Entry, Kept, Record, Records, digest, new_records
 from amp_migrate.engine.disk.state import StateError
 from amp_migrate.engine.source import display_name
+from amp_migrate.frozen import frozen
 from amp_migrate.report.plain import plain
 
 
-@dataclass(frozen=True)
+@frozen
 class Change:
     """One file that is about to change.
 

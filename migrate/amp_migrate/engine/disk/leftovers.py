@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -27,9 +26,10 @@ from amp_migrate.engine.disk.records import (
 )
 from amp_migrate.engine.disk.restore import Place, Restored, find_tree, restore
 from amp_migrate.engine.disk.state import StateError
+from amp_migrate.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Leftovers:
     """What a run that changes no file finds.
 
@@ -83,7 +83,7 @@ def put_back(records: Records, place: Place) -> Restored:
     return restored
 
 
-@dataclass(frozen=True)
+@frozen
 class _Left:
     """One record that was not finished, and its tree."""
 

@@ -25,6 +25,7 @@ from typing import Any
 from amp_migrate.engine.disk.folder import Folder, require_plain
 from amp_migrate.engine.disk.lock import locked
 from amp_migrate.engine.disk.state import open_state
+from amp_migrate.frozen import frozen
 
 UNFINISHED, OPEN, PUT, DONE, COPY, UNDO, DAMAGED = ".tmp", ".open", ".put", ".zip", ".copy", ".undo", ".damaged"
 KEPT_OF_A_TREE, KEPT = 10, 200
@@ -37,7 +38,7 @@ class RecordError(Exception):
     """A record that cannot be read, or says what no run of this tool would have said."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Entry:
     """One file of a run.
 
@@ -63,7 +64,7 @@ class Entry:
         return PurePosixPath(self.path).parts
 
 
-@dataclass(frozen=True)
+@frozen
 class Record:
     """What there is to know about a run.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -14,9 +13,10 @@ from amp_migrate.engine.disk import write
 from amp_migrate.engine.disk.folder import Folder, reason
 from amp_migrate.engine.disk.records import Entry, Record, digest
 from amp_migrate.engine.disk.state import home
+from amp_migrate.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Restored:
     """What became of files that were to have their original bytes again.
 
@@ -34,7 +34,7 @@ class Restored:
         return Restored(self.files + other.files, self.refused + other.refused, self.strays + other.strays)
 
 
-@dataclass(frozen=True)
+@frozen
 class Place:
     """Where something is to be restored.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -15,9 +14,10 @@ from amp_migrate.engine.disk.folder import Folder, reason
 from amp_migrate.engine.disk.leftovers import put_back
 from amp_migrate.engine.disk.records import DONE, UNDO, Entry, Kept, Record, RecordError, Records, digest, kept_records
 from amp_migrate.engine.disk.restore import Place, Restored, find_tree, restore
+from amp_migrate.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Run:
     """A recorded run, as a user knows it again.
 
@@ -36,7 +36,7 @@ class Run:
     files: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Undone:
     """What was taken back.
 
@@ -84,7 +84,7 @@ def preview(paths: Sequence[Path]) -> tuple[Run, list[tuple[Path, bytes, bytes]]
             return None if chosen is None else (chosen.run, list(chosen.changes()))
 
 
-@dataclass(frozen=True)
+@frozen
 class _Chosen:
     """A finished record, and which of its files are meant."""
 

@@ -6,10 +6,10 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 from amp_migrate.engine.disk.exchange import aside, exchange
 from amp_migrate.engine.disk.folder import Folder, reason
+from amp_migrate.frozen import frozen
 
 _SUFFIX = ".amp-migrate"
 
@@ -18,7 +18,7 @@ class WriteError(Exception):
     """A file that was not written; the message says why. The file is as it was, or as somebody else made it."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Swap:
     """One file that gets other bytes.
 

@@ -14,10 +14,11 @@ from amp_migrate.engine.find.gitignore import IgnoreRules
 from amp_migrate.engine.find.selection import Selection
 from amp_migrate.engine.problems import a_copy_of_apex, os_error, unreadable
 from amp_migrate.engine.source import SourceError, display_name
+from amp_migrate.frozen import frozen
 from amp_migrate.report.finding import Finding
 
 
-@dataclass(frozen=True)
+@frozen
 class FoundFile:
     """One file to look at.
 
@@ -34,7 +35,7 @@ class FoundFile:
     is_apex: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Discovery:
     """What was found.
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
+
+from amp_migrate.frozen import frozen
 
 _HEADER = struct.Struct(">4sII")
 _FLAGS = 60  # where the flags of an entry stand, behind its times, sizes and SHA-1
 _EXTENDED = 0x4000
 
 
-@dataclass(frozen=True)
+@frozen
 class Tracked:
     """The files that a repository tracks; none where it has no index that can be read.
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from amp_migrate.engine.find.git_index import Tracked
+from amp_migrate.frozen import frozen
 
 if TYPE_CHECKING:
     import pathspec
 
 
-@dataclass(frozen=True)
+@frozen
 class IgnoreRules:
     """The patterns in force in one folder.
 

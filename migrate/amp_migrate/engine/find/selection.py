@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amp_migrate.engine.find.gitignore import compiled
+from amp_migrate.frozen import frozen
 
 if TYPE_CHECKING:
     import pathspec
@@ -21,7 +22,7 @@ EXCLUDED_FOLDERS = frozenset(
 SUFFIXES = (".py", ".pyw", ".ipynb")
 
 
-@dataclass(frozen=True)
+@frozen
 class Selection:
     """What of a folder is searched. A file that is named itself is always in.
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from amp_migrate.frozen import frozen
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
 
-@dataclass(frozen=True)
+@frozen
 class Line:
     """One string of a cell's `source`, where it stands in the JSON text."""
 
@@ -21,7 +22,7 @@ class Line:
     end: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Cell:
     """One cell of a notebook.
 

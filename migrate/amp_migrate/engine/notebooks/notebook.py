@@ -9,7 +9,6 @@ import bisect
 import codecs
 import json
 import re
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from amp_migrate.engine.notebooks import magics
 from amp_migrate.engine.notebooks.installs import installed
 from amp_migrate.engine.notebooks.json_spans import Cell, cells
 from amp_migrate.engine.source import Source, SourceError, display_name
+from amp_migrate.frozen import frozen
 from amp_migrate.pragmas import CELL
 
 SUFFIX = ".ipynb"
@@ -24,7 +24,7 @@ _MARKER = f"{CELL}{{}}\n"
 _MARKERS = re.compile(rf"^{CELL}(\d+)\n", re.MULTILINE)
 
 
-@dataclass(frozen=True)
+@frozen
 class WrittenScript:
     """A Python file that a notebook writes from one of its cells, of which it runs nothing by itself.
 
@@ -41,7 +41,7 @@ class WrittenScript:
     text: str
 
 
-@dataclass(frozen=True)
+@frozen
 class NotebookSource(Source):
     """A notebook. `text` is the module made of its code cells; `encode` gives the bytes of the whole notebook.
 

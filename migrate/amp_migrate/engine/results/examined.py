@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -12,11 +11,12 @@ from typing import Any
 from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.programs import InRegions, Programs
+from amp_migrate.frozen import frozen
 from amp_migrate.prove.precision import Found, Harm, Measured, Original, Result, harms
 from amp_migrate.tables.signatures import Version
 
 
-@dataclass(frozen=True)
+@frozen
 class Results:
     """What would be written.
 

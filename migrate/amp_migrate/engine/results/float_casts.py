@@ -7,7 +7,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import count, takewhile
@@ -25,6 +25,7 @@ from amp_migrate.engine.results.float32_sigmoids import in_float32
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.casts import FloatCast, Island
 from amp_migrate.flow.source import Site, site_of
+from amp_migrate.frozen import frozen
 from amp_migrate.moves import wishes_of
 from amp_migrate.plan.code import Hole, code
 from amp_migrate.plan.describe import described
@@ -44,7 +45,7 @@ _LIKE_ANOTHER = "takes the precision of what a region of another file computes"
 FOR_OTHER_FILES = (_FOR_ANOTHER, _LIKE_ANOTHER)
 
 
-@dataclass(frozen=True)
+@frozen
 class InFloat32:
     """What is to be float32 in the result of one file.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.events import OUT_OF_SIGHT
 from amp_migrate.flow.questions import WATCHED_HINT
 from amp_migrate.flow.source import Site
+from amp_migrate.frozen import frozen
 from amp_migrate.hazards.in_regions.amp630_replicas_in_float16 import RULE as REPLICAS
 from amp_migrate.hazards.scaler_life.amp611_scaler_not_saved import RULE as SCALER_NOT_SAVED
 from amp_migrate.plan.edit import Cast
@@ -145,7 +146,7 @@ _CODES = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class WorseNumerics:
     """What low precision does to the steps of a plan.
 

@@ -8,16 +8,16 @@ import textwrap
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping, Set
-from dataclasses import dataclass
 from functools import lru_cache
 
 from amp_migrate.engine.parts.work import Work, count_lines
+from amp_migrate.frozen import frozen
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Uses:
     """What a text uses.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from amp_migrate.flow.source import Code, word_called
+from amp_migrate.frozen import frozen
 
 # What gives the parameters of a module, or some of them, one after another and once.
 _ONCE = frozenset(("filter", "iter", "map", "named_parameters", "parameters", "zip"))
@@ -29,7 +29,7 @@ class _Choice(NamedTuple):
     test: ast.expr
 
 
-@dataclass(frozen=True)
+@frozen
 class Chosen:
     """How parameters were chosen.
 

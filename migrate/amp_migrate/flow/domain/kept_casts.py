@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from amp_migrate.flow.domain.atoms import Atom
 from amp_migrate.flow.domain.machine import Facts
 from amp_migrate.flow.source import Code
+from amp_migrate.frozen import frozen
 
 
 class Portion(NamedTuple):
@@ -78,7 +78,7 @@ class KeptCast(NamedTuple):
         return self if is_same else self._replace(facts=known, behind=self.behind - {name})
 
 
-@dataclass(frozen=True)
+@frozen
 class Turn:
     """What takes the elements of a list one after the other, each of them once.
 

@@ -19,6 +19,7 @@ from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import ranges
 from amp_migrate.flow.source import Site
+from amp_migrate.frozen import frozen
 from amp_migrate.tables import operators as table
 
 # Of a number of each kind: the bits of its mantissa, and the exponent of the least number.
@@ -33,7 +34,7 @@ _ROOTS = frozenset("sqrt abs absolute relu square".split())
 _FILLS = frozenset("masked_fill index_fill scatter threshold pad".split())
 
 
-@dataclass(frozen=True)
+@frozen
 class _Guard:
     """A tensor that is kept from some points in vain: where, which it was, and the points."""
 

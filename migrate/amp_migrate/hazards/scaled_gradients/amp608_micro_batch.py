@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import TypeAlias
 
@@ -15,6 +14,7 @@ from amp_migrate.catalog.rule import Rule, Safety, example
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow import events as flow
 from amp_migrate.flow.events import Act
+from amp_migrate.frozen import frozen
 from amp_migrate.hazards.seen.accelerate import accumulating
 from amp_migrate.hazards.seen.course import Course, Event
 from amp_migrate.hazards.seen.hazard import Hazard
@@ -83,7 +83,7 @@ _End: TypeAlias = "cst.If | cst.Break | cst.Continue | cst.Return"
 _Around: TypeAlias = "cst.For | cst.While | cst.FunctionDef"
 
 
-@dataclass(frozen=True)
+@frozen
 class _Rarer:
     """What must run as often as something else, and does not.
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.edit import Edit
 
 
-@dataclass(frozen=True)
+@frozen
 class Hazard:
     """AMP that is used wrongly, at one place.
 

@@ -11,7 +11,6 @@ elsewhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -21,6 +20,7 @@ from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.project import Project
 from amp_migrate.flow.domain.atoms import Obj
 from amp_migrate.flow.events import Act, Event
+from amp_migrate.frozen import frozen
 from amp_migrate.hazards.seen.flowing import Flowing
 from amp_migrate.trees.nodes import Block, walk
 
@@ -28,7 +28,7 @@ _LEAVING = (cst.Return, cst.Continue, cst.Break, cst.Raise)
 _TESTED = (cst.If, cst.IfExp, cst.While)
 
 
-@dataclass(frozen=True)
+@frozen
 class OptionalScalers:
     """Knows of scalers by what decides about them, in the words of the function that makes them."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from amp_migrate.flow.domain import machine as states
@@ -12,6 +12,7 @@ from amp_migrate.flow.domain.machine import NO_GRAD, Grad, Machine
 from amp_migrate.flow.domain.tensor import ANY_UNIT, Tensor
 from amp_migrate.flow.events import Event
 from amp_migrate.flow.pytorch.gradients import AGAIN, stage
+from amp_migrate.frozen import frozen
 
 
 class Gradients(Enum):
@@ -50,7 +51,7 @@ _GRADIENTS = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class State:
     """What holds before something happens, on one way to it, for one scaler and one optimizer.
 
@@ -84,7 +85,7 @@ class State:
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class Seen:
     """The states in which something happens.
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import total_ordering
 from typing import Any
 
+from amp_migrate.frozen import frozen
 from amp_migrate.prove.code.public_names import public
 from amp_migrate.prove.code.scopes import Scope, Scopes, full_module
 from amp_migrate.prove.code.trees import is_same
@@ -52,7 +53,7 @@ def may_choose(words: set[str]) -> bool:
     return bool(words & _CHOOSES) or ("except" in words and bool(words & _OF_AMP)) or {"hasattr", "torch"} <= words
 
 
-@dataclass(frozen=True)
+@frozen
 class Installed:
     """A machine.
 

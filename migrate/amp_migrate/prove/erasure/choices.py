@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from amp_migrate.frozen import frozen
 from amp_migrate.prove.code.public_names import AUTOCAST, SCALERS, public
 from amp_migrate.prove.code.scopes import DEFINITIONS, Scope, Scopes, heads, imported_name, last_word, parameters
 from amp_migrate.tables.signatures import argument
@@ -19,7 +20,7 @@ NEGATED = (ast.NotEq, ast.NotIn)
 _Key = tuple[object, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Question:
     """Something that a test asks for: that a thing is a constant, or that a flag is set (`ON`), or is not (`OFF`)."""
 
@@ -33,7 +34,7 @@ class Question:
         return bool(value) is self.value if is_flag else value == self.value
 
 
-@dataclass(frozen=True)
+@frozen
 class _Member:
     """A member of an enumeration: by its name it is what it is, as a constant is by its value."""
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from amp_migrate.frozen import frozen
 from amp_migrate.prove.code.file import File
 from amp_migrate.prove.code.scopes import Scope
 from amp_migrate.prove.code.values import Values
@@ -21,7 +21,7 @@ CLIP = "torch.nn.utils.clip_grad_norm_"
 _GROUP = "<group>"
 
 
-@dataclass(frozen=True)
+@frozen
 class Limit:
     """What the gradients of an optimizer are clipped to in its step.
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from amp_migrate.frozen import frozen
 from amp_migrate.prove.code.trees import brief, is_same
 
 
-@dataclass(frozen=True)
+@frozen
 class Difference:
     """Where two programs differ.
 

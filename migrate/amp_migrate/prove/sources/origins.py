@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from amp_migrate.frozen import frozen
 from amp_migrate.prove.code.arguments import bound
 from amp_migrate.prove.code.file import File
 from amp_migrate.prove.code.program import Program
@@ -21,7 +21,7 @@ from amp_migrate.prove.code.scopes import (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Source:
     """An expression where it stands.
 
@@ -170,7 +170,7 @@ class Origins:
         return found
 
 
-@dataclass(frozen=True)
+@frozen
 class ClassSource:
     """A class where it is defined."""
 

@@ -6,13 +6,14 @@ The definition becomes torch.amp's and every use of it in every file gets its de
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import libcst as cst
 
 from amp_migrate.analysis.exports import takers
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
+from amp_migrate.frozen import frozen
 from amp_migrate.renames.change.decide_uses import Decided, Renaming, decide
 from amp_migrate.renames.change.module_values import ModuleValues, module_values
 from amp_migrate.renames.change.moved_imports import Moves, deprecated_items, moves_of, star_imports
@@ -24,7 +25,7 @@ from amp_migrate.renames.rename import Rename, Unsure
 from amp_migrate.tables.star_names import OF_TORCH_AMP
 
 
-@dataclass(frozen=True)
+@frozen
 class Handed:
     """What one file has to do with it.
 
@@ -62,7 +63,7 @@ def handed_on(files: Iterable[File], renaming: Renaming) -> dict[File, Handed]:
     return _by_file(files, project, groups, reasons)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Group:
     """Names that stand or fall together: one that others take, and what they call it.
 

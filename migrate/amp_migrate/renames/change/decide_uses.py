@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.catalog.name_rules import CUDA_AUTOCAST_CODE
+from amp_migrate.frozen import frozen
 from amp_migrate.renames.change.moved_imports import deprecated_items, is_wanted
 from amp_migrate.renames.change.one_use import Rewrite, rewrite_of
 from amp_migrate.renames.find.surroundings import is_provided_for
@@ -33,7 +33,7 @@ _PROVIDED_FOR = Unsure(
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Decided:
     """What becomes of the uses of old names in one file.
 
@@ -54,7 +54,7 @@ class Decided:
     refused: dict[cst.CSTNode, Unsure]
 
 
-@dataclass(frozen=True)
+@frozen
 class Renaming:
     """What holds for all files when their old names are decided about.
 

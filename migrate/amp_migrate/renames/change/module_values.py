@@ -6,7 +6,6 @@ The assignment becomes `amp = torch.amp` where every use of `amp` moves, so that
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -15,6 +14,7 @@ from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names.file_names import UNKNOWN
 from amp_migrate.analysis.project import Project
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.edit import Edit
 from amp_migrate.renames.change.moved_imports import stays_right, uses_of
 from amp_migrate.renames.find.quoted_names import names_by_getattr
@@ -26,7 +26,7 @@ from amp_migrate.tables.star_names import OF_TORCH_AMP
 from amp_migrate.write.editor import Editor
 
 
-@dataclass(frozen=True)
+@frozen
 class ModuleValues:
     """What becomes of the values in a file that are deprecated modules.
 

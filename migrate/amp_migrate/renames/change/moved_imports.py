@@ -7,7 +7,6 @@ file; `from torch.cuda import amp` becomes `from torch import amp`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -15,6 +14,7 @@ from amp_migrate.analysis.bindings import dotted, import_source, local_name
 from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.edit import Edit, Imported, Reimport
 from amp_migrate.renames.find.surroundings import is_imported, is_only_tested, is_target
 from amp_migrate.renames.old_modules import NEW_MODULE, OLD_MODULES, OLD_PACKAGES, home, moves_with_module, successor
@@ -25,7 +25,7 @@ from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
 
 
-@dataclass(frozen=True)
+@frozen
 class Moves:
     """What becomes of a file's imports.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.code import Code, code, listed
 from amp_migrate.plan.edit import Edit, Given, NewArguments
 from amp_migrate.renames.convert_arguments import switched_off
@@ -20,7 +20,7 @@ from amp_migrate.trees.nodes import find, walk
 from amp_migrate.write.editor import Editor
 
 
-@dataclass(frozen=True)
+@frozen
 class Rewrite:
     """What becomes of a use beside its name.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.edit import Edit, Recomment
 from amp_migrate.renames.find.quoted_names import old_types_in, with_new_names
 from amp_migrate.renames.rename import Rename
@@ -20,7 +20,7 @@ _TYPE = re.compile(r"#[ \t]*type:(?![ \t]*ignore\b)")
 _HOLDERS = (cst.SimpleStatementLine, cst.BaseCompoundStatement, cst.IndentedBlock, cst.Param)
 
 
-@dataclass(frozen=True)
+@frozen
 class TypeComment:
     """An old type that a comment names.
 

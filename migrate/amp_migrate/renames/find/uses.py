@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import Binding, BindingKind
 from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule
+from amp_migrate.frozen import frozen
 from amp_migrate.renames.find.surroundings import is_target
 from amp_migrate.renames.old_modules import OLD_PACKAGES
 from amp_migrate.renames.rename import Rename, renaming_rules
@@ -18,7 +18,7 @@ from amp_migrate.renames.rename import Rename, renaming_rules
 _NO_SUCCESSOR = "amp_definitely_not_available"
 
 
-@dataclass(frozen=True)
+@frozen
 class Use:
     """One use of an old name."""
 

@@ -7,7 +7,6 @@ does a test of the version, or of what torch has, that always goes one way.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -15,6 +14,7 @@ from amp_migrate.analysis.bindings import dotted, import_source, local_name, pac
 from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.code import code
 from amp_migrate.plan.edit import Edit, Imported, Reimport
 from amp_migrate.renames.find.surroundings import names_a_type
@@ -45,7 +45,7 @@ def folded_guards(file: File, bringing: Collection[cst.CSTNode]) -> Iterator[tup
             yield guard, body
 
 
-@dataclass(frozen=True)
+@frozen
 class VersionFold:
     """A choice of which one side is never taken.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -11,13 +10,14 @@ from amp_migrate.analysis.arguments.argument_binding import positional_names
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
+from amp_migrate.frozen import frozen
 from amp_migrate.renames.find.surroundings import is_only_tested, is_target
 
 _PROPERTIES = frozenset({"property", "cached_property", "functools.cached_property"})
 _PLAIN_METHODS = frozenset({"staticmethod", "classmethod"})
 
 
-@dataclass(frozen=True)
+@frozen
 class Further:
     """Where a value goes from one place.
 

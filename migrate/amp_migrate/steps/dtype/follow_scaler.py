@@ -11,6 +11,7 @@ from amp_migrate.analysis.arguments.argument_binding import passed
 from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.code import code
 from amp_migrate.plan.edit import Edit, Remove
 from amp_migrate.tables.torch_names import GRAD_SCALER
@@ -20,7 +21,7 @@ from amp_migrate.write.editor import Editor
 _GOES_WITH_ITS_STATEMENT = frozenset({"unscale_", "update", "load_state_dict"})
 
 
-@dataclass(frozen=True)
+@frozen
 class Holder:
     """What a scaler is called by: a name in a scope, or an attribute of `self` in a class."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import libcst as cst
 
@@ -11,6 +11,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.catalog.name_rules import CUDA_AUTOCAST_CODE, GRAD_SCALER_CODE
 from amp_migrate.catalog.step_rules import OTHER_DTYPE
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.move import Move
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Dtype
@@ -23,7 +24,7 @@ from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
 
 
-@dataclass(frozen=True)
+@frozen
 class OtherDtype:
     """What becomes of a project's AMP code for the sake of another dtype.
 

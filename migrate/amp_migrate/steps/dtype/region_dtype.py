@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.code import code, plain
 from amp_migrate.plan.edit import AddArgument, Edit
 from amp_migrate.settings import Dtype
@@ -21,7 +21,7 @@ _FLOAT16 = frozenset({"torch.float16", "torch.half"})
 _UNSCALED = frozenset(f"torch.{name}" for name in ("bfloat16", "float32", "float", "float64", "double"))
 
 
-@dataclass(frozen=True)
+@frozen
 class AutocastCall:
     """A call of autocast for CUDA.
 

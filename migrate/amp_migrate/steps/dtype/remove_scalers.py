@@ -8,13 +8,13 @@ its step cannot be seen it stays on: float16 without a scaler loses gradients, a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.catalog.step_rules import OTHER_DTYPE
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.move import Move
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.steps.dtype.follow_scaler import Component, Follower
@@ -24,7 +24,7 @@ from amp_migrate.tables.torch_names import AUTOCAST, GRAD_SCALER
 from amp_migrate.write.editor import Editor
 
 
-@dataclass(frozen=True)
+@frozen
 class Fates:
     """What becomes of the scalers of a project.
 
@@ -42,7 +42,7 @@ class Fates:
 UNTOUCHED = Fates()
 
 
-@dataclass(frozen=True)
+@frozen
 class Descaled:
     """What becomes of the scalers of a project, and the moves that it takes."""
 

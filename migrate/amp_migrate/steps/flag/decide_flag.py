@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -13,6 +12,7 @@ from amp_migrate.analysis.components import Components
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.catalog.step_rules import NO_SWITCH
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Dtype
 from amp_migrate.steps.flag.flag_route import OPTION, FlagTraveller
@@ -24,7 +24,7 @@ from amp_migrate.steps.regions.find_regions import Placement
 _READ = re.compile(rf"(?<!torch)(?<!cuda)(?<!cpu)(?<!apex)\.{OPTION}\b|\[['\"]{OPTION}['\"]\]")
 
 
-@dataclass(frozen=True)
+@frozen
 class FlagPlace:
     """Something that the flag is to switch.
 
@@ -40,7 +40,7 @@ class FlagPlace:
     homes: tuple[File, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class Flags:
     """What was decided.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -11,12 +10,13 @@ from amp_migrate.analysis.arguments.command_line import CommandLine
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.catalog.step_rules import NO_SWITCH
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.model.route import NewArgument
 from amp_migrate.steps.scaler.callers import every_call, unfilled, with_overriding
 
 
-@dataclass(frozen=True)
+@frozen
 class FlagParameter:
     """A function takes the flag, behind its other parameters.
 
@@ -29,7 +29,7 @@ class FlagParameter:
     default: str | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class FlagWay:
     """How the flag is written at a place, and what it takes to get it there.
 

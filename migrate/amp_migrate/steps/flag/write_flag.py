@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import libcst as cst
 
 from amp_migrate.analysis.arguments.command_line import Command, CommandLine
 from amp_migrate.catalog.step_rules import NO_SWITCH, SWITCH_ADDED
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.code import Code, code, plain
 from amp_migrate.plan.edit import AddDecorator, AddParameter, Edit
 from amp_migrate.plan.move import Move
@@ -26,7 +27,7 @@ RULE = SWITCH_ADDED.code
 _HELP = "mixed precision"
 
 
-@dataclass(frozen=True)
+@frozen
 class WrittenFlags:
     """A new option with all that brings it to its places.
 

@@ -7,7 +7,7 @@ by the scale before anything is built on them. They are taken outside every auto
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import libcst as cst
@@ -17,6 +17,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import GRAD, Roles
 from amp_migrate.catalog.step_rules import SCALE_IT
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.model.route import Route
 from amp_migrate.steps.model.training_step import Penalty, PenaltyCall
@@ -35,7 +36,7 @@ _OUT_OF_SIGHT = "a method that this may call takes gradients of an unscaled loss
 _NAMES = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused")
 
 
-@dataclass(frozen=True)
+@frozen
 class Penalties:
     """What a function has of gradient penalties.
 

@@ -10,6 +10,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef
+from amp_migrate.frozen import frozen
 from amp_migrate.steps.model.training_step import TrainingStep
 from amp_migrate.trees.nodes import Statement
 from amp_migrate.trees.tree import Tree
@@ -28,7 +29,7 @@ def own_names(path: str) -> tuple[str, ...]:
     return (name, *(f"{beside}_{name}" for beside in ("grad", "amp")))
 
 
-@dataclass(frozen=True)
+@frozen
 class Creation:
     """A scaler is made after the statement that makes the optimizer (or in place of it, for Apex's `initialize`).
 
@@ -52,7 +53,7 @@ class Creation:
     declared: cst.Global | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class NewParameter:
     """A function takes the scaler, directly after one of its parameters.
 
@@ -66,7 +67,7 @@ class NewParameter:
     is_annotated: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class NewArgument:
     """A call passes the scaler, directly after one of its arguments, or as its only one."""
 
@@ -77,7 +78,7 @@ class NewArgument:
     value: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Route:
     """How the code at one place writes the scaler, and what it takes to get it there."""
 
@@ -87,7 +88,7 @@ class Route:
     arguments: tuple[NewArgument, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class ScaledStep:
     """A step, or a part of one, with the way of its scaler; None where it goes without one."""
 

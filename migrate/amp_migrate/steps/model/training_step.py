@@ -6,17 +6,18 @@ becomes of each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.code import Code
 from amp_migrate.trees.nodes import Statement
 
 
-@dataclass(frozen=True)
+@frozen
 class Region:
     """Sibling statements that compute in low precision: forward and loss of a step, or an evaluation forward.
 
@@ -28,7 +29,7 @@ class Region:
     last: Statement
 
 
-@dataclass(frozen=True)
+@frozen
 class Backward:
     """One call of `backward`.
 
@@ -78,7 +79,7 @@ class Backward:
         return self.call.with_changes(func=self.call.func.with_changes(value=loss), args=args)
 
 
-@dataclass(frozen=True)
+@frozen
 class GradientUse:
     """Code that reads or changes gradients after a backward: clipping, norms, hand-made noise.
 
@@ -95,7 +96,7 @@ class GradientUse:
     test: cst.BaseExpression | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class ScaledUse:
     """Clipping, or measuring, of gradients that more will be added to, so that they stay scaled.
 
@@ -110,7 +111,7 @@ class ScaledUse:
     norm: cst.BaseExpression | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class OptimizerStep:
     """One call of an optimizer's `step()`.
 
@@ -127,7 +128,7 @@ class OptimizerStep:
     held: cst.BaseExpression | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Island:
     """A loss that autocast refuses to run (`BCELoss`): it stays outside, and reads a region's output in float32.
 
@@ -138,7 +139,7 @@ class Island:
     inputs: tuple[cst.BaseExpression, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Extraction:
     """A forward inside a loss that autocast refuses: it gets a name, in a region before its statement.
 
@@ -153,7 +154,7 @@ class Extraction:
     name: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Penalty:
     """Gradients that are taken by `torch.autograd.grad` to build a penalty on.
 
@@ -172,7 +173,7 @@ class Penalty:
     is_summed: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class PenaltyCall:
     """A call of a function of the project that takes such gradients."""
 
@@ -181,7 +182,7 @@ class PenaltyCall:
     part: FunctionRef
 
 
-@dataclass(frozen=True)
+@frozen
 class TrainingStep:
     """Everything that has to move together when one step changes its precision.
 

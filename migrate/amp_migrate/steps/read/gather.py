@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gradients.early_ends import early_ends
 from amp_migrate.steps.gradients.gradient_uses import gradient_uses
@@ -35,7 +36,7 @@ from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.trees.nodes import Block, Statement, block_of, blocks, find, nested_statements
 
 
-@dataclass(frozen=True)
+@frozen
 class Gathered:
     """What one function has of a step.
 
@@ -66,7 +67,7 @@ class Gathered:
         return self.without_forward or replace(self, unscalable=self.unscalable or self.without_step, without_step=None)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Computation:
     """What comes before the backwards of one function.
 

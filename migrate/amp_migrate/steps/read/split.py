@@ -7,13 +7,14 @@ forward, backward and step are together. All of them move, or none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.training_step import Backward, TrainingStep
@@ -29,7 +30,7 @@ Key: TypeAlias = "tuple[File, cst.FunctionDef | None]"
 Regather: TypeAlias = "Callable[[File, cst.FunctionDef | None, list[Backward]], Gathered | Refusal]"
 
 
-@dataclass(frozen=True)
+@frozen
 class Split:
     """A step in several functions.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
 
@@ -15,6 +14,7 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.analysis.roles import GRAD, Roles
+from amp_migrate.frozen import frozen
 from amp_migrate.steps.model.training_step import Island, Region, TrainingStep
 from amp_migrate.steps.read.value_calls import ValueCalls, is_of_list
 from amp_migrate.steps.regions.find_regions import Placement, RegionFinder
@@ -154,7 +154,7 @@ class EvaluationRegions:
         return is_method and not self._roles.goes_backward(self._roles.project.reference(file, function))
 
 
-@dataclass(frozen=True)
+@frozen
 class _Left:
     """What a step that stays in float32 computes from: to change it is to move half of the step.
 

@@ -8,7 +8,6 @@ forward and the losses computed from it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import libcst as cst
@@ -17,6 +16,7 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.sigmoids import logits
+from amp_migrate.frozen import frozen
 from amp_migrate.pragmas import CELL
 from amp_migrate.steps.model.training_step import Island, Region
 from amp_migrate.steps.regions.kept_apart import runs_module_kept_apart
@@ -31,7 +31,7 @@ from amp_migrate.trees.own_calls import calls_of
 _CAST_FOR = (cst.Power, cst.PowerAssign, cst.MatrixMultiply, cst.MatrixMultiplyAssign)
 
 
-@dataclass(frozen=True)
+@frozen
 class Placement:
     """The regions of a function, and the losses that must stay outside them."""
 

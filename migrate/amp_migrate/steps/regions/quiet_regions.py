@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from itertools import islice, takewhile
 
 import libcst as cst
 
+from amp_migrate.frozen import frozen
 from amp_migrate.steps.model.training_step import Island, Region
 from amp_migrate.steps.regions.find_regions import Placement, RegionFinder, own_blocks, own_statements
 from amp_migrate.steps.statements.bodies import backward_calls
@@ -37,7 +37,7 @@ def place_quiet_regions(
     return Placement(tuple(placer.regions), tuple(placer.islands))
 
 
-@dataclass(frozen=True)
+@frozen
 class _Span:
     """A region as far as it has been followed, and the names of what is computed in it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import libcst as cst
 
@@ -12,6 +12,7 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.optimizers import is_optimizer
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.code import code, plain
 from amp_migrate.plan.edit import AddArgument, AddEntry, Edit
 from amp_migrate.steps.model.route import SCALER_NAMES
@@ -23,7 +24,7 @@ KEYS = (KEY := "scaler", "grad_scaler", "amp_scaler")
 _STATE_OF_OPTIMIZER = re.compile(r"(?:optimizer|optim|opt)(_?state(?:_?dict)?)", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
+@frozen
 class SavedEntry:
     """A place where an optimizer's state goes into a checkpoint.
 
@@ -52,7 +53,7 @@ class SavedEntry:
         return written_string(cst.ensure_type(self.holder.elements[self.index], cst.DictElement).key) or ""
 
 
-@dataclass(frozen=True)
+@frozen
 class RestoredEntry:
     """A statement that restores an optimizer from an entry of a checkpoint, and the checkpoint."""
 
@@ -186,7 +187,7 @@ def _tested_key(file: File, source: cst.Subscript, statement: Statement) -> cst.
     return other.comparator if is_told and isinstance(other.comparator, cst.SimpleString) else None
 
 
-@dataclass(frozen=True)
+@frozen
 class GivenEntry:
     """An optimizer that is passed by keyword to a function which restores all that it is passed so.
 

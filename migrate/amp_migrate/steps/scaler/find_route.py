@@ -7,7 +7,7 @@ same object, or as an argument beside it through every call on the way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 from typing import TypeAlias
 
@@ -22,6 +22,7 @@ from amp_migrate.analysis.names.scopes import Scope
 from amp_migrate.analysis.objects import Class
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.analysis.values.optimizers import is_optimizer
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.model.route import SCALER_NAMES, Creation, NewArgument, NewParameter, Route, Ways
 from amp_migrate.steps.read.value_calls import CalledTogether, ValueCalls, is_of_list
@@ -60,7 +61,7 @@ from amp_migrate.trees.nodes import (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Lent:
     """What a call passes for a scaler whose optimizers none of the scalers here steps, as code.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -14,6 +13,7 @@ from amp_migrate.analysis.library import Library
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.optimizers import OPTIMIZER_SIGN
 from amp_migrate.catalog.step_rules import RISKY_NUMERICS
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.edit import Edit
 from amp_migrate.plan.move import Move, Refusal
 from amp_migrate.report.finding import Finding, Kind
@@ -189,7 +189,7 @@ def _callers_of_restorers(roles: Roles, traveller: Traveller) -> list[File]:
     return [file for file in makers if "state_dict" in file.uses]
 
 
-@dataclass(frozen=True)
+@frozen
 class _Beside:
     """Finds scalers beside their optimizers."""
 

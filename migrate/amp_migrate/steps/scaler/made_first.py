@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, takewhile
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.analysis.files import File
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.edit import Edit
 from amp_migrate.steps.model.route import Creation, Ways
 from amp_migrate.tables.torch_names import OPTIMIZER_FACTORIES, SCHEDULER_FACTORIES
@@ -116,7 +117,7 @@ def _goes_with(file: File, statement: Statement) -> bool:
     return made.startswith(OPTIMIZER_FACTORIES) and not made.startswith(SCHEDULER_FACTORIES)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Making:
     """The making of a scaler.
 
@@ -247,7 +248,7 @@ class _Making:
         return first is not None and not any(map(_may_jump, between[first:]))
 
 
-@dataclass(frozen=True)
+@frozen
 class _Read:
     """An expression that is read.
 

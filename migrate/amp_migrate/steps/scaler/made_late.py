@@ -11,7 +11,6 @@ def __init__(self):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import takewhile
 
 import libcst as cst
@@ -19,13 +18,14 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
+from amp_migrate.frozen import frozen
 from amp_migrate.trees.nodes import Statement, block_of, find, method_of, parts_of, walk
 
 _ANSWERING = ("os.path.exists", "os.path.isdir", "os.path.isfile", "os.path.join")
 _BUILTINS = ("len", "str")
 
 
-@dataclass(frozen=True)
+@frozen
 class MadeLate:
     """Where a scaler is restored that is made behind its optimizer's restoring.
 

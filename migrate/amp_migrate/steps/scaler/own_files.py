@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.values.optimizers import is_optimizer
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.code import code, plain
 from amp_migrate.plan.edit import Edit
 from amp_migrate.steps.scaler.checkpoint_entries import asked
@@ -23,7 +23,7 @@ from amp_migrate.write.editor import Editor, guarded
 _OPTIMIZER = re.compile(r"(?<![a-z])opt(?:im(?:izer)?)?(?![a-z])")
 
 
-@dataclass(frozen=True)
+@frozen
 class OwnFile:
     """A statement that saves an optimizer's state, and nothing else, to a file, or restores it from there.
 

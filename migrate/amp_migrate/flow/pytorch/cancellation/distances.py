@@ -16,6 +16,7 @@ from amp_migrate.flow.domain.tensor import LOW, NOTHING, SOME_TENSOR, Tensor
 from amp_migrate.flow.events import OF_DISTANCE, Act
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.source import Site
+from amp_migrate.frozen import frozen
 from amp_migrate.tables import operators as table
 
 # What tensors are told from others by: what made them, or where they come from, and which piece of that they are.
@@ -29,7 +30,7 @@ _AS_IT_IS = 1
 _ANY_SIGN = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class _Term:
     """A product of matrices, or a sum of squares, in a sum.
 

@@ -13,6 +13,7 @@ from amp_migrate.flow.domain.tensor import LOW, NOTHING, WIDENED, Tensor
 from amp_migrate.flow.events import CANCELLED, Act
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.source import Site
+from amp_migrate.frozen import frozen
 from amp_migrate.tables import operators as table
 
 # What made a value, or where it comes from; empty where nobody knows.
@@ -25,7 +26,7 @@ _MEANS = table.PRODUCTS | frozenset(
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class _Mean:
     """A mean over a window: where, of what, with which weights, and whether it, or these, are rounded."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
+from amp_migrate.frozen import frozen
 from amp_migrate.steps.apex.beside.conditions import Condition, conditions, is_fixed, meant, scaled, switched, with_apex
 from amp_migrate.steps.statements.amp_signs import is_scaled, names_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
@@ -18,7 +18,7 @@ from amp_migrate.trees.nodes import Block, Statement, block_of, is_constant, sta
 NAMING = (cst.Attribute, cst.ImportAlias, cst.ImportFrom)  # a name that is imported does nothing yet
 
 
-@dataclass(frozen=True)
+@frozen
 class Choice:
     """How a script chooses between the two, as code.
 

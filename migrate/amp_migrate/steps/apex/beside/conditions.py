@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.code import source
 from amp_migrate.steps.apex.uses.amp_tests import is_amp_or_none, is_none_without_apex
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
@@ -35,7 +36,7 @@ _LEAVING = (cst.Return, cst.Continue, cst.Break)  # what raises, complains
 _INSTALLED = ("torch.cuda.is_available",)
 
 
-@dataclass(frozen=True)
+@frozen
 class Condition:
     """A part of a test, and whether it holds.
 

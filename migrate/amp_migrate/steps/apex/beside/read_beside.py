@@ -7,13 +7,13 @@ branches of Apex go, and wherever the script asks for native AMP, what asked for
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.code import Code
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.beside.asked import Asked
@@ -34,7 +34,7 @@ from amp_migrate.tables.apex_names import USE_SHIM
 from amp_migrate.trees.nodes import Statement, walk
 
 
-@dataclass(frozen=True)
+@frozen
 class Beside:
     """A script that has both.
 

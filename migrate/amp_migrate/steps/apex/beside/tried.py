@@ -7,13 +7,13 @@ Apex was tried, it is there wherever such a step is come to: if nothing has been
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import Binding, BindingKind
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
+from amp_migrate.frozen import frozen
 from amp_migrate.steps.apex.beside.choice import NAMING, goes_natively
 from amp_migrate.steps.apex.beside.conditions import Condition, conditions, switched
 from amp_migrate.steps.apex.beside.other_loss import stepped
@@ -41,7 +41,7 @@ _PLAIN = (cst.Assign, cst.Expr, cst.Pass)
 _MISSING = ("BaseException", "Exception", "ImportError", "ModuleNotFoundError", "NameError", "AttributeError")
 
 
-@dataclass(frozen=True)
+@frozen
 class Tried:
     """A file that tries Apex.
 
@@ -87,7 +87,7 @@ def read_tried(project: Project, files: Sequence[File]) -> Tried | None:
     return Tried(file, tuple(guards), tuple((each, asked.without(each)) for each in found))
 
 
-@dataclass(frozen=True)
+@frozen
 class _Asked:
     """What asks for the scaler that the handlers make.
 

@@ -12,7 +12,7 @@ Natively there is nothing that could be None: what asks for it asks `args.fp16`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 
@@ -22,6 +22,7 @@ from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.code import source
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.initialize.branches import branch_of, grouped, is_script, negated
@@ -41,7 +42,7 @@ from amp_migrate.trees import build
 from amp_migrate.trees.nodes import LOOP_TYPES, Statement, block_of, compared_with_none, is_constant, statements, walk
 
 
-@dataclass(frozen=True)
+@frozen
 class _Said:
     """Where a condition is said, and in which words; nothing where it always holds."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
+from amp_migrate.frozen import frozen
 from amp_migrate.steps.apex.initialize.put_in import put_in
 from amp_migrate.steps.apex.uses.amp_tests import settled, without_amp_tests
 from amp_migrate.steps.statements.data_flow import reads
@@ -17,7 +17,7 @@ from amp_migrate.trees import build
 from amp_migrate.trees.nodes import IS_SCRIPT, Block, Statement, blocks, find, never_holds, walk
 
 
-@dataclass(frozen=True)
+@frozen
 class Branch:
     """Where a statement stands in an `if` with all its `elif` and `else`.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.code import Code
 from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Apex
@@ -57,7 +58,7 @@ _IS_DYNAMIC = ' in (None, "dynamic")'
 _IF_DYNAMIC = f"{_IS_DYNAMIC} else "
 
 
-@dataclass(frozen=True)
+@frozen
 class Initialize:
     """One call of `amp.initialize`.
 

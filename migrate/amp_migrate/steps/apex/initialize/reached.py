@@ -8,7 +8,7 @@ another branch of an `if` has not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -19,6 +19,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.imported import loaded_by
 from amp_migrate.analysis.project import Project
+from amp_migrate.frozen import frozen
 from amp_migrate.steps.apex.initialize.branches import branches_of, place_of
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.trees.nodes import IS_SCRIPT, LOOP_TYPES, Block, Statement, blocks, find, statements
@@ -39,7 +40,7 @@ class _Order(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True)
+@frozen
 class _Branch:
     """A branch of an `if` before a place, in which what initializes always runs."""
 
@@ -47,7 +48,7 @@ class _Branch:
     block: Block
 
 
-@dataclass(frozen=True)
+@frozen
 class Way:
     """One way to a place.
 

@@ -7,7 +7,6 @@ the shim is asked for.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 import libcst as cst
@@ -16,6 +15,7 @@ from amp_migrate.analysis.bindings import dotted, import_source, local_name
 from amp_migrate.analysis.exports import is_exported
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.edit import is_within
 from amp_migrate.steps.apex.uses.apex_calls import is_in, wrapper_calls
 from amp_migrate.steps.apex.uses.apex_guards import guard_of, is_only_import
@@ -40,7 +40,7 @@ class Fate(Enum):
     PROVIDED_FOR = "provided for"  # stays, and the code does without it where it is missing
 
 
-@dataclass(frozen=True)
+@frozen
 class Item:
     """One item of an import of Apex.
 

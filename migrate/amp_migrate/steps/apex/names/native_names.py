@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import Binding
 from amp_migrate.analysis.files import File, object_bindings
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.code import plain, source
 from amp_migrate.plan.edit import AddArgument, Edit, Remove, SetKeyword
 from amp_migrate.steps.apex.uses.apex_calls import is_in
@@ -26,7 +26,7 @@ _OLD_NAMES = frozenset(native.old for native in NATIVES)
 _ABSENT = object()
 
 
-@dataclass(frozen=True)
+@frozen
 class ApexUse:
     """One use of a name of Apex.
 
@@ -39,7 +39,7 @@ class ApexUse:
     old: str
 
 
-@dataclass(frozen=True)
+@frozen
 class NoForm:
     """Why a use has no native form."""
 

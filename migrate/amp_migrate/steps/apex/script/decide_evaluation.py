@@ -8,7 +8,7 @@ can.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.code import Code, plain
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize, casts_prepared_alone
@@ -39,7 +40,7 @@ _Switched: TypeAlias = "tuple[Region, Code | None]"
 REGION_BY_HAND = "where nothing reads its gradients, put its forward into torch.amp.autocast(..., enabled=...)"
 
 
-@dataclass(frozen=True)
+@frozen
 class EvaluatedInFloat32:
     """An evaluation forward that stays in float32, why, and what to do by hand."""
 
@@ -60,7 +61,7 @@ class EvaluatedInFloat32:
         return replace(self, reason=f"{self.reason}, and the switch cannot be handed on: {handed.reason}")
 
 
-@dataclass(frozen=True)
+@frozen
 class Evaluation:
     """The regions of a script's evaluation.
 

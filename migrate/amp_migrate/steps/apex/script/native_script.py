@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.code import Code
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.script.decide_evaluation import Evaluation
@@ -19,7 +18,7 @@ from amp_migrate.steps.scaler.checkpoint_entries import RestoredEntry, SavedEntr
 from amp_migrate.trees.nodes import Statement
 
 
-@dataclass(frozen=True)
+@frozen
 class ScriptStep:
     """A step of a script with the way of its scaler; no way where it goes without one."""
 
@@ -27,7 +26,7 @@ class ScriptStep:
     route: Route | None
 
 
-@dataclass(frozen=True)
+@frozen
 class NativeStep:
     """A training step with its switch in it, the branches that fold round it, and its scaler as code, if it has one.
 
@@ -43,7 +42,7 @@ class NativeStep:
     is_limited_elsewhere: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class WrapperUses:
     """What a file asks of an `FP16_Optimizer`.
 
@@ -67,7 +66,7 @@ class WrapperUses:
     restored: tuple[tuple[RestoredEntry, str | None], ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class NativeFile:
     """What of one file goes native, beside its training steps. A scaler is code; None where there is none.
 
@@ -102,7 +101,7 @@ class NativeFile:
     wrapper: WrapperUses | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class NativeStart:
     """What stands where Apex was initialized.
 
@@ -118,7 +117,7 @@ class NativeStart:
     others: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class NativeScript:
     """Everything that an Apex script becomes.
 

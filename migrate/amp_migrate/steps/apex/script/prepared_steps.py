@@ -7,7 +7,7 @@ stays, with the script that prepares its optimizer.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 
 import libcst as cst
@@ -17,6 +17,7 @@ from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.imported import loaded_by
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.edit import is_within
 from amp_migrate.plan.move import Refusal
 from amp_migrate.report.finding import seen_from
@@ -37,7 +38,7 @@ from amp_migrate.trees.nodes import Block, Statement, block_of, is_constant
 from amp_migrate.trees.own_calls import argument
 
 
-@dataclass(frozen=True)
+@frozen
 class _Prepared:
     """A call that prepares optimizers, with what is true where it runs, and the statements that make them.
 
@@ -52,7 +53,7 @@ class _Prepared:
     is_known: bool = True
 
 
-@dataclass(frozen=True)
+@frozen
 class Preparing:
     """A call that prepares the optimizer of a step.
 

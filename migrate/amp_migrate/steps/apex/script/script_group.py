@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 
 import libcst as cst
@@ -13,6 +13,7 @@ from amp_migrate.analysis.exports import is_exported, taken
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.imported import imported_files, loaded_by
 from amp_migrate.analysis.project import FunctionRef, Project
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.step.apex_steps import ApexStep
@@ -33,7 +34,7 @@ _OF_SCRIPTS = ("scale_loss", "state_dict", "load_state_dict", "master_params")
 _BACKWARD = re.compile(r"\.\s*backward\s*\(")
 
 
-@dataclass(frozen=True)
+@frozen
 class ApexScript:
     """What the files of one script say that use `apex.amp`.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import libcst as cst
@@ -12,6 +11,7 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.step.folded_branches import FoldedBranch, Lines, clip_folds, fold_of
 from amp_migrate.steps.apex.step.fp16_optimizer import read_backwards
@@ -33,7 +33,7 @@ from amp_migrate.trees.tree import Tree
 Calls: TypeAlias = "Mapping[FunctionRef, Sequence[tuple[TrainingStep, CallSite]]]"
 
 
-@dataclass(frozen=True)
+@frozen
 class ApexStep:
     """What a function that scales a loss has of a step, and the branches that fold.
 

@@ -7,13 +7,13 @@ branches do the same, one of them is enough: the plain one stays, and Apex's is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
+from amp_migrate.frozen import frozen
 from amp_migrate.steps.apex.uses.apex_calls import amp_name
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
 from amp_migrate.steps.model.training_step import Backward
@@ -25,7 +25,7 @@ _CLIP_NORM = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_norm")
 Lines: TypeAlias = "frozenset[tuple[str, int]]"
 
 
-@dataclass(frozen=True)
+@frozen
 class FoldedBranch:
     """An `if` of which only the plain branch stays."""
 

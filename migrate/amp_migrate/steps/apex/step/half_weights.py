@@ -7,7 +7,7 @@ float16, and not that there is a wrapper.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import libcst as cst
 
@@ -15,6 +15,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.initialize.branches import branch_of, is_said_before, is_script, negated
 from amp_migrate.steps.apex.initialize.in_helper import is_chosen
@@ -29,7 +30,7 @@ _UNSCALED = "float32 weights had their loss scaled, too: without {} there is no 
 _UNSAID = "when FP16_Optimizer gets float16 weights cannot be said where the scaler would be made"
 
 
-@dataclass(frozen=True)
+@frozen
 class _Place:
     """A statement that makes weights float16, or calls what does, with the conditions around it."""
 

@@ -7,7 +7,6 @@ optimizer Apex does not know. Elsewhere, what goes backward beside a scaled loss
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import libcst as cst
@@ -15,6 +14,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import GRAD, Roles
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.gradients.penalties import read_penalties
 from amp_migrate.steps.gradients.steppers import optimizer_steps
@@ -27,7 +27,7 @@ from amp_migrate.trees.own_calls import calls_of
 IsUnprepared: TypeAlias = "Callable[[File, cst.BaseExpression], bool]"
 
 
-@dataclass(frozen=True)
+@frozen
 class PlainApart:
     """A plain step that stays.
 

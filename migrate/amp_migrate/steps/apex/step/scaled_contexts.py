@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import libcst as cst
@@ -11,6 +10,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import Binding, BindingKind, local_name
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import FunctionRef, Project
+from amp_migrate.frozen import frozen
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_name, amp_uses
 from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
 from amp_migrate.steps.statements.data_flow import reads, writes
@@ -22,7 +22,7 @@ from amp_migrate.trees.own_calls import may_act, named_arguments
 Outcome: TypeAlias = "tuple[cst.Call | None, cst.BaseExpression]"
 
 
-@dataclass(frozen=True)
+@frozen
 class Opened:
     """What scales a loss for a `with`.
 
@@ -37,7 +37,7 @@ class Opened:
     kept: tuple[Statement, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class Giver:
     """A function that does nothing but give such a context.
 

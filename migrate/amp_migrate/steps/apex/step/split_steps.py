@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.step.apex_steps import ApexStep, gatherer, plain_backwards, sees_others, stepped_elsewhere
 from amp_migrate.steps.apex.step.folded_branches import Lines, clip_folds
@@ -25,7 +26,7 @@ from amp_migrate.tables.apex_names import USE_SHIM
 from amp_migrate.trees.nodes import Statement, block_of, nested_statements
 
 
-@dataclass(frozen=True)
+@frozen
 class ApexSplit:
     """A step in several functions.
 

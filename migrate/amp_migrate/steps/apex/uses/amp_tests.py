@@ -7,7 +7,7 @@ test asks for the script's switch.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -15,6 +15,7 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings
+from amp_migrate.frozen import frozen
 from amp_migrate.steps.apex.uses.apex_guards import insists
 from amp_migrate.steps.apex.uses.import_flags import says_apex_is_there
 from amp_migrate.tables.apex_names import AMP, API, AS_REGISTERED
@@ -26,7 +27,7 @@ _NAMES = API.union({"init"}, AS_REGISTERED, (each.removeprefix("register_") for 
 Answer: TypeAlias = "Callable[[cst.BaseExpression], cst.BaseExpression | bool]"
 
 
-@dataclass(frozen=True)
+@frozen
 class AmpTest:
     """One such test.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.project import Project
+from amp_migrate.frozen import frozen
 from amp_migrate.steps.apex.uses.apex_calls import is_in, keepings
 from amp_migrate.steps.apex.uses.cast_functions import is_needless
 from amp_migrate.steps.statements.bodies import bodies
@@ -71,7 +71,7 @@ def probes_for_apex(file: File) -> bool:
     return False
 
 
-@dataclass(frozen=True)
+@frozen
 class Probe:
     """An expression that sees whether Apex is there: `find_spec("apex") is not None`, `"apex" in sys.modules`.
 

@@ -7,11 +7,11 @@ that of `contrib` raises without a wrapper that tells it the norms, so the scrip
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.frozen import frozen
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.uses.apex_calls import wrapper_calls
 from amp_migrate.steps.model.training_step import TrainingStep
@@ -23,7 +23,7 @@ _KEYWORD = "max_grad_norm"
 _GONE = "eps_inside_sqrt"
 
 
-@dataclass(frozen=True)
+@frozen
 class NormLimit:
     """One such argument, and the file it is in."""
 
