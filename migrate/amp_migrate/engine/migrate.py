@@ -273,8 +273,8 @@ def _checked(plans: Iterable[FilePlan], parsed: Parsed) -> tuple[tuple[FilePlan,
         if each.changed:
             source = each.source
             try:
-                tree = parsed[source].tree.module if source in parsed else parse(source)
-                after = restore(source.text, tree.code, each.after)
+                printed = parsed[source].tree.printed() if source in parsed else parse(source).code
+                after = restore(source.text, printed, each.after)
                 check_text(source, after)
                 done.append(replace(each, after=after))
                 continue

@@ -47,6 +47,7 @@ class Tree:
         self.refused = refused
         self.module = module
         self._text = text
+        self._printed: dict[cst.CSTNode, str] = {}
         self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
         self.order: dict[cst.CSTNode, int] = {}
         stack: list[cst.CSTNode] = [module]
@@ -171,10 +172,21 @@ class Tree:
         code = " ".join(self.code(node).split())
         return code if len(code) <= 60 else f"{code[:57]}..."
 
+    def printed(self, module: cst.Module | None = None) -> str:
+        """What LibCST prints for the module, or for one made of it: a statement that both have is printed once."""
+        module = module or self.module
+        parts = (*module.header, *module.body, *module.footer)
+        if not module.has_trailing_newline or not parts:
+            return module.code
+        for each in parts:
+            if each not in self._printed:
+                self._printed[each] = module.code_for_node(each)
+        return "".join(self._printed[each] for each in parts)
+
     @cached_property
     def text(self) -> str:
         """What the module was parsed from; printed where nobody gave it."""
-        return self.module.code if self._text is None else self._text
+        return self.printed() if self._text is None else self._text
 
     @cached_property
     def _places(self) -> Places:

@@ -62,7 +62,7 @@ def consume(moves: Iterable[Move], wishes: Wishes, trees: Mapping[str, Tree]) ->
 
 def new_text(tree: Tree, edits: Iterable[Edit]) -> str:
     """The text of a file with edits made."""
-    return apply(tree, tuple(edits)).code
+    return tree.printed(apply(tree, tuple(edits)))
 
 
 def complete(tree: Tree, edits: Iterable[Edit]) -> tuple[Edit, ...]:

@@ -472,6 +472,22 @@ def test_what_a_statement_calls_is_looked_for_once_for_all_questions_about_it(
     assert max(asked.values()) == 2  # for its step, and for what evaluates beside it
 
 
+def test_what_no_edit_changes_is_printed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code_for_node = cst.Module.code_for_node
+    printed = Counter[cst.CSTNode]()
+
+    def counting(self: cst.Module, node: cst.CSTNode, *given: Any) -> str:
+        printed[node] += 1
+        return code_for_node(self, node, *given)
+
+    monkeypatch.setattr(cst.Module, "code_for_node", counting)
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT.format(0) + "".join("\n\n" + IDLE[1].format(number) for number in range(9)))
+    assert migrate([path], Settings()).changed
+    assert [printed[each] for each in printed if isinstance(each, cst.FunctionDef)] == [1] * 9
+    assert not any(isinstance(each, cst.Module) and each.body for each in printed)
+
+
 TRIMMING = """
 
 def trim(outputs, first, last):
