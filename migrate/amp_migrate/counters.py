@@ -21,6 +21,7 @@ from typing import Any
 
 from amp_migrate.frozen import frozen
 from amp_migrate.implications import Facts, Rounds, behind_all, implied, rounds_of
+from amp_migrate.syntax import nodes_in
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -76,7 +77,7 @@ def known_of_number(tree: ast.Module, function: ast.AST, name: str, number: obje
 def _compared(function: ast.AST) -> dict[str, list[ast.Compare]]:
     """The comparisons of variables with numbers that are written out, by variable."""
     found: dict[str, list[ast.Compare]] = defaultdict(list)
-    for node in ast.walk(function):
+    for node in nodes_in(function):
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.left, ast.Name):
             number = node.comparators[0]
             is_number = isinstance(number, ast.Constant) and isinstance(number.value, (int, float))
@@ -119,7 +120,7 @@ def _rounds(tree: ast.Module, loop: ast.For | ast.AsyncFor) -> Rounds | None:
 @lru_cache(maxsize=4096)
 def _in_terms_of_loops(tree: ast.Module, function: ast.AST, test: ast.expr) -> ast.expr:
     known = _counted(tree, function)
-    instead = {id(each): _sum(*known[each]) for each in ast.walk(test) if each in known}
+    instead = {id(each): _sum(*known[each]) for each in nodes_in(test) if each in known}
     return _Folding().visit(deepcopy(test, instead)) if instead else test
 
 
@@ -169,7 +170,7 @@ def _counted(tree: ast.Module, function: ast.AST) -> dict[ast.AST, tuple[ast.exp
 @lru_cache(maxsize=256)
 def _shared(tree: ast.Module) -> frozenset[str]:
     """The names that several functions of a module may change."""
-    declared = (each.names for each in ast.walk(tree) if isinstance(each, (ast.Global, ast.Nonlocal)))
+    declared = (each.names for each in nodes_in(tree) if isinstance(each, (ast.Global, ast.Nonlocal)))
     return frozenset(name for names in declared for name in names)
 
 
@@ -177,7 +178,7 @@ def _shared(tree: ast.Module) -> frozenset[str]:
 def _imported(tree: ast.Module) -> frozenset[str]:
     """The names that the package of progress bars gives to a module, or goes by in it."""
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes_in(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             origin = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
             ours = (each for each in node.names if f"{origin}{each.name}.".startswith(f"{_PROGRESS}."))

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from amp_migrate.syntax import nodes_in
+
 Fact: TypeAlias = "tuple[str, bool, frozenset[str]]"  # the text of a test, what it came to, the names in it
 Facts: TypeAlias = "frozenset[Fact]"
 
@@ -95,8 +97,8 @@ def _are_stored(expressions: Iterable[ast.expr], nodes: Iterable[ast.AST]) -> bo
     def word(node: ast.AST) -> str | None:
         return getattr(node, "attr", getattr(node, "id", None))
 
-    read = {word(each) for expression in expressions for each in ast.walk(expression)} - {None}
-    inside = (each for node in nodes for each in ast.walk(node))
+    read = {word(each) for expression in expressions for each in nodes_in(expression)} - {None}
+    inside = (each for node in nodes for each in nodes_in(node))
     return any(word(e) in read for e in inside if isinstance(getattr(e, "ctx", None), (ast.Store, ast.Del)))
 
 
@@ -126,7 +128,7 @@ def _by_factors(left: ast.expr, zero: ast.expr) -> Iterator[ast.expr]:
 
 def _fact(test: ast.expr, outcome: bool) -> Facts:
     names: set[str] = set()
-    for node in ast.walk(test):
+    for node in nodes_in(test):
         if isinstance(node, ast.Call):
             word = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             if word not in _STEADY:

@@ -78,9 +78,10 @@ ALLOWED = {
     "interrupts": (),
     "repository": (),
     "frozen": (),
+    "syntax": (),
 }
-# What is of no layer, but how all of them are written.
-EVERYWHERE = ("frozen",)
+# What is of no layer: how data is made, and how Python's own trees are gone through.
+EVERYWHERE = ("frozen", "syntax")
 # What a plan's readers see of those that write: how edits are made, and nothing of what becomes of them.
 FOR_READERS = ("amp_migrate.write.editor",)
 

@@ -60,6 +60,7 @@ from amp_migrate.flow.python.statements import execute, under
 from amp_migrate.flow.pytorch import PyTorch
 from amp_migrate.flow.source import FUNCTIONS, Code, Module, site_of
 from amp_migrate.flow.task import NONE, Task
+from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.star_names import brings
 
 # A function that is called with more sets of arguments than this is interpreted once for all further ones together.
@@ -291,8 +292,8 @@ class Analysis:
 
     def _calls_the_last(self, node: ast.stmt) -> bool:
         ending = {frame.code for frames in self.ends.values() for frame, _ in frames.values()}
-        called = [code for each in ast.walk(node) for code in self.callees.get(each, ())]
-        return any(code in ending or any(map(_is_last, ast.walk(code.node))) for code in called)
+        called = [code for each in nodes_in(node) for code in self.callees.get(each, ())]
+        return any(code in ending or any(map(_is_last, nodes_in(code.node))) for code in called)
 
     def put_in_elsewhere(self, frame: Frame, table: Atom) -> Value:
         """What else a dictionary of classes or functions may hold than what is known to be put into it."""

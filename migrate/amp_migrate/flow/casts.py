@@ -48,6 +48,7 @@ from amp_migrate.flow.pytorch.gradients import overlap
 from amp_migrate.flow.pytorch.modules import SOME_LAYER, takes
 from amp_migrate.flow.pytorch.unread import is_known, owners_of
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
+from amp_migrate.syntax import nodes_in
 from amp_migrate.tables import library_transforms
 from amp_migrate.tables import operators as table
 
@@ -192,7 +193,7 @@ class Casts:
     def _begun_like(self, event: Event) -> Iterator[FloatCast]:
         """What a sum by index in a variable is made like (`total = torch.zeros_like(x)`): so float32 is the sum."""
         total = next(self._operands(event.node), None)
-        inside = (each for top in event.code.body for each in ast.walk(top))
+        inside = (each for top in event.code.body for each in nodes_in(top))
         bound = [each for each in inside if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
         made = [each for each in bound if isinstance(total, ast.Name) and each.id == total.id]
         statement = self._statements.get(made[0]) if len(made) == 1 and _is_in_place(event.node) else None
@@ -275,7 +276,7 @@ class Casts:
 
     def _made_for(self, name: ast.expr, code: Code) -> ast.expr | None:
         """The call that makes the tensor which a name is given, once in a function; None where others may have it."""
-        values = [each.value for each in ast.walk(code.node) if isinstance(each, ast.Assign) and _is_given(name, each)]
+        values = [each.value for each in nodes_in(code.node) if isinstance(each, ast.Assign) and _is_given(name, each)]
         is_one = isinstance(name, ast.Name) and len(values) == len(code.stores(name.id)) == 1
         root = self._inward(values[0]) if is_one else None
         is_made = isinstance(root, ast.Call) and self._only_known_as(root) not in table.VIEWS
@@ -310,7 +311,7 @@ class Casts:
     def _factors(self) -> dict[Site, list[Tensor]]:
         """What is multiplied, subtracted or put together at each place: a probability is made so of others."""
         trees = ((module.file, module.tree) for module in self._analysis.modules.values() if module is not None)
-        made = ((site_of(file, node), part) for file, tree in trees for node in ast.walk(tree) for part in _parts(node))
+        made = ((site_of(file, node), part) for file, tree in trees for node in nodes_in(tree) for part in _parts(node))
         found: defaultdict[Site, list[Tensor]] = defaultdict(list)
         for site, part in made:
             found[site] += self._tensors(self._value(part))
@@ -350,7 +351,7 @@ class Casts:
         """The call at each place."""
         trees = ((module.file, module.tree) for module in self._analysis.modules.values() if module is not None)
         return {
-            site_of(file, node): node for file, tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)
+            site_of(file, node): node for file, tree in trees for node in nodes_in(tree) if isinstance(node, ast.Call)
         }
 
     def island(self, event: Event) -> Island | None:
@@ -392,7 +393,7 @@ class Casts:
         # What is computed for it under autocast is computed before.
         stays = [each for each in given if any(map(_path, _viewed(each))) or (each in own and self._is_plain(each))]
         before = [each for each in given if isinstance(each, ast.Call) and each not in stays]
-        if before and any(isinstance(each, (ast.Call, *_RUNS_CODE)) for each in ast.walk(call.func)):
+        if before and any(isinstance(each, (ast.Call, *_RUNS_CODE)) for each in nodes_in(call.func)):
             return ()
         if not all(each in before or each in stays for each in given):
             return ()
@@ -418,7 +419,7 @@ class Casts:
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         if any(isinstance(each, ast.Subscript) for each in targets):
             return None
-        calls = (each for each in ast.walk(statement.value) if isinstance(each, ast.Call))
+        calls = (each for each in nodes_in(statement.value) if isinstance(each, ast.Call))
         ahead = [each for each in calls if site_of(file, each) in kept]
         first = [*_calls_before(statement.value, call, ahead), *before]
         return self._island_of_call(statement.value, file, call, first, own, ahead)
@@ -444,7 +445,7 @@ class Casts:
         """Whether something calls nothing, or casts what has a name: what is not low is so without autocast, too."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             return self._is_cast(node, node.func.attr) and any(map(_path, _viewed(node.func.value)))
-        return not any(isinstance(each, (ast.Call, *_RUNS_CODE, *_CHOOSING)) for each in ast.walk(node))
+        return not any(isinstance(each, (ast.Call, *_RUNS_CODE, *_CHOOSING)) for each in nodes_in(node))
 
     def _states_made(self, call: ast.Call, node: ast.expr) -> set[ast.Call]:
         """The calls that have made something: this one, or methods of the same object which get nothing low."""
@@ -522,10 +523,10 @@ class Casts:
 
     def _multiplying(self, statement: ast.stmt, event: Event) -> ast.stmt | None:
         """The statement with the product that one takes: itself, or what gives a name in it a value; None for none."""
-        names = {each.id for each in ast.walk(statement) if isinstance(each, ast.Name)}
-        inside = (each for top in event.code.body for each in ast.walk(top))
+        names = {each.id for each in nodes_in(statement) if isinstance(each, ast.Name)}
+        inside = (each for top in event.code.body for each in nodes_in(top))
         made = (each for each in inside if isinstance(each, ast.Assign) and _names_of(each) & names)
-        return next((each for each in (statement, *made) if any(map(self._is_low_product, ast.walk(each)))), None)
+        return next((each for each in (statement, *made) if any(map(self._is_low_product, nodes_in(each)))), None)
 
     def _is_low_product(self, node: ast.AST) -> bool:
         is_product = isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)
@@ -536,7 +537,7 @@ class Casts:
     def measured(self, file: str, line: int) -> tuple[Site, Island | None] | None:
         """The statement of a line that computes in low precision, and as an island; None where nothing is low there."""
         module = self._analysis.modules.get(file)
-        statements = [] if module is None else [each for each in ast.walk(module.tree) if isinstance(each, ast.stmt)]
+        statements = [] if module is None else [each for each in nodes_in(module.tree) if isinstance(each, ast.stmt)]
         around = [each for each in statements if each.lineno <= line <= (each.end_lineno or 0)]
         statement = max(around, key=lambda each: each.lineno, default=None)
         if statement is None or not any(map(self._may_be_low, _on_line(statement, line))):
@@ -609,7 +610,7 @@ class Casts:
         if self._is_read_too_late(value, first):
             return None
         for each in _walk(value, [loss, *first, *ahead]):
-            if loss in ast.walk(each):
+            if loss in nodes_in(each):
                 is_free = not isinstance(each, (*_RUNS_CODE, *_CHOOSING))
             else:
                 is_free = _is_behind(each, loss) or not isinstance(each, (ast.Call, *_RUNS_CODE))
@@ -810,7 +811,7 @@ class Casts:
         tensor = tensor_of(self._value(root))
         others = 0 if tensor is None or _is_floating(root) else tensor.precision & ~(LOW | F32)
         # A test whether it is floating names it three times.
-        if not others or (event.act is Act.TO_NUMPY and not any(isinstance(each, ast.Call) for each in ast.walk(root))):
+        if not others or (event.act is Act.TO_NUMPY and not any(isinstance(each, ast.Call) for each in nodes_in(root))):
             yield FloatCast(site_of(code.file, root), is_floating=not others)
 
     def _given(self, root: ast.expr, code: Code, event: Event) -> dict[ast.expr, Code]:
@@ -969,7 +970,7 @@ def _place(node: ast.expr) -> tuple[int, int]:
 
 def _calls_before(node: ast.AST, call: ast.Call, without: Collection[ast.AST]) -> Iterator[ast.expr]:
     """The calls of an expression that end before one of them begins, but for some; not what is in them."""
-    if isinstance(node, ast.Call) and call not in ast.walk(node):
+    if isinstance(node, ast.Call) and call not in nodes_in(node):
         if node not in without and not _is_behind(node, call):
             yield node
     elif node is not call:
@@ -1004,12 +1005,12 @@ def _is_given(name: ast.expr, statement: ast.Assign) -> bool:
 
 def _names_of(statement: ast.Assign) -> set[str]:
     """The names that a statement gives a value."""
-    return {each.id for target in statement.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+    return {each.id for target in statement.targets for each in nodes_in(target) if isinstance(each, ast.Name)}
 
 
 def _on_line(statement: ast.stmt, line: int) -> Iterator[ast.expr]:
     """The expressions of a statement that a line is one of."""
-    found = (each for each in ast.walk(statement) if isinstance(each, ast.expr))
+    found = (each for each in nodes_in(statement) if isinstance(each, ast.expr))
     return (each for each in found if each.lineno <= line <= (each.end_lineno or 0))
 
 

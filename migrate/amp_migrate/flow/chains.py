@@ -14,6 +14,7 @@ from amp_migrate.flow.events import Event
 from amp_migrate.flow.source import Code, Site
 from amp_migrate.flow.task import Task
 from amp_migrate.implications import Facts, implied
+from amp_migrate.syntax import nodes_in
 
 _MOST_CALLS = 8  # from one function to another
 
@@ -76,7 +77,7 @@ class CallChains:
         """
         calls = self.calls_of(code)
         loops = (each for caller in {caller for caller, _ in calls} for each in _loops(caller.body))
-        around = next((each for each in loops if {statement for _, statement in calls} <= set(ast.walk(each))), None)
+        around = next((each for each in loops if {statement for _, statement in calls} <= set(nodes_in(each))), None)
         if around is None or not names <= {each.arg for each in code.parameters} - code.bound_anew:
             return False
         found = [node for _, statement in calls for node in _expressions(statement)]
@@ -121,7 +122,7 @@ def steady(facts: Facts, code: Code, node: ast.AST | None = None) -> Facts:
         node: what they lead to; where that is in a loop, the rounds are those of the outermost.
     """
     loops = _loops(code.body)
-    around = next((each for each in loops if node is not None and any(one is node for one in ast.walk(each))), None)
+    around = next((each for each in loops if node is not None and any(one is node for one in nodes_in(each))), None)
     changed = _changed_in(code.body if around is None else [around])
     return frozenset(fact for fact in facts if not any(each.search(fact[0]) for each in changed))
 
@@ -131,7 +132,7 @@ def _changed_in(body: Iterable[ast.stmt]) -> list[re.Pattern[str]]:
     stored = {
         ast.unparse(target)
         for statement in _statements(body)
-        for target in ast.walk(statement)
+        for target in nodes_in(statement)
         if isinstance(getattr(target, "ctx", None), (ast.Store, ast.Del))
     }
     return [re.compile(rf"(?<![\w.]){re.escape(each)}(?!\w)") for each in sorted(stored)]

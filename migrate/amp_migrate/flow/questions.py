@@ -91,6 +91,7 @@ from amp_migrate.flow.pytorch.gradients import (
 from amp_migrate.flow.pytorch.modules import DTYPE, PLACE, bare
 from amp_migrate.flow.source import FUNCTIONS, Code, Module, Site, site_of, word_called
 from amp_migrate.implications import Facts, implied
+from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.signatures import argument
 from amp_migrate.tables.torch_names import CLIPPING, CLIPS_BY_VALUE
 
@@ -239,7 +240,7 @@ class Questions:
         if site.file not in self._nodes:
             found = self._nodes[site.file] = {}
             module = self.analysis.module(site.file)
-            for node in () if module is None else ast.walk(module.tree):
+            for node in () if module is None else nodes_in(module.tree):
                 if isinstance(node, (ast.expr, ast.stmt)):
                     found.setdefault(site_of(site.file, node), node)
         return self._nodes[site.file].get(site)
@@ -248,7 +249,7 @@ class Questions:
         """What a node of a file stands in, innermost first."""
         if file not in self._parents:
             module = self.analysis.module(file)
-            nodes = () if module is None else ast.walk(module.tree)
+            nodes = () if module is None else nodes_in(module.tree)
             self._parents[file] = {child: each for each in nodes for child in ast.iter_child_nodes(each)}
         around = None if node is None else self._parents[file].get(node)
         while around is not None and not isinstance(around, ast.mod):
@@ -452,7 +453,7 @@ class Questions:
         """Whether a gradient gets another value where it, or an element, is not finite."""
         tests = (node.test for node in self._around(event.site.file, event.node) if isinstance(node, ast.If))
         known = self.analysis.values
-        values = (known[each] for test in tests for each in ast.walk(test) if each in known)
+        values = (known[each] for test in tests for each in nodes_in(test) if each in known)
         is_tested = any(tensor.tags & OF_OVERFLOW for value in values for tensor in tensors_in(value))
         return event.why == WHERE_NOT_FINITE or is_tested
 
@@ -465,8 +466,8 @@ class Questions:
             if isinstance(node, FUNCTIONS):
                 return False
             for tested, other in _sides(node, inner, holder):
-                is_asked = any(each in asking for each in ast.walk(tested))
-                if is_asked and not any(each in self._updates for part in other for each in ast.walk(part)):
+                is_asked = any(each in asking for each in nodes_in(tested))
+                if is_asked and not any(each in self._updates for part in other for each in nodes_in(part)):
                     return True
             inner = node
         return False
@@ -481,7 +482,7 @@ class Questions:
             for each in _above(node, inner):
                 if not isinstance(each, ast.If) or not isinstance(each.body[-1], (ast.Break, ast.Raise)):
                     continue
-                if any(part in asking for part in ast.walk(each.test)) and _holds_beyond(each.test):
+                if any(part in asking for part in nodes_in(each.test)) and _holds_beyond(each.test):
                     return True
             inner = node
         return False
@@ -755,7 +756,7 @@ class Questions:
     def _block_of(self, region: Site) -> ast.With | None:
         """The statement that opens a region; None where a call does."""
         module = self.analysis.module(region.file)
-        blocks = (each for each in ast.walk(module.tree) if isinstance(each, ast.With)) if module else ()
+        blocks = (each for each in nodes_in(module.tree) if isinstance(each, ast.With)) if module else ()
         return next((b for b in blocks if any(site_of(region.file, i.context_expr) == region for i in b.items)), None)
 
     @cached_property
@@ -831,7 +832,7 @@ class Questions:
         return [
             Fault(site_of(module.file, node), NOT_DIVIDED)
             for module in modules
-            for node in ast.walk(module.tree)
+            for node in nodes_in(module.tree)
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _is_scale(node.right)
             if not isinstance(node.left, ast.Name) and not self._is_proportional(node.left)
         ]
@@ -847,7 +848,7 @@ class Questions:
         codes = (code for module in filter(None, analysis.modules.values()) for code in module.codes.values())
         found: dict[Site, None] = {}
         for code in (each for each in codes if "backward" in each.asked):
-            for node in ast.walk(code.node):
+            for node in nodes_in(code.node):
                 target = node.target if isinstance(node, ast.AugAssign) else node
                 is_read = target is not node or (isinstance(target, ast.Attribute) and isinstance(target.ctx, ast.Load))
                 if is_read and isinstance(target, ast.Attribute) and target.attr == "grad":
@@ -889,7 +890,7 @@ class Questions:
         """Whether something happens only as a call has answered about gradients: `if torch.isfinite(p.grad).all():`."""
         asking = self.analysis.pytorch.asking_gradients
         tests = (each.test for each in self._around(event.site.file, event.node) if isinstance(each, ast.If))
-        return any(each in asking for test in tests for each in ast.walk(test) if isinstance(each, ast.Call))
+        return any(each in asking for test in tests for each in nodes_in(test) if isinstance(each, ast.Call))
 
     def _is_proportional(self, node: ast.expr) -> bool:
         """Whether the scale of a scaler is in a number once, or nothing is: it is zero, or of true gradients.
@@ -1133,7 +1134,7 @@ class Questions:
         line = call.lineno
         switch = self._enabled(call)
         while isinstance(switch, ast.Name) and len(code.stores(switch.id)) == 1:
-            definition = next((each for each in ast.walk(code.node) if _defines(each, switch.id)), None)
+            definition = next((each for each in nodes_in(code.node) if _defines(each, switch.id)), None)
             if definition is None or definition.lineno >= line:
                 break
             line, switch = definition.lineno, definition.value

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
+from amp_migrate.syntax import children, nodes_in
 from amp_migrate.tables.torch_names import BANNED_LOSS_CLASS, BANNED_LOSS_FUNCTION
 
 ScopeNode: TypeAlias = "ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
@@ -19,25 +20,6 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _REFUSED = frozenset(each.rpartition(".")[2] for each in (BANNED_LOSS_CLASS, BANNED_LOSS_FUNCTION))
 
 _DEVICE = re.compile(r"cuda|device|xpu|hpu|mtia|accelerat|gpu|\b(mps|npu)\b", re.IGNORECASE)
-
-# The fields of Python's nodes that hold no names or statements: half of all nodes are in them.
-_WITHOUT_NODES = frozenset("ctx op ops id attr asname module level type_comment kind conversion simple rest".split())
-_fields: dict[type, tuple[str, ...]] = {}
-
-
-def children(node: ast.AST) -> list[ast.AST]:
-    """The nodes in one, as `ast.iter_child_nodes` gives them in four times the time; no operators, and no contexts."""
-    kind = type(node)
-    if kind not in _fields:
-        _fields[kind] = tuple(each for each in kind._fields if each not in _WITHOUT_NODES)
-    found: list[ast.AST] = []
-    for name in _fields[kind]:
-        value = getattr(node, name, None)
-        if isinstance(value, ast.AST):
-            found.append(value)
-        elif isinstance(value, list):
-            found += [each for each in value if isinstance(each, ast.AST)]
-    return found
 
 
 def word_called(call: ast.Call) -> str:
@@ -105,7 +87,7 @@ class Code:
     @cached_property
     def stored_anew(self) -> frozenset[str]:
         """The attributes of its variables that it stores in more than one place, as they are written."""
-        nodes = (each for each in ast.walk(self.node) if isinstance(each, ast.Attribute))
+        nodes = (each for each in nodes_in(self.node) if isinstance(each, ast.Attribute))
         stored = Counter(ast.unparse(each) for each in nodes if isinstance(each.ctx, ast.Store))
         return frozenset(each for each, times in stored.items() if times > 1)
 
@@ -144,7 +126,7 @@ class Code:
     @cached_property
     def gives_gradients(self) -> bool:
         """Whether a gradient is given a value in it by hand: `p.grad = g`, `p.grad.data.add_(g)`."""
-        calls = (each.func for each in ast.walk(self.node) if isinstance(each, ast.Call))
+        calls = (each.func for each in nodes_in(self.node) if isinstance(each, ast.Call))
         changed = (each for each in calls if isinstance(each, ast.Attribute) and each.attr in _GIVING)
         owners = (ast.unparse(each.value).removesuffix(".data") for each in changed)
         return bool(self.stores("grad")) or any(each.endswith(".grad") for each in owners)
@@ -205,7 +187,7 @@ class Code:
     @cached_property
     def _stores(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
-        for each in ast.walk(self.node):
+        for each in nodes_in(self.node):
             if isinstance(each, (ast.Name, ast.Attribute)) and isinstance(each.ctx, ast.Store):
                 found.setdefault(each.id if isinstance(each, ast.Name) else each.attr, []).append(each.lineno)
         return found
@@ -308,7 +290,7 @@ class Module:
             body: what it is bound for: always the same for one place of a name.
         """
         if key not in self._held_under:
-            subscripts = (each for part in body for each in ast.walk(part) if isinstance(each, ast.Subscript))
+            subscripts = (each for part in body for each in nodes_in(part) if isinstance(each, ast.Subscript))
             self._held_under[key] = tuple(
                 each.value
                 for each in subscripts
@@ -330,7 +312,7 @@ class Module:
     @cached_property
     def binds_in_sight(self) -> bool:
         """Whether all its names are bound where a reader sees it, be it by a star; `globals()[name]` only reads."""
-        nodes = list(ast.walk(self.tree))
+        nodes = list(nodes_in(self.tree))
         names = Counter(each.id for each in nodes if isinstance(each, ast.Name))
         reads = (each.value for each in nodes if isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Load))
         harmless = sum(isinstance(each, ast.Call) and ast.unparse(each.func) == "globals" for each in reads)
@@ -353,7 +335,7 @@ class Module:
     @cached_property
     def may_name_device(self) -> bool:
         """Whether anything in it may be a word for a device, or move a tensor to what a variable says."""
-        nodes = [*ast.walk(self.tree)]
+        nodes = [*nodes_in(self.tree)]
         moving = [each for each in nodes if isinstance(each, ast.Attribute) and each.attr == "to"]
         calls = (each for each in nodes if isinstance(each, ast.Call) and each.func in moving)
         # No word for a device is an attribute of torch that is none itself: these are dtypes.

@@ -20,6 +20,7 @@ from amp_migrate.prove.code.atoms import is_carrier
 from amp_migrate.prove.code.program import Program
 from amp_migrate.prove.code.scopes import COMPREHENSIONS, DEFINITIONS, heads, is_self, parameters
 from amp_migrate.prove.code.ways import Walk
+from amp_migrate.syntax import nodes_in
 
 _LATER = (*DEFINITIONS, ast.ClassDef, ast.Lambda)  # what is inside may run at another time
 _MOST = 96  # ways that are told apart; more are taken together, as if less were known of each
@@ -119,7 +120,7 @@ class _Body:
     def named(self) -> Mapping[str, list[ast.Name | ast.Attribute]]:
         """All places of each name, and of attributes of `self`, those in functions inside included."""
         found: defaultdict[str, list[ast.Name | ast.Attribute]] = defaultdict(list)
-        for each in ast.walk(self.node):
+        for each in nodes_in(self.node):
             if isinstance(each, ast.Name):
                 found[each.id].append(each)
             elif isinstance(each, ast.Attribute) and is_self(each.value):
@@ -129,7 +130,7 @@ class _Body:
     @cached_property
     def later(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda]:
         """What is in it that may run at another time."""
-        return [each for each in ast.walk(self.node) if isinstance(each, _LATER) and each is not self.node]
+        return [each for each in nodes_in(self.node) if isinstance(each, _LATER) and each is not self.node]
 
     def read(
         self, node: ast.stmt, expressions: Iterable[ast.expr]
@@ -137,7 +138,7 @@ class _Body:
         """What a statement reads, the methods of `self` that it calls, and what it reads something of, or calls."""
         if node not in self._read:
             read = [*expressions]
-            called = frozenset(_called(inner) for each in read for inner in ast.walk(each))
+            called = frozenset(_called(inner) for each in read for inner in nodes_in(each))
             self._read[node] = tuple(_used(read)), called, _asked_for_more(read)
         return self._read[node]
 
@@ -166,9 +167,9 @@ class _Functions:
             own = {each.arg for each in parameters(node.args)} | {n for s in _statements(node) for n in _stored(s)}
             if prefix:
                 loaded = {use.name for each in _statements(node) for use in _used(heads(each))} - own
-                called = set(map(_called, ast.walk(node))) - own
+                called = set(map(_called, nodes_in(node))) - own
             else:
-                nodes = (each for each in ast.walk(node) if isinstance(each, ast.Name))
+                nodes = (each for each in nodes_in(node) if isinstance(each, ast.Name))
                 loaded = called = {each.id for each in nodes if isinstance(each.ctx, ast.Load)} - own
             self._loaded[prefix + node.name], self._called[prefix + node.name] = loaded, called
 
@@ -189,7 +190,7 @@ _NO_FUNCTIONS = _Functions(())
 
 def _beside_constructors(tree: ast.Module) -> dict[ast.AST, _Functions]:
     """For the constructor of each class, the methods of that: what they read has to be there when it calls them."""
-    bodies = (each.body for each in ast.walk(tree) if isinstance(each, ast.ClassDef))
+    bodies = (each.body for each in nodes_in(tree) if isinstance(each, ast.ClassDef))
     methods = [(each, body) for body in bodies for each in body if isinstance(each, DEFINITIONS)]
     return {node: _Functions(body, "self.") for node, body in methods if node.name == "__init__"}
 
@@ -304,7 +305,7 @@ def _stored(node: ast.stmt) -> Iterator[str]:
         if isinstance(node, ast.AnnAssign) and node.value is None:
             return
         for target in targets if not isinstance(node, ast.Delete) else ():
-            for each in ast.walk(target):
+            for each in nodes_in(target):
                 if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
                     yield each.id
                 elif isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store) and is_self(each.value):
@@ -342,7 +343,7 @@ def _used(nodes: Iterable[ast.AST], conditions: tuple[tuple[ast.expr, bool], ...
         elif not isinstance(node, ast.Lambda):
             inside = _used(ast.iter_child_nodes(node), conditions)
             own = (
-                {e.id for g in node.generators for e in ast.walk(g.target) if isinstance(e, ast.Name)}
+                {e.id for g in node.generators for e in nodes_in(g.target) if isinstance(e, ast.Name)}
                 if isinstance(node, COMPREHENSIONS)
                 else ()
             )
@@ -352,7 +353,7 @@ def _used(nodes: Iterable[ast.AST], conditions: tuple[tuple[ast.expr, bool], ...
 def _asked_for_more(nodes: Iterable[ast.AST]) -> frozenset[str]:
     """The names that expressions read an attribute or an item of, or call."""
     found: set[str] = set()
-    for each in (inner for node in nodes for inner in ast.walk(node)):
+    for each in (inner for node in nodes for inner in nodes_in(node)):
         owner = each.func if isinstance(each, ast.Call) else getattr(each, "value", None)
         if isinstance(each, (ast.Call, ast.Attribute, ast.Subscript)) and isinstance(owner, ast.expr):
             found |= {use.name for use in _used([owner])}

@@ -12,6 +12,7 @@ from amp_migrate.prove.code.file import File
 from amp_migrate.prove.code.program import Program
 from amp_migrate.prove.code.scopes import Function, Scope, full_module, heads, imported_name, member
 from amp_migrate.prove.code.trees import brief
+from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.apex_names import SHIM
 from amp_migrate.tables.shim_names import shim_has
 from amp_migrate.tables.signatures import FORMS, Version, forms, written
@@ -104,7 +105,7 @@ def _imports(file: File) -> Iterator[tuple[int, str, str]]:
 def _calls(file: File) -> Iterator[tuple[ast.Call, Scope]]:
     for statement, scope in file.scopes.statements:
         for head in heads(statement):
-            for node in ast.walk(head):
+            for node in nodes_in(head):
                 if isinstance(node, ast.Call):
                     yield node, scope
 

@@ -16,6 +16,7 @@ from amp_migrate.prove.erasure.compare import Difference
 from amp_migrate.prove.erasure.native_choice import chosen_natively
 from amp_migrate.prove.erasure.same_program import differences
 from amp_migrate.prove.scaler_order import disorders, new_disorder
+from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.apex_names import SHIM
 from amp_migrate.tables.signatures import Version
 
@@ -244,7 +245,7 @@ def _some(packages: set[str]) -> Iterator[frozenset[str]]:
 def _ends(complete: Program, lacking: Program, name: str) -> bool:
     """Whether a file that misses packages ends with an error, by using at once what they would have brought."""
     lost = complete.files[name].scopes.module.names - lacking.files[name].scopes.module.names
-    used = (each for node in lacking.files[name].tree.body for head in heads(node) for each in ast.walk(head))
+    used = (each for node in lacking.files[name].tree.body for head in heads(node) for each in nodes_in(head))
     return any(isinstance(each, ast.Name) and each.id in lost for each in used)
 
 

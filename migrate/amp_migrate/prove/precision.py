@@ -93,6 +93,7 @@ from amp_migrate.flow.questions import (
 )
 from amp_migrate.flow.source import Code, Site, site_of
 from amp_migrate.frozen import frozen
+from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.signatures import Version
 
 NOT_LOOKED_AT = "the program is too large to look at all of what low precision does in it"
@@ -581,7 +582,7 @@ def _unseen(analysis: Analysis) -> str:
 
 def _compiles(tree: ast.Module) -> bool:
     """Whether a file compiles an extension for functions of autograd, which are given what low precision makes."""
-    nodes = [*ast.walk(tree)]
+    nodes = [*nodes_in(tree)]
     names = {each.name for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)) for each in node.names}
     modules = {node.module for node in nodes if isinstance(node, ast.ImportFrom)} | names
     bases = (ast.unparse(base) for node in nodes if isinstance(node, ast.ClassDef) for base in node.bases)

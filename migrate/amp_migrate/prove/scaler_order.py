@@ -23,6 +23,7 @@ from amp_migrate.prove.code.public_names import NO_CONTEXTS, OPTIMIZERS
 from amp_migrate.prove.code.scopes import DEFINITIONS, Definition, Function, Scope, heads, imported_name, last_word
 from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.code.ways import Walk
+from amp_migrate.syntax import nodes_in
 
 _MOST = 48  # states that are told apart
 _DEPTH = 6  # calls in one another that are gone into: what is further down is not looked at
@@ -154,7 +155,7 @@ class _Code:
         if not isinstance(target, (ast.Name, ast.Attribute)) or not isinstance(value, (bool, int, float)):
             return frozenset()
         if scope.node not in self._flags:
-            inside = [*ast.walk(scope.node)]
+            inside = [*nodes_in(scope.node)]
             targets = [target for each in inside if isinstance(each, ast.Assign) for target in each.targets]
             targets += (each.target for each in inside if isinstance(each, ast.AugAssign))
             times = Counter(map(ast.unparse, targets))
@@ -286,7 +287,7 @@ class _Order(Walk[Between]):
         if not isinstance(node, (ast.For, ast.AsyncFor)):
             return states
         states = _forgetting([node.target], states)
-        turn = {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
+        turn = {each.id for each in nodes_in(node.target) if isinstance(each, ast.Name)}
 
         def before(keys: frozenset[str]) -> frozenset[str]:  # the same name is another optimizer in the next turn
             return frozenset(key if turn.isdisjoint(_NAME.findall(key)) else f"{key} before" for key in keys)
@@ -421,7 +422,7 @@ class _Order(Walk[Between]):
         return any(
             self._code.values.of(e, scope) == {SCALE}
             for a in (*call.args, *(keyword.value for keyword in call.keywords))
-            for e in ast.walk(a)
+            for e in nodes_in(a)
             if isinstance(e, ast.expr)
         )
 
@@ -502,7 +503,7 @@ class _Order(Walk[Between]):
 
 def _changed(expressions: Iterable[ast.expr]) -> Iterator[ast.expr]:
     """What expressions give another value: names and attributes, and those of which it is an item."""
-    for each in (inner for expression in expressions for inner in ast.walk(expression)):
+    for each in (inner for expression in expressions for inner in nodes_in(expression)):
         if isinstance(each, (ast.Name, ast.Attribute, ast.Subscript)) and not isinstance(each.ctx, ast.Load):
             yield each.value if isinstance(each, ast.Subscript) else each
 
@@ -512,7 +513,7 @@ def _forgetting(expressions: Iterable[ast.expr], states: frozenset[Between]) -> 
     if not any(each.known for each in states):
         return states
     names = {last_word(each) for each in _changed(expressions)}
-    inside = [inner for each in expressions for inner in ast.walk(each)]
+    inside = [inner for each in expressions for inner in nodes_in(each)]
     asked = {last_word(e.func.value) for e in inside if isinstance(e, ast.Call) and isinstance(e.func, ast.Attribute)}
 
     def is_left(known: tuple[int, Fact]) -> bool:

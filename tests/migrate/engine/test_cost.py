@@ -10,6 +10,7 @@ from typing import Any
 
 import libcst as cst
 import pytest
+from amp_migrate import syntax
 from amp_migrate.analysis.names.scopes import Scope, Scopes
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.engine import workspace
@@ -434,18 +435,18 @@ def test_who_imports_each_of_many_files_is_asked_without_reading_all_of_them_aga
 def test_what_is_said_between_imports_that_a_file_repeats_is_looked_for_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    walk, every = ast.walk, Tree.every
+    children, every = syntax.children, Tree.every
     gone_through: Counter[int] = Counter()
 
-    def counting_walk(node: ast.AST) -> Iterator[ast.AST]:
+    def counting_children(node: ast.AST) -> list[ast.AST]:
         gone_through[times] += isinstance(node, ast.Module)
-        return walk(node)
+        return children(node)
 
     def counting_every(tree: Tree, *kinds: Any) -> Any:
         gone_through[times] += cst.Name in kinds
         return every(tree, *kinds)
 
-    monkeypatch.setattr(ast, "walk", counting_walk)
+    monkeypatch.setattr(syntax, "children", counting_children)
     monkeypatch.setattr(Tree, "every", counting_every)
     for times in (3, 30):
         imports = "import torch\nfrom torch import nn\nfrom torch.cuda.amp import autocast\n" * times

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from amp_migrate import implications
+from amp_migrate import implications, syntax
 from amp_migrate.flow import analysis, source
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain import machine, state
@@ -771,7 +771,7 @@ class Parsed(Texts):
 
 def test_what_only_a_text_tells_is_found_out_once_for_all_who_analyse_it(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at, sites = Counter[int](), Counter[int]()  # by the analysis
-    looks, place = (ast.iter_child_nodes, source.children), source.site_of
+    looks, place = (ast.iter_child_nodes, syntax.children), source.site_of
 
     def looking(look: Callable[[ast.AST], Iterable[ast.AST]], node: ast.AST) -> Iterable[ast.AST]:
         looked_at[len(evaluated)] += 1
@@ -782,7 +782,8 @@ def test_what_only_a_text_tells_is_found_out_once_for_all_who_analyse_it(monkeyp
         return place(file, node)
 
     monkeypatch.setattr(ast, "iter_child_nodes", partial(looking, looks[0]))
-    monkeypatch.setattr(source, "children", partial(looking, looks[1]))
+    for each in (syntax, source):
+        monkeypatch.setattr(each, "children", partial(looking, looks[1]))
     monkeypatch.setattr(source, "site_of", placing)
     keys = "found = {}\nfor name in found:\n    print(found[name])\n"
     files = Parsed({"a.py": f"import b\n{keys}", "b.py": program(8)})

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
+from amp_migrate.syntax import nodes_in
+
 _DECLARING = ("setup.py", "setup.cfg", "pyproject.toml")
 _NAME = re.compile(r"\bname\s*=\s*[\"']?([\w.-]+)")
 
@@ -81,7 +83,7 @@ def _of_cfg(text: str) -> Mapping[str, object]:
 
 
 def _of_setup(text: str) -> Mapping[str, object]:
-    nodes = [*ast.walk(ast.parse(text))]
+    nodes = [*nodes_in(ast.parse(text))]
     given = [each.value for each in nodes if isinstance(each, ast.keyword) and each.arg == "package_dir"]
     names = {each.id for each in given if isinstance(each, ast.Name)}
     for each in nodes:

@@ -33,6 +33,7 @@ from amp_migrate.plan.edit import Cast, Edit, Wrap
 from amp_migrate.pragmas import read_pragmas
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Settings
+from amp_migrate.syntax import nodes_in
 from amp_migrate.trees.counterparts import Counterparts
 from amp_migrate.trees.nodes import Statement, find
 from amp_migrate.write.conflicts import PlanConflict
@@ -306,7 +307,7 @@ class _Originals:
 
 def _values(tree: ast.Module) -> Iterator[ast.expr]:
     """The values of statements."""
-    found = (getattr(each, "value", None) for each in ast.walk(tree) if isinstance(each, ast.stmt))
+    found = (getattr(each, "value", None) for each in nodes_in(tree) if isinstance(each, ast.stmt))
     return (each for each in found if isinstance(each, ast.expr))
 
 
@@ -332,7 +333,7 @@ def _same(tree: ast.Module, line: int, like: ast.expr) -> list[ast.expr]:
 
 
 def _expressions(tree: ast.Module) -> Iterator[ast.expr]:
-    return (each for each in ast.walk(tree) if isinstance(each, ast.expr))
+    return (each for each in nodes_in(tree) if isinstance(each, ast.expr))
 
 
 def _parsed(text: str) -> ast.Module:

@@ -40,6 +40,7 @@ from amp_migrate.plan.edit import Cast
 from amp_migrate.prove.precision import UNREAD, Harm, Measured, Trouble
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Settings, Withdrawn
+from amp_migrate.syntax import nodes_in
 
 LEFT_AS_IT_WAS = "left as it was: "
 _AMP = ("autocast(", "GradScaler(")
@@ -380,7 +381,7 @@ def _tree(text: str) -> ast.Module:
 
 def _under_scale(text: str) -> Iterator[int]:
     """The lines in the bodies of Apex's `with amp.scale_loss(...)`."""
-    for node in ast.walk(_tree(text)) if "scale_loss" in text else ():
+    for node in nodes_in(_tree(text)) if "scale_loss" in text else ():
         called = [each.context_expr for each in node.items] if isinstance(node, ast.With) else []
         names = (ast.unparse(each.func) for each in called if isinstance(each, ast.Call))
         if isinstance(node, ast.With) and any(each.rpartition(".")[2] == "scale_loss" for each in names):
@@ -389,7 +390,7 @@ def _under_scale(text: str) -> Iterator[int]:
 
 def _beside_apex(text: str) -> Iterator[int]:
     """The lines in the branches of an `if` of which one clips what Apex's optimizer has."""
-    for node in ast.walk(_tree(text)) if any(word in text for word in _CLIPPED_BY_APEX) else ():
+    for node in nodes_in(_tree(text)) if any(word in text for word in _CLIPPED_BY_APEX) else ():
         if isinstance(node, ast.If) and node.orelse and any(each in ast.unparse(node) for each in _CLIPPED_BY_APEX):
             yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
 

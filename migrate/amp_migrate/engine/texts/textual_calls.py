@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from amp_migrate.engine.parts.work import Work, count_lines
 from amp_migrate.frozen import frozen
+from amp_migrate.syntax import nodes_in
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
@@ -65,7 +66,7 @@ def _uses(text: str) -> _Uses | None:
     brought: set[str] = set()
     bound: set[str] = set()  # by anything but `import module`
     modules: dict[str, set[str]] = defaultdict(set)
-    for node in ast.walk(tree):
+    for node in nodes_in(tree):
         if isinstance(node, ast.Name):
             names.add(node.id)
             if not isinstance(node.ctx, ast.Load):
@@ -120,8 +121,8 @@ def calls_other(text: str, name: str, idle: Container[str]) -> bool:
 
 
 def _calls_other(tree: ast.Module, name: str, idle: Container[str]) -> bool:
-    functions = (each for each in ast.walk(tree) if isinstance(each, _FUNCTIONS) and each.name == name)
-    inside = (each for function in functions for statement in function.body for each in ast.walk(statement))
+    functions = (each for each in nodes_in(tree) if isinstance(each, _FUNCTIONS) and each.name == name)
+    inside = (each for function in functions for statement in function.body for each in nodes_in(statement))
     return any(isinstance(each, ast.Call) and _last_name(each.func) not in idle for each in inside)
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from amp_migrate.flow.source import Code, word_called
 from amp_migrate.frozen import frozen
+from amp_migrate.syntax import nodes_in
 
 # What gives the parameters of a module, or some of them, one after another and once.
 _ONCE = frozenset(("filter", "iter", "map", "named_parameters", "parameters", "zip"))
@@ -108,18 +109,18 @@ class _Choosing:
 
     def _given(self, name: str) -> list[ast.expr]:
         """What a variable is given in the function, or in the one around it whose it is."""
-        given = (each for each in ast.walk(self._home(name).node) if isinstance(each, ast.Assign))
+        given = (each for each in nodes_in(self._home(name).node) if isinstance(each, ast.Assign))
         return [each.value for each in given if name in map(ast.unparse, each.targets)]
 
     def _is_pieced_together(self, name: str, given: Sequence[ast.expr]) -> bool:
         """Whether a variable has one of several values, which do not come of each other, or is added to."""
-        of_others = [each for each in given if name not in {getattr(node, "id", "") for node in ast.walk(each)}]
+        of_others = [each for each in given if name not in {getattr(node, "id", "") for node in nodes_in(each)}]
         owners = (getattr(each, "target", getattr(each, "value", None)) for each in self._changes(name))
         return len(of_others) != 1 or any(isinstance(each, ast.Name) and each.id == name for each in owners)
 
     def _changes(self, name: str) -> Iterator[ast.AST]:
         """What adds to something, or calls a method of it that does: `+=`, `x.append`."""
-        for each in ast.walk(self._home(name).node):
+        for each in nodes_in(self._home(name).node):
             if isinstance(each, ast.AugAssign) or (isinstance(each, ast.Attribute) and each.attr in _ADDING):
                 yield each
 
@@ -141,7 +142,7 @@ def _is_count(node: ast.expr) -> bool:
 
 
 def _is_by_identity(test: ast.expr) -> bool:
-    return any(isinstance(each, ast.Call) and word_called(each) == "id" for each in ast.walk(test))
+    return any(isinstance(each, ast.Call) and word_called(each) == "id" for each in nodes_in(test))
 
 
 def _choice(target: ast.expr, source: ast.expr, tests: Sequence[ast.expr]) -> _Choice:
@@ -157,10 +158,10 @@ def _choice(target: ast.expr, source: ast.expr, tests: Sequence[ast.expr]) -> _C
 
 def _in_order(target: ast.expr, test: ast.expr) -> ast.expr:
     """A test with its variables called by their order, so that two that ask the same have the same text."""
-    inner = (each.target for each in ast.walk(test) if isinstance(each, ast.comprehension))
-    names = [each.id for of in (target, *inner) for each in ast.walk(of) if isinstance(each, ast.Name)]
+    inner = (each.target for each in nodes_in(test) if isinstance(each, ast.comprehension))
+    names = [each.id for of in (target, *inner) for each in nodes_in(of) if isinstance(each, ast.Name)]
     found = ast.parse(ast.unparse(test), mode="eval").body
-    for each in ast.walk(found):
+    for each in nodes_in(found):
         if isinstance(each, ast.Name) and each.id in names:
             each.id = f"_{names.index(each.id)}"
     return found

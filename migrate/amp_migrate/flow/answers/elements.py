@@ -10,6 +10,7 @@ from amp_migrate.flow.python.containers import LIST
 from amp_migrate.flow.pytorch.gradients import parameters_of
 from amp_migrate.flow.pytorch.modules import OF_EVERY_MODULE
 from amp_migrate.flow.source import FUNCTIONS
+from amp_migrate.syntax import nodes_in
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _MODULES = "torch.nn.ModuleList"
@@ -22,7 +23,7 @@ class Elements:
     def __init__(self, analysis: Analysis) -> None:
         self.analysis = analysis
         trees = [module.tree for module in analysis.modules.values() if module is not None]
-        self._nodes = [node for tree in trees for node in ast.walk(tree)]
+        self._nodes = [node for tree in trees for node in nodes_in(tree)]
         self._parents = {child: node for node in self._nodes for child in ast.iter_child_nodes(node)}
 
     def has_idle_ones(self, making: ast.Call) -> bool | None:
@@ -77,7 +78,7 @@ class Elements:
         target = getattr(around, "target", None)
         if not isinstance(target, ast.Name) or loop is None or node is not getattr(around, "iter", None):
             return None
-        names = [each for each in ast.walk(loop) if isinstance(each, ast.Name) and each.id == target.id]
+        names = [each for each in nodes_in(loop) if isinstance(each, ast.Name) and each.id == target.id]
         return set() if all(each is target or self._is_kept_idle(each) for each in names) else None
 
     def _is_kept_idle(self, node: ast.expr) -> bool:

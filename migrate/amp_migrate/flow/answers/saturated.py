@@ -14,6 +14,7 @@ from amp_migrate.flow.domain.atoms import NEVER, External, tensors_in
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.pytorch.functions import operator_name
 from amp_migrate.flow.source import Site
+from amp_migrate.syntax import nodes_in
 from amp_migrate.tables import operators as table
 
 # What says of a number on which side of a limit it is.
@@ -44,7 +45,7 @@ class Saturated:
         found = defaultdict[Site, list[tuple[ast.AST, dict[ast.AST, ast.AST]]]](list)
         for module in filter(None, self._analysis.modules.values() if wanted else ()):
             parents: dict[ast.AST, ast.AST] = {}
-            for node in ast.walk(module.tree):
+            for node in nodes_in(module.tree):
                 parents.update(dict.fromkeys(ast.iter_child_nodes(node), node))
                 for site in self._born(node) & wanted:
                     found[site].append((node, parents))

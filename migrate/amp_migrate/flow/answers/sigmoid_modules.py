@@ -15,6 +15,7 @@ from amp_migrate.flow.domain.atoms import NEVER, Atom, Class, External, Obj, Tup
 from amp_migrate.flow.python import containers
 from amp_migrate.flow.pytorch.modules import WRAPPERS
 from amp_migrate.flow.source import Site
+from amp_migrate.syntax import nodes_in
 from amp_migrate.tables import operators as table
 from amp_migrate.tables.torch_names import SIGMOID_CLASS
 
@@ -84,7 +85,7 @@ class SigmoidModules:
     def _are_told_apart(self) -> bool:
         """Whether code compares the class of something with that of sigmoids, or keeps that to do so."""
         trees = [module.tree for module in self._analysis.modules.values() if module is not None]
-        return any(_is_named(part) for tree in trees for node in ast.walk(tree) for part in _compared(node))
+        return any(_is_named(part) for tree in trees for node in nodes_in(tree) for part in _compared(node))
 
     @cached_property
     def _saved(self) -> frozenset[Obj]:
@@ -137,7 +138,7 @@ def _moves_elements(layer: Obj) -> bool:
 def _compared(node: ast.AST) -> Iterator[ast.AST]:
     """What may be compared with a class: parts of comparisons, keys, and members of a collection."""
     if isinstance(node, (ast.Compare, ast.MatchValue)):
-        yield from ast.walk(node)
+        yield from nodes_in(node)
     elif isinstance(node, ast.Dict):
         yield from filter(None, node.keys)
     elif isinstance(node, (ast.Tuple, ast.List, ast.Set)):

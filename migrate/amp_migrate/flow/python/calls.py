@@ -46,6 +46,7 @@ from amp_migrate.flow.python.classes import class_of, has_unread_base, is_module
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.python.statements import under
 from amp_migrate.flow.source import Code, Site
+from amp_migrate.syntax import nodes_in
 
 if TYPE_CHECKING:
     from amp_migrate.flow.task import Task
@@ -263,7 +264,7 @@ def _as_caller_knows(frame: Frame, code: Code, args: Arguments, value: Value) ->
 def _renamed(text: str, names: Mapping[str, str]) -> str:
     """An expression with other names."""
     tree = ast.parse(text, mode="eval")
-    for node in ast.walk(tree):
+    for node in nodes_in(tree):
         if isinstance(node, ast.Name):
             node.id = names.get(node.id, node.id)
     return ast.unparse(tree)

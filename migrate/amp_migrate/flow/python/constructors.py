@@ -9,6 +9,7 @@ from amp_migrate.flow.domain.atoms import Class, Obj, Opaque
 from amp_migrate.flow.python.classes import lineage
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.source import FUNCTIONS, Code
+from amp_migrate.syntax import nodes_in
 
 _INIT = "__init__"
 
@@ -55,7 +56,7 @@ def _until_replaced(code: Code, name: str) -> list[ast.stmt]:
     for index, each in enumerate(code.body):
         if is_made and isinstance(each, ast.Assign) and [_attribute(to, own) for to in each.targets] == [name]:
             return code.body[: index + 1]
-        if any(isinstance(inner, ast.Return) for inner in ast.walk(each)):
+        if any(isinstance(inner, ast.Return) for inner in nodes_in(each)):
             break
         is_made |= isinstance(each, ast.Expr) and isinstance(each.value, ast.Call) and _is_of_super(each.value.func)
     return []
@@ -64,7 +65,7 @@ def _until_replaced(code: Code, name: str) -> list[ast.stmt]:
 def _stored(code: Code) -> Iterator[str]:
     """The attributes that a constructor stores in its object."""
     stored = (
-        each for each in ast.walk(code.node) if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)
+        each for each in nodes_in(code.node) if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)
     )
     return (each.attr for each in stored if _attribute(each, code.parameters[0].arg))
 
@@ -72,9 +73,9 @@ def _stored(code: Code) -> Iterator[str]:
 def _keeps_to(body: Iterable[ast.stmt], own: str, attributes: set[str]) -> bool:
     """Whether some statements store attributes of an object, read no others than these, and do nothing else with it."""
     known: set[ast.AST] = set()
-    for each in (node for statement in body for node in ast.walk(statement)):
+    for each in (node for statement in body for node in nodes_in(statement)):
         if _is_of_super(each):
-            known |= {*ast.walk(each)}
+            known |= {*nodes_in(each)}
         elif isinstance(each, ast.Attribute) and _attribute(each, own):
             if not isinstance(each.ctx, ast.Store) and each.attr not in attributes:
                 return False

@@ -45,6 +45,7 @@ from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.python.narrow import assume
+from amp_migrate.syntax import nodes_in
 
 _MOST_APART = 4
 _LARGEST_EXPONENT = 64
@@ -158,7 +159,7 @@ def _dict(frame: Frame, node: ast.Dict) -> Value:
 
 def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Value:
     saved = dict(frame.now.names)
-    bound = {each.id for one_of in node.generators for each in ast.walk(one_of.target) if isinstance(each, ast.Name)}
+    bound = {each.id for one_of in node.generators for each in nodes_in(one_of.target) if isinstance(each, ast.Name)}
     frame.depth += 1
     key = value = NEVER
     first = node.generators[0]

@@ -40,6 +40,7 @@ from amp_migrate.flow.python import containers
 from amp_migrate.flow.python.expressions import OPERATORS, assign, binary, evaluate, in_turn
 from amp_migrate.flow.python.frame import Frame, Loop
 from amp_migrate.flow.python.narrow import assume
+from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.signatures import FORMS
 
 AGAIN = ("again",)
@@ -87,7 +88,7 @@ def _go_on(frame: Frame, node: ast.stmt, before: State) -> None:
     before.worlds = changed(before.worlds, lambda machine: (machine.losing(frame.task.touched),))
     before.cells = {cell: value for cell, value in before.cells.items() if cell not in frame.task.written}
     frame.state = before
-    bound = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    bound = {each.id for each in nodes_in(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
     for name in sorted(bound):
         frame.bind(name, join(before.names.get(name, NEVER) - {UNBOUND}, UNKNOWN))
 
@@ -138,7 +139,7 @@ def _as_load(target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr:
 
 def _asked_dtype(frame: Frame, test: ast.expr, ending: bool, node: ast.stmt) -> None:
     """Note a test with whose outcome the code goes no further, if it surely has it for the dtype of something low."""
-    asked = [each for each in ast.walk(test) if isinstance(each, ast.Attribute) and each.attr == "dtype"]
+    asked = [each for each in nodes_in(test) if isinstance(each, ast.Attribute) and each.attr == "dtype"]
     found = join_all(evaluate(frame, each) for each in asked)
     is_low = any(precision and not precision & ~LOW for precision in map(dtype_named, found))
     if is_low and _comes_to(frame, test, ending):

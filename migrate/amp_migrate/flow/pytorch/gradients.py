@@ -99,6 +99,7 @@ from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import unread
 from amp_migrate.flow.source import Code, Site
 from amp_migrate.implications import implied
+from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.torch_names import OPTIMIZER_FACTORIES, SCHEDULER_FACTORIES
 
 REGISTRY = External("<optimizers>")
@@ -909,11 +910,11 @@ def _is_for_some(code: Code, gradient: ast.Attribute, node: ast.AST) -> bool:
     """Whether a loop over parameters does something with the gradient of those alone that pass a test."""
     name = gradient.value.id if isinstance(gradient.value, ast.Name) else ""
     asked = {f"{name}.grad", f"{name}.requires_grad"}  # of what fails these there is nothing to clear
-    for loop in ast.walk(code.node) if name else ():
-        if isinstance(loop, ast.For) and any(each is node for each in ast.walk(loop)):
-            targets = {each.id for each in ast.walk(loop.target) if isinstance(each, ast.Name)}
-            for test in ast.walk(loop) if name in targets else ():
-                inside = list(ast.walk(test)) if isinstance(test, ast.If) else []
+    for loop in nodes_in(code.node) if name else ():
+        if isinstance(loop, ast.For) and any(each is node for each in nodes_in(loop)):
+            targets = {each.id for each in nodes_in(loop.target) if isinstance(each, ast.Name)}
+            for test in nodes_in(loop) if name in targets else ():
+                inside = list(nodes_in(test)) if isinstance(test, ast.If) else []
                 decides = any(each is node or isinstance(each, (ast.Continue, ast.Break)) for each in inside)
                 if decides and not {text for text, _, _ in implied(test.test, True)} & asked:  # type: ignore[attr-defined]
                     return True
@@ -924,7 +925,7 @@ def clear_where_none(frame: Frame, test: ast.expr, body: Iterable[ast.stmt]) -> 
     """What a branch clears where there is a gradient is clear where there is none: `if p.grad is not None:`."""
     known = frame.analysis.pytorch.cleared
     missing = {text for text, outcome, _ in implied(test, False) if not outcome} if known else ()
-    for node in (inner for each in body for inner in ast.walk(each) if inner in known) if missing else ():
+    for node in (inner for each in body for inner in nodes_in(each) if inner in known) if missing else ():
         text, leaves, is_gone = known[node]
         if text in missing:
             clear_leaves(frame, leaves, node, only_spent=not is_gone)

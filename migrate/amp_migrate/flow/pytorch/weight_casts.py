@@ -20,6 +20,7 @@ from amp_migrate.flow.python.expressions import evaluate
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import gradients
 from amp_migrate.flow.source import Site
+from amp_migrate.syntax import nodes_in
 
 AS_CALLER = 0
 _IN_ORDER = frozenset("enumerate reversed list tuple zip".split())
@@ -123,7 +124,7 @@ def _indexed(
 ) -> Iterator[tuple[ast.expr, Portion | None]]:
     """The lists of which a loop takes the element of an index alone."""
     taken: dict[str, list[ast.Subscript]] = {}
-    for each in (node for statement in loop.body for node in ast.walk(statement)):
+    for each in (node for statement in loop.body for node in nodes_in(statement)):
         if isinstance(each, ast.Subscript) and isinstance(each.value, (ast.Name, ast.Attribute)):
             taken.setdefault(ast.unparse(each.value), []).append(each)
     for of_one in taken.values():
@@ -147,7 +148,7 @@ def _between(
 
 def _is_steady(frame: Frame, node: ast.expr) -> bool:
     """Whether an expression is the same later: not of an attribute, or a name, that is stored."""
-    parts = [*ast.walk(node)]
+    parts = [*nodes_in(node)]
     rebound = [each.attr for each in parts if isinstance(each, ast.Attribute) and frame.code.stores(each.attr)]
     names = {each.id for each in parts if isinstance(each, ast.Name)}
     # What is bound once is another in each round of a loop around.

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from amp_migrate.prove.code.public_names import OPTIMIZERS
 from amp_migrate.prove.code.scopes import DEFINITIONS, Scope, heads, last_word, parameters
+from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.torch_names import HANDS_BACK
 
 # Of whose objects it is known what their methods are: none of the files.
@@ -67,7 +68,7 @@ class Receivers:
         places = {place, (None, name)} if is_of_object else {place}  # `trainer.optimizer = ...` may be of this object
         for statement, scope in self._values.mentioning(name):
             in_class = is_of_object and isinstance(scope.node, ast.ClassDef)
-            for each in (each for head in heads(statement) for each in ast.walk(head)):
+            for each in (each for head in heads(statement) for each in nodes_in(head)):
                 if not isinstance(each, (ast.Name, ast.Attribute)) or isinstance(each.ctx, ast.Load):
                     continue
                 if self._values.place(each, scope) in places or (in_class and last_word(each) == name):

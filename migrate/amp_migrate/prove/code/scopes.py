@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
+from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.apex_names import AMP, API
 from amp_migrate.tables.signatures import FORMS
 
@@ -199,7 +200,7 @@ class Scopes:
             self._block(getattr(node, name, []), scope)
         self._is_chosen, self._is_handled = around
         for expression in heads(node) if self._has_walrus else ():
-            for each in ast.walk(expression):
+            for each in nodes_in(expression):
                 if isinstance(each, ast.NamedExpr):
                     scope.names.add(each.target.id)
 
@@ -215,7 +216,7 @@ class Scopes:
 
     def _match(self, node: ast.Match, scope: Scope) -> None:
         for case in node.cases:
-            for each in ast.walk(case.pattern):
+            for each in nodes_in(case.pattern):
                 name = getattr(each, "name", None) or getattr(each, "rest", None)
                 if isinstance(name, str):
                     scope.names.add(name)
@@ -247,7 +248,7 @@ class Scopes:
     def _said_at(self) -> dict[str, int]:
         """The first line that says each name."""
         found: dict[str, int] = {}
-        for each in ast.walk(self._tree):
+        for each in nodes_in(self._tree):
             if isinstance(each, ast.Name):
                 found[each.id] = min(each.lineno, found.get(each.id, each.lineno))
         return found

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Sequence
 from functools import cached_property
 
+from amp_migrate.syntax import nodes_in
+
 # Calls that only answer a question.
 _QUIET = frozenset(
     (
@@ -39,7 +41,7 @@ class Same(ast.stmt):
         """The names that it reads, and the attributes and short texts."""
         names: list[str] = []
         others: list[str] = []
-        for each in ast.walk(self.node):
+        for each in nodes_in(self.node):
             if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load):
                 names.append(each.id)
             elif isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Load):

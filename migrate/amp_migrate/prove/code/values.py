@@ -61,6 +61,7 @@ from amp_migrate.prove.code.scopes import (
     parameters,
     place_of,
 )
+from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.star_names import BY_STAR, brings
 
 # Where a value is: a name in a scope, an attribute of a class (None: of any), what a function returns.
@@ -805,7 +806,7 @@ def _asked_as_scalers(function: Definition, file: File) -> Iterator[str]:
     if "scale" not in file.words_of(function):
         return
     asked: dict[str, set[str]] = {}
-    for each in ast.walk(function):
+    for each in nodes_in(function):
         if (
             isinstance(each, ast.Call)
             and isinstance(each.func, ast.Attribute)

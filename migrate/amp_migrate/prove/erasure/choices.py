@@ -10,6 +10,7 @@ from dataclasses import replace
 from amp_migrate.frozen import frozen
 from amp_migrate.prove.code.public_names import AUTOCAST, SCALERS, public
 from amp_migrate.prove.code.scopes import DEFINITIONS, Scope, Scopes, heads, imported_name, last_word, parameters
+from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.signatures import argument
 
 ON = True  # what a flag is where it is set
@@ -311,7 +312,7 @@ class _Named(ast.NodeTransformer):
 
 
 def _names(node: ast.AST) -> list[ast.Name]:
-    return [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+    return [each for each in nodes_in(node) if isinstance(each, ast.Name)]
 
 
 def _constant(node: ast.expr, scope: Scope) -> object:

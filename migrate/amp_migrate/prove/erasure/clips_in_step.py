@@ -14,6 +14,7 @@ from amp_migrate.prove.code.file import File
 from amp_migrate.prove.code.scopes import Scope
 from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.erasure.calls_of_torch import native_call
+from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.apex_names import CLIPS_IN_STEP
 
 KEYWORD = "max_grad_norm"
@@ -37,7 +38,7 @@ class Limit:
 
     def is_read_alike(self, scope: Scope) -> bool:
         """Whether the names of the limit are the same things in another scope."""
-        nodes = [n for each in (self.norm, self.test) if each is not None for n in ast.walk(each)]
+        nodes = [n for each in (self.norm, self.test) if each is not None for n in nodes_in(each)]
         return all(self.scope.find(n.id) is scope.find(n.id) for n in nodes if isinstance(n, ast.Name))
 
 
@@ -61,7 +62,7 @@ class Limits:
         found = []
         for file in self._values.files.values():
             for statement, at in file.scopes.statements:
-                calls = ast.walk(statement) if isinstance(statement, ast.Assign) else ()
+                calls = nodes_in(statement) if isinstance(statement, ast.Assign) else ()
                 for call in (each for each in calls if isinstance(each, ast.Call)):
                     if call in made and self._values.name(call.func, at) in CLIPS_IN_STEP:
                         norms = [each.value for each in call.keywords if each.arg == KEYWORD and not _is_nothing(each)]
@@ -81,7 +82,7 @@ def clips(optimizer: ast.expr, norm: ast.expr, test: ast.expr | None, at: ast.st
     params = ast.Subscript(ast.Name(_GROUP, ast.Load()), ast.Constant("params"), ast.Load())
     call = native_call(ast.Call(ast.Name(CLIP, ast.Load()), [params, norm], []), CLIP)
     found = ast.For(ast.Name(_GROUP, ast.Store()), groups, [ast.Expr(call)], [])
-    for each in ast.walk(found):
+    for each in nodes_in(found):
         ast.copy_location(each, at)
     return found
 
@@ -95,7 +96,7 @@ def named_alike(loop: ast.For) -> ast.For:
     is_groups = isinstance(groups, ast.Attribute) and groups.attr == "param_groups"
     if call is not None and is_clip and is_groups and isinstance(loop.target, ast.Name):
         name = loop.target.id
-        for each in [loop.target, *(n for k in (*call.args, *(k.value for k in call.keywords)) for n in ast.walk(k))]:
+        for each in [loop.target, *(n for k in (*call.args, *(k.value for k in call.keywords)) for n in nodes_in(k))]:
             if isinstance(each, ast.Name) and each.id == name:
                 each.id = _GROUP
     return loop
@@ -112,11 +113,11 @@ def _tests(body: list[ast.stmt], call: ast.AST, step: ast.AST, given: list[ast.A
     for statement in body:
         if isinstance(statement, ast.If):
             for branch, is_own in ((statement.body, True), (statement.orelse, False)):
-                inside = {id(each) for inner in branch for each in ast.walk(inner)} if branch else set()
+                inside = {id(each) for inner in branch for each in nodes_in(inner)} if branch else set()
                 is_asked = id(step) not in inside and not (given and all(id(each) in inside for each in given))
                 if id(call) in inside and is_asked:
                     yield statement.test if is_own else ast.UnaryOp(ast.Not(), statement.test)
-        if any(each is call for each in ast.walk(statement)):
+        if any(each is call for each in nodes_in(statement)):
             for name in ("body", "orelse", "finalbody"):
                 yield from _tests(getattr(statement, name, []), call, step, given)
 
@@ -125,11 +126,11 @@ def _bindings(node: ast.AST, name: str) -> Iterator[ast.AST]:
     """Where something may give a name a value that can step, in a scope or in what is inside of it."""
     nothing = {
         id(target)
-        for each in ast.walk(node)
+        for each in nodes_in(node)
         if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant) and each.value.value is None
         for target in each.targets
     }
-    for each in ast.walk(node):
+    for each in nodes_in(node):
         if isinstance(each, ast.Name):
             is_bound = each.id == name and isinstance(each.ctx, ast.Store) and id(each) not in nothing
         elif isinstance(each, ast.alias):

@@ -35,6 +35,7 @@ from amp_migrate.prove.erasure.entered import entered_loss, given_loss, scaled_l
 from amp_migrate.prove.erasure.float32_sigmoids import sigmoids_in_float32
 from amp_migrate.prove.erasure.simplify import IS_ON, PARAMETERS, is_method, simplified
 from amp_migrate.prove.erasure.simplify import SCALER as MARK
+from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.apex_names import CLIPS_IN_STEP
 from amp_migrate.tables.signatures import argument
 from amp_migrate.tables.torch_names import SIGMOID_CLASS
@@ -108,7 +109,7 @@ class Eraser:
             return
         for head in heads(node) if self._limits.are_known else ():
             yield from (
-                clip for each in ast.walk(head) if isinstance(each, ast.Call) for clip in self._clips(each, node)
+                clip for each in nodes_in(head) if isinstance(each, ast.Call) for clip in self._clips(each, node)
             )
         method = getattr(self, f"_{type(node).__name__}", None)
         if method is not None:
@@ -738,7 +739,7 @@ class Eraser:
 
     def _switches(self, node: ast.expr) -> None:
         """Note what decides whether the regions and scalers in an expression are on."""
-        calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
+        calls = (each for each in nodes_in(node) if isinstance(each, ast.Call))
         given = (argument(each, imported_name(each.func, self._scope), "enabled") for each in calls)
         self.switches += (dump(self.expression(each)) for each in given if each is not None)
 
@@ -837,7 +838,7 @@ def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.ex
         pairs = list(zip(target.elts, value.elts, strict=True))
         left = [pair for pair in pairs if not is_same(*pair) and list(_pairs(*pair))]
         names = {each.id for each in target.elts if isinstance(each, ast.Name)}
-        read = {each.id for each in ast.walk(value) if isinstance(each, ast.Name)}
+        read = {each.id for each in nodes_in(value) if isinstance(each, ast.Name)}
         are_names = len(names) == len(target.elts)
         # What is put into an object is not read by names alone.
         are_own = all(isinstance(each, (ast.Name, ast.Constant)) for each in value.elts) and all(

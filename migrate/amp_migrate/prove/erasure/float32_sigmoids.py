@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from amp_migrate.prove.code.file import File
 from amp_migrate.prove.code.scopes import DEFINITIONS
 from amp_migrate.prove.code.trees import is_same
+from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.torch_names import SIGMOID_CLASS
 
 _RETURNED = ast.parse("input.float().sigmoid()", mode="eval").body
@@ -40,7 +41,7 @@ def _is_bound(file: File, name: str, imported: frozenset[str]) -> bool:
 def _imported(statements: Iterable[ast.stmt]) -> Iterator[str]:
     """The names that imports among statements of a module bring, also in a `try` or an `if`."""
     around = (each for each in statements if not isinstance(each, (*DEFINITIONS, ast.ClassDef)))
-    for node in (node for each in around for node in ast.walk(each)):
+    for node in (node for each in around for node in nodes_in(each)):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
 

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from amp_migrate.prove.code.scopes import Scope, heads
 from amp_migrate.prove.erasure.choices import NEGATED, OFF, ON, Chooser, Question, compared_with_truth
+from amp_migrate.syntax import nodes_in
 
 
 def chosen_natively(texts: Mapping[str, str]) -> dict[str, str] | None:
@@ -69,7 +70,7 @@ def _implied(modules: Sequence[Chooser], atom: Question) -> set[str]:
 def _raising(module: Chooser, choices: Collection[Question]) -> Iterator[set[str]]:
     """What makes a file raise beside that Apex is chosen, in which case it comes to nothing that stands behind."""
     caught = {
-        node for each in ast.walk(module.scopes.module.node) if isinstance(each, ast.Try) for node in ast.walk(each)
+        node for each in nodes_in(module.scopes.module.node) if isinstance(each, ast.Try) for node in nodes_in(each)
     }
     chosen = {_negated(each.code) if each.value is OFF else each.code for each in choices}
     for way in module.conditions(lambda node, _: isinstance(node, ast.Raise) and node not in caught):
@@ -98,7 +99,7 @@ def _set_beside(modules: Sequence[Chooser], flag: Question) -> list[ast.If]:
 def _never_set(modules: Sequence[Chooser], never: Mapping[Question, Sequence[ast.If]]) -> dict[str, str] | None:
     """The texts where some flags are never set; None where autocast or a scaler is asked for by anything else."""
     always = {each for chains in never.values() for each in chains}
-    inside = {node for chain in always for node in ast.walk(chain)}
+    inside = {node for chain in always for node in nodes_in(chain)}
     known = {text for each in modules for way in each.conditions(each.is_of_apex) for text in way}
     known |= {f"not ({atom.code})" for atom in never}
     flags = {code for chain in always for code in _flags_set(chain.body)}
@@ -114,7 +115,7 @@ def _never_set(modules: Sequence[Chooser], never: Mapping[Question, Sequence[ast
 
 def _flags_set(body: Sequence[ast.stmt]) -> Iterator[str]:
     """The flags that some statements set, as code."""
-    for each in (node for statement in body for node in ast.walk(statement)):
+    for each in (node for statement in body for node in nodes_in(statement)):
         if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant) and each.value.value is True:
             yield from map(ast.unparse, each.targets)
 
@@ -245,7 +246,7 @@ def _is_for_apex(statement: ast.stmt) -> bool:
         return (statement.module or "").partition(".")[0] == "apex"
     if isinstance(statement, ast.Import):
         return all(each.name.partition(".")[0] == "apex" for each in statement.names)
-    is_plain = isinstance(statement, ast.Assign) and not any(isinstance(e, ast.Call) for e in ast.walk(statement))
+    is_plain = isinstance(statement, ast.Assign) and not any(isinstance(e, ast.Call) for e in nodes_in(statement))
     return is_plain or isinstance(statement, (ast.Expr, ast.Pass))
 
 

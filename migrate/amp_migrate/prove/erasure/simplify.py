@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 
 from amp_migrate.prove.code.trees import Same, is_quiet, is_same
 from amp_migrate.prove.erasure.compare import Comparison
+from amp_migrate.syntax import nodes_in
 
 PARAMETERS = "<parameters>"  # what an optimizer updates
 SCALER = "<scaler>"  # what only has to do with precision
@@ -59,7 +60,7 @@ class _Simplifier(ast.NodeTransformer):
 
     def _know(self, test: ast.expr, following: list[ast.stmt]) -> None:
         """Take a test for false where an error was raised if it is true, and nothing changes what it asks."""
-        if all(isinstance(each, (ast.Name, ast.Attribute, ast.expr_context)) for each in ast.walk(test)):
+        if all(isinstance(each, (ast.Name, ast.Attribute, ast.expr_context)) for each in nodes_in(test)):
             stored = {each.id for body in following for each in _stored(body) if isinstance(each, ast.Name)}
             if (stored | self._attributes).isdisjoint(ast.unparse(test).split(".")):
                 for each in following:
@@ -217,7 +218,7 @@ class _Known(ast.NodeTransformer):
 
 def _stored(node: ast.AST) -> Iterator[ast.Name | ast.Attribute]:
     """What is given a value anywhere below a node."""
-    for each in ast.walk(node):
+    for each in nodes_in(node):
         if isinstance(each, Same):
             yield from _stored(each.node)
         elif isinstance(each, (ast.Name, ast.Attribute)) and not isinstance(each.ctx, ast.Load):

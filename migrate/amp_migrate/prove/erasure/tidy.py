@@ -16,6 +16,7 @@ from typing import Any
 from amp_migrate.prove.code.scopes import FUNCTIONS, Function
 from amp_migrate.prove.code.trees import Same, dump, is_quiet
 from amp_migrate.prove.erasure.simplify import simplified
+from amp_migrate.syntax import nodes_in
 from amp_migrate.tables import operators as table
 
 Program = Mapping[str, ast.Module]
@@ -315,7 +316,7 @@ class _Back:
             return False  # what is read behind may be another value
         last = max(i for i, each in enumerate(run) if _reads(each, name))
         if is_quiet(statement.value):
-            roots = {each.id for each in ast.walk(statement.value) if isinstance(each, ast.Name)}
+            roots = {each.id for each in nodes_in(statement.value) if isinstance(each, ast.Name)}
             if any(_changes(each, roots) for each in run[: last + 1]):
                 return False
         elif reads > 1 or last > 0 or not _is_first(run[0], name, self._pure):
@@ -327,7 +328,7 @@ class _Back:
 
 def _functions(tree: ast.Module) -> Iterator[Any]:
     yield tree
-    yield from (each for each in ast.walk(tree) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    yield from (each for each in nodes_in(tree) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
 
 def _bodies(node: ast.stmt) -> Iterator[list[ast.stmt]]:
@@ -347,12 +348,12 @@ def _only_name(node: ast.stmt) -> str:
 
 def _reads(node: ast.AST, name: str) -> int:
     """How often a name is read below a node."""
-    return sum(_is_read(each, name) for each in ast.walk(node)) + _reads_unseen(node, name)
+    return sum(_is_read(each, name) for each in nodes_in(node)) + _reads_unseen(node, name)
 
 
 def _reads_unseen(node: ast.AST, name: str) -> int:
     """How often a name is read below a node by what both sides have, into which nothing can be put."""
-    return sum(each.reads[0].count(name) for each in ast.walk(node) if isinstance(each, Same))
+    return sum(each.reads[0].count(name) for each in nodes_in(node) if isinstance(each, Same))
 
 
 def _is_read(node: ast.AST, name: str) -> bool:
@@ -385,13 +386,13 @@ def _all_bodies(node: Any) -> Iterator[list[ast.stmt]]:
 
 def _changes(node: ast.AST, names: set[str]) -> bool:
     """Whether a statement stores any of some names."""
-    nodes = ast.walk(node.node if isinstance(node, Same) else node)
+    nodes = nodes_in(node.node if isinstance(node, Same) else node)
     return any(isinstance(e, ast.Name) and e.id in names and isinstance(e.ctx, ast.Store) for e in nodes)
 
 
 def _losses(tree: ast.Module) -> Iterator[str]:
     """The names that only ever stand for losses of torch, which do nothing but compute."""
-    nodes = [n for each in ast.walk(tree) for n in (ast.walk(each.node) if isinstance(each, Same) else [each])]
+    nodes = [n for each in nodes_in(tree) for n in (nodes_in(each.node) if isinstance(each, Same) else [each])]
     stores = Counter(each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
     for each in nodes:
         if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call) and isinstance(each.targets[0], ast.Name):

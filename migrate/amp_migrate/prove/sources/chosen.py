@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from amp_migrate.prove.code.program import Program
 from amp_migrate.prove.code.scopes import Scope, heads
+from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.apex_names import AMP
 
 
@@ -26,10 +27,10 @@ class Chosen:
         for file in self._program.files.values():
             for statement, scope in file.scopes.statements:
                 if isinstance(statement, ast.If):
-                    parts = ([*map(ast.walk, each)] for each in (statement.body, statement.orelse))
+                    parts = ([*map(nodes_in, each)] for each in (statement.body, statement.orelse))
                     brings = [any(self._brings(n, scope) for walk in part for n in walk) for part in parts]
                     yield from _leading(statement.test, brings)
-                for node in (each for head in heads(statement) for each in ast.walk(head)):
+                for node in (each for head in heads(statement) for each in nodes_in(head)):
                     if isinstance(node, ast.IfExp):
                         yield from _leading(
                             node.test, [self._is_apex(each, scope) for each in (node.body, node.orelse)]

@@ -10,6 +10,7 @@ import ast
 
 from amp_migrate.prove.code.scopes import Scope, last_word
 from amp_migrate.prove.sources.origins import ClassSource, Origins, Source
+from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.operators import NO_HALF_KERNEL
 
 _DEPTH = 12  # values that are made of one another; what is further back is not known to be floating
@@ -229,7 +230,7 @@ class Floating:
         forward = at.method(name)
         if forward is None or depth > _DEPTH:
             return False
-        returned = [each.value for each in ast.walk(forward) if isinstance(each, ast.Return)]
+        returned = [each.value for each in nodes_in(forward) if isinstance(each, ast.Return)]
         inner = self._origins.inside(forward, at)
         return bool(returned) and all(
             each is not None and self._holds(Source(each, inner, index), depth + 1) for each in returned

@@ -19,6 +19,7 @@ from amp_migrate.prove.code.scopes import (
     is_self,
     last_word,
 )
+from amp_migrate.syntax import nodes_in
 
 
 @frozen
@@ -51,7 +52,7 @@ class Origins:
         self._files[file.name] = file
         for statement, scope in file.scopes.statements:
             for head in heads(statement):
-                for node in ast.walk(head):
+                for node in nodes_in(head):
                     if isinstance(node, ast.Call):
                         self._scopes[node] = scope
                         self._calls.setdefault(last_word(node.func), []).append(Source(node, scope))
@@ -112,7 +113,7 @@ class Origins:
         for function, at in self._defined(node.func, source.scope) if isinstance(node, ast.Call) else ():
             if isinstance(function, DEFINITIONS):
                 inner = self._files[at.file].scopes.inside(function, at)
-                for each in ast.walk(function):
+                for each in nodes_in(function):
                     if isinstance(each, ast.Return) and each.value is not None:
                         found.append(Source(each.value, inner, source.index))
         return found
@@ -198,7 +199,7 @@ def _latest(body: list[ast.stmt], name: ast.Name) -> ast.expr | None:
             for before in reversed(body[:index]):
                 if any(
                     isinstance(n, ast.Name) and n.id == name.id and isinstance(n.ctx, ast.Store)
-                    for n in ast.walk(before)
+                    for n in nodes_in(before)
                 ):
                     is_it = isinstance(before, ast.Assign) and len(before.targets) == 1
                     is_it = is_it and isinstance(before.targets[0], ast.Name)  # type: ignore[attr-defined]
