@@ -41,7 +41,7 @@ from amp_migrate.flow.domain.machine import (
     Worlds,
     common,
 )
-from amp_migrate.flow.domain.tensor import CPU, Tensor, unknown_as_one
+from amp_migrate.flow.domain.tensor import CPU, Tensor, Units, unknown_as_one
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import calls as calling
 from amp_migrate.flow.python import classes, statements
@@ -999,3 +999,24 @@ for x in lib.loader:
     told = counted({"a.py": text}, ["a.py"])
     assert not told.given_up
     assert told.interpreted <= 16
+
+
+def test_what_is_in_the_gradients_of_many_optimizers_is_asked_once_for_all_that_are_alike(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = Counter[int]()
+    units_of_grad = gradients.units_of_grad
+
+    def counting(grad: machine.Grad) -> Units:
+        asked[optimizers] += 1
+        return units_of_grad(grad)
+
+    monkeypatch.setattr(gradients, "units_of_grad", counting)
+    for optimizers in (2, 12):
+        made = "".join(
+            f"    if name == '{n}':\n        return optim.SGD(params, lr=0.{n})\n" for n in range(optimizers)
+        )
+        text = f"def choose(name, params):\n{made}\n\nnet = nn.Linear(2, 2)\nopt = choose(input(), net.parameters())\n"
+        shown = "for p in net.parameters():\n    print(p.grad)\n"
+        counted({"a.py": f"{HEAD}{text}net(torch.ones(2)).sum().backward()\n{shown}"}, ["a.py"])
+    assert asked[12] == asked[2]

@@ -129,11 +129,13 @@ class Registry:
         self.shares: dict[Site, set[Share]] = {}  # what the calls of code that nobody has read have given of others
         self._sharing: dict[Atom, tuple[Atom, ...]] = {}
         self._standing_in: dict[Atom, frozenset[Atom]] = {}
+        self._twins: dict[Obj, frozenset[Atom]] = {}
 
     def forget_sharing(self) -> None:
         """To be called where an optimizer is new, or has more parameters."""
         self._sharing.clear()
         self._standing_in.clear()
+        self._twins.clear()
 
     def standing_in(self, optimizer: Atom) -> frozenset[Atom]:
         """The other optimizers that may have all parameters of one."""
@@ -144,8 +146,10 @@ class Registry:
 
     def twins(self, optimizer: Obj) -> frozenset[Atom]:
         """Those of them that are made in the same place, on behalf of other calls."""
-        others = self.standing_in(optimizer)
-        return frozenset(each for each in others if isinstance(each, Obj) and each.site == optimizer.site)
+        if optimizer not in self._twins:
+            others = self.standing_in(optimizer)
+            self._twins[optimizer] = frozenset(e for e in others if isinstance(e, Obj) and e.site == optimizer.site)
+        return self._twins[optimizer]
 
     def sharing(self, optimizer: Atom) -> tuple[Atom, ...]:
         """The other optimizers that surely have a parameter of one."""
@@ -644,20 +648,18 @@ def states_of(frame: Frame, leaves: frozenset[Atom]) -> tuple[Units, list[Key]]:
         apart = [leaf for leaf in apart if leaf not in given]
     keys += map(grad_key, apart)
     are_there = there(frame.now.worlds, sure)
-    units: Units = NOTHING
+    grads: set[Grad] = set()  # on many ways and of many optimizers, few different ones
     for now in {world.now for world in frame.now.worlds}:
         made = now.made()
         # One that was made on this way, with all its parameters, answers for one that another branch made: the way
         # through that may be still to come.
         answering = [e for e in are_there(now) if e in made or made.isdisjoint(registry.standing_in(e))]
         not_made = {grad_key(each) for each in sure}.difference(map(grad_key, answering))
-        for key in keys:
-            if key not in not_made:
-                units |= units_of_grad(now.get(key, UNKNOWN_GRAD))
+        grads.update(now.get(key, UNKNOWN_GRAD) for key in keys if key not in not_made)
     frame.task.touched.update(map(made_key, sure))
     frame.task.touched.update(keys)
     frame.task.touched.add(AGAIN)
-    return units or PURE, keys
+    return NOTHING.union(*map(units_of_grad, grads)) or PURE, keys
 
 
 def are_of(leaves: Leaves, parameters: frozenset[Atom]) -> bool:
