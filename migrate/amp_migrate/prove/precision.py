@@ -91,9 +91,8 @@ from amp_migrate.flow.questions import (
     Questions,
     wrong_states,
 )
-from amp_migrate.flow.source import Code, Site, site_of
+from amp_migrate.flow.source import Code, Module, Site, site_of
 from amp_migrate.frozen import frozen
-from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.signatures import Version
 
 NOT_LOOKED_AT = "the program is too large to look at all of what low precision does in it"
@@ -493,7 +492,7 @@ def _found(after: Files, scripts: Sequence[str], torch: Version, measured: Measu
                 harm = replace(harm, is_sure=False, is_told=False) if harm.casts else None
         found.append((_key(fault), harm))
     if not analysis.is_complete:
-        kernels = next((each for each in analysis.modules.values() if each is not None and _compiles(each.tree)), None)
+        kernels = next((each for each in analysis.modules.values() if each is not None and _compiles(each)), None)
         also = "" if kernels is None else f", and the kernels that {kernels.file} compiles may take one type alone"
         harm = Harm(_at(questions), _unseen(analysis) + also, kernels is not None, Trouble.UNSEEN)
         found.append(((script, NOT_LOOKED_AT, True, ""), harm))
@@ -580,14 +579,13 @@ def _unseen(analysis: Analysis) -> str:
     return f"{NOT_LOOKED_AT}: {first.name or 'the code'} of {first.file}{more}"
 
 
-def _compiles(tree: ast.Module) -> bool:
+def _compiles(module: Module) -> bool:
     """Whether a file compiles an extension for functions of autograd, which are given what low precision makes."""
-    nodes = [*nodes_in(tree)]
-    names = {each.name for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)) for each in node.names}
-    modules = {node.module for node in nodes if isinstance(node, ast.ImportFrom)} | names
-    bases = (ast.unparse(base) for node in nodes if isinstance(node, ast.ClassDef) for base in node.bases)
+    modules = {node.module for node in module.import_statements if isinstance(node, ast.ImportFrom)}
+    modules |= {each.name for node in module.import_statements for each in node.names}
     is_made = "torch.utils.cpp_extension" in modules or {"torch.utils", "cpp_extension"} <= modules
-    return is_made and any(each.rpartition(".")[2] == "Function" for each in bases)
+    bases = (base for node in module.codes if isinstance(node, ast.ClassDef) for base in node.bases)
+    return is_made and any(ast.unparse(each).rpartition(".")[2] == "Function" for each in bases)
 
 
 def _is_own(analysis: Analysis, fault: Fault) -> bool:
