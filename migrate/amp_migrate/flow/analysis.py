@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
+from itertools import chain
 from pathlib import PurePath
 from typing import Any
 
@@ -219,6 +220,12 @@ class Analysis:
     def resume(self) -> None:
         """Have what is made from now on be known for what it is here: other programs may have been run since."""
         self._objects.resume()
+
+    def let_go(self) -> None:
+        """Be asked nothing any more: what is known goes now, and not once Python looks for what refers to itself."""
+        for task in chain.from_iterable(self._by_code.values()):
+            vars(task).clear()
+        vars(self).clear()
 
     def _interpret_all(self) -> None:
         self._allowance += _STATEMENTS_PER_LINE * sum(module.lines for module in self._own_modules)
@@ -1270,7 +1277,8 @@ def analysed(
     if found.is_complete and found.may_take_for_one:
         longest = _LONGEST_CONTEXT_CLOSELY
         closely = Analysis(files, focus, beside, patience, keeps_all, longest_context=longest).run()
-        return closely if closely.is_complete else found
+        found, other = (closely, found) if closely.is_complete else (found, closely)
+        other.let_go()
     return found
 
 

@@ -71,8 +71,10 @@ def _in_region(files: Files, file: str) -> InRegion:
     module = analysis.module(file)
     tensors = ((node, tensor_of(value)) for node, value in analysis.values.items())
     events = (each for each in Questions(analysis).events(Act.NO_KERNEL) if each.site.file == file)
-    return InRegion(
+    found = InRegion(
         ast.Module([], []) if module is None else module.tree,
         {node: tensor.precision for node, tensor in tensors if tensor is not None},
         {each.node: each.why for each in events},
     )
+    analysis.let_go()
+    return found

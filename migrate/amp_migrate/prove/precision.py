@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
 from functools import cached_property
@@ -363,10 +364,10 @@ class Original:
     @cached_property
     def answer(self) -> Before:
         """What it comes to; another process may have found it."""
-        questions = _read(self._files, self._scripts)
-        # Of weights that Apex has made low nothing is known here.
-        faults = (each for each in _faults(questions) if each.what != WRONG_BY_ITSELF[Act.CAST_INPUT])
-        return Before(Counter(map(_key, faults)), questions.is_on_cpu, questions.is_on_mps)
+        with _asking(self._files, self._scripts) as questions:
+            # Of weights that Apex has made low nothing is known here.
+            faults = (each for each in _faults(questions) if each.what != WRONG_BY_ITSELF[Act.CAST_INPUT])
+            return Before(Counter(map(_key, faults)), questions.is_on_cpu, questions.is_on_mps)
 
 
 class Before(NamedTuple):
@@ -416,7 +417,8 @@ class Result:
     @cached_property
     def answer(self) -> Found:
         """What it comes to; another process may have found it."""
-        return _found(self._files, self.scripts, self._torch, self._measured)
+        with _asking(self._files, self.scripts) as questions:
+            return _found(questions, self.scripts[0], self._torch, self._measured)
 
 
 def harms(before: Original, after: Result) -> list[Harm]:
@@ -436,9 +438,8 @@ def harms(before: Original, after: Result) -> list[Harm]:
     return new
 
 
-def _found(after: Files, scripts: Sequence[str], torch: Version, measured: Measured) -> Found:
-    """What is wrong with a result; the analysis is let go behind it."""
-    script, questions = scripts[0], _read(after, scripts)
+def _found(questions: Questions, script: str, torch: Version, measured: Measured) -> Found:
+    """What is wrong with a result."""
     analysis = questions.analysis
     what = Trouble.SIZED.value
     found: list[tuple[Key, Harm | None]] = [
@@ -668,6 +669,14 @@ def _trouble(fault: Fault) -> Trouble:
 
 def _read(files: Files, scripts: Sequence[str]) -> Questions:
     return Questions(analysed(files, scripts[:1], scripts[1:], patience=_PATIENCE, keeps_all=True))
+
+
+@contextmanager
+def _asking(files: Files, scripts: Sequence[str]) -> Iterator[Questions]:
+    """Ask what an analysis comes to, which is let go then: a project has many scripts."""
+    questions = _read(files, scripts)
+    yield questions
+    questions.analysis.let_go()
 
 
 def _faults(questions: Questions) -> Sequence[Fault]:

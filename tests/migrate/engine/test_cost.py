@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import gc
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import libcst as cst
 import pytest
@@ -21,7 +23,9 @@ from amp_migrate.engine.parts.work import Work, done, since
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow import programs
 from amp_migrate.flow.files import Files
+from amp_migrate.flow.questions import Fault, Questions
 from amp_migrate.flow.source import Module, read_module
+from amp_migrate.flow.task import Task
 from amp_migrate.settings import Settings
 from amp_migrate.steps.regions import evaluation, find_regions
 from amp_migrate.steps.regions.find_regions import Placement
@@ -487,6 +491,33 @@ def test_what_no_edit_changes_is_printed_once(tmp_path: Path, monkeypatch: pytes
     assert migrate([path], Settings()).changed
     assert [printed[each] for each in printed if isinstance(each, cst.FunctionDef)] == [1] * 9
     assert not any(isinstance(each, cst.Module) and each.body for each in printed)
+
+
+def test_what_is_found_out_about_a_result_goes_once_it_has_been_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks, asked = WeakSet[Task](), list[int]()
+    make, faults = Task.__init__, Questions.faults
+
+    def making(task: Task, *given: Any) -> None:
+        tasks.add(task)
+        make(task, *given)
+
+    def counting(questions: Questions) -> list[Fault]:
+        asked.append(len(tasks))
+        return faults(questions)
+
+    monkeypatch.setattr(Task, "__init__", making)
+    monkeypatch.setattr(Questions, "faults", counting)
+    for number in range(3):
+        (tmp_path / f"train_{number}.py").write_text(SCRIPT.format(number))
+    gc.disable()
+    try:
+        assert len(migrate([tmp_path], Settings()).changed) == 3
+    finally:
+        gc.enable()
+    assert len(asked) == 3
+    assert asked[0] == asked[1] == asked[2] > 0
 
 
 TRIMMING = """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from amp_migrate.engine.parts import work
 from amp_migrate.engine.parts.at_once import at_once
 from amp_migrate.engine.results.examined import Examined
 from amp_migrate.engine.workspace import Workspace
-from amp_migrate.flow.files import Files
+from amp_migrate.flow.questions import Questions
 from amp_migrate.prove import precision
 from amp_migrate.prove.precision import Found, Measured
 from amp_migrate.settings import Settings
@@ -98,9 +97,9 @@ def test_several_results_are_looked_at_at_once_and_say_the_same(
     looked: list[str] = []
     look = precision._found
 
-    def here(files: Files, scripts: Sequence[str], torch: Version, measured: Measured) -> Found:
-        looked.extend(scripts)
-        return look(files, scripts, torch, measured)
+    def here(questions: Questions, script: str, torch: Version, measured: Measured) -> Found:
+        looked.append(script)
+        return look(questions, script, torch, measured)
 
     monkeypatch.setattr(precision, "_found", here)
     outcomes, by_itself = [], []
