@@ -18,9 +18,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Keep the collector off what was imported: looking through PyTorch again and again takes most of a quick test."""
+    """Keep the collector off what was imported: looking through PyTorch again and again takes most of a quick test.
+
+    Nor is it to look, whenever a run has ended, through all that the run has made and still holds: the next run begins
+    with a collection of it.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(1_000_000)
 
 
 @pytest.fixture
