@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -199,7 +200,10 @@ SAMPLES: tuple[str, ...] = (
 )
 
 
-def seen(on: bool, pair: tuple[str, str], *, samples: Sequence[str] = SAMPLES, device: str = "fake") -> list[str]:
+@cache
+def seen(
+    on: bool, pair: tuple[str, str], *, samples: tuple[str, ...] = SAMPLES, device: str = "fake"
+) -> tuple[str, ...]:
     """The dtype that each sample gives, the first of several tensors', "" where it gives none or raises.
 
     Args:
@@ -229,7 +233,7 @@ def seen(on: bool, pair: tuple[str, str], *, samples: Sequence[str] = SAMPLES, d
                     found.append("")
                 if "_(" in sample:  # it may have changed them
                     exec(fresh, scope)
-            return found
+            return tuple(found)
     finally:
         logging.disable(logging.NOTSET)
 

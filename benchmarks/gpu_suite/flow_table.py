@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from amp_migrate.flow.analysis import Analysis
@@ -55,7 +56,7 @@ def compared(on: bool, pair: tuple[str, str], *, device: str = "fake") -> tuple[
 def kernels_for_half() -> list[str]:
     """What is said to have no kernel for half precision and has one on this GPU."""
     of_floats = [each for each in SAMPLES if _operators(each) & NO_HALF_KERNEL and "a.float()" in each]
-    halved = [each.replace("a.float()", "a.half()") for each in of_floats]
+    halved = tuple(each.replace("a.float()", "a.half()") for each in of_floats)
     found = zip(of_floats, seen(False, PAIRS[0], samples=halved, device="cuda"), strict=True)
     return [sample for sample, actual in found if actual]
 
@@ -86,7 +87,8 @@ class _OneText:
         return None
 
 
-def said(on: bool, pair: tuple[str, str]) -> tuple[list[Value], set[str]]:
+@cache
+def said(on: bool, pair: tuple[str, str]) -> tuple[tuple[Value, ...], frozenset[str]]:
     """What the analysis says of each sample, and the operators that it has used for it."""
     lines = [MADE.format(*pair), f"    with torch.amp.autocast('cuda', dtype=torch.float16, enabled={on}):"]
     for index, sample in enumerate(SAMPLES):
@@ -98,7 +100,7 @@ def said(on: bool, pair: tuple[str, str]) -> tuple[list[Value], set[str]]:
         for node, value in analysis.values.items()
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     }
-    return [values[f"r{index}"] for index in range(len(SAMPLES))], analysis.pytorch.used
+    return tuple(values[f"r{index}"] for index in range(len(SAMPLES))), frozenset(analysis.pytorch.used)
 
 
 def tensors(value: Value) -> Tensor | None:
