@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import runpy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,9 +27,14 @@ PAGES = (apex_rules, engine_rules, name_rules, step_rules)
 CODES = [rule.code for rule in all_rules()]
 
 
-def codes_in(source: str) -> Iterator[str]:
-    """The codes that a text holds as strings of their own."""
-    for node in ast.walk(ast.parse(source)):
+def nodes_of(*sources: str) -> list[ast.AST]:
+    """All that is in some texts."""
+    return [node for source in sources for node in ast.walk(ast.parse(source))]
+
+
+def codes_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """The codes that stand as strings of their own."""
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"AMP\d{3}", node.value):
             yield node.value
 
@@ -38,9 +43,9 @@ def codes_in(source: str) -> Iterator[str]:
 TABLES = {"AMP310", "AMP320", "AMP330", "AMP340"}
 
 
-def used_in(source: str) -> Iterator[str]:
-    """The names of the catalog's pages that a text uses: `FP32_STEP.code`."""
-    for node in ast.walk(ast.parse(source)):
+def used_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """The names of the catalog's pages that are used: `FP32_STEP.code`."""
+    for node in nodes:
         if isinstance(node, ast.Attribute) and node.attr == "code" and isinstance(node.value, ast.Name):
             yield node.value.id
 
@@ -50,17 +55,17 @@ def test_every_page_has_findings_and_no_code_is_written_out_anywhere_else() -> N
         path for path in PACKAGE.rglob("*.py") if path.parent.name == "catalog" or re.match(r"amp\d{3}_", path.name)
     ]
     others = [path for path in PACKAGE.rglob("*.py") if path not in pages and "verify" not in path.parts]
-    texts = [path.read_text(encoding="utf-8") for path in others]
-    assert {code for text in texts for code in codes_in(text)} == TABLES
-    used = {name for text in texts for name in used_in(text)}
+    nodes = nodes_of(*(path.read_text(encoding="utf-8") for path in others))
+    assert set(codes_in(nodes)) == TABLES
+    used = set(used_in(nodes))
     named = {name: value.code for page in PAGES for name, value in vars(page).items() if isinstance(value, Rule)}
     own = {*(each.rule.code for each in renaming_rules()), *(each.rule.code for each in hazard_rules())}
     assert {named[name] for name in used & named.keys()} | TABLES | own == set(CODES)
 
 
 def test_the_search_for_codes_finds_them() -> None:
-    assert list(codes_in("Finding(name, 1, 2, 'AMP999', kind)\n'like AMP1 and AMP998'\n")) == ["AMP999"]
-    assert list(used_in("Finding(name, 1, 2, STEP.code, kind)")) == ["STEP"]
+    assert list(codes_in(nodes_of("Finding(name, 1, 2, 'AMP999', kind)\n'like AMP1 and AMP998'\n"))) == ["AMP999"]
+    assert list(used_in(nodes_of("Finding(name, 1, 2, STEP.code, kind)"))) == ["STEP"]
 
 
 def test_codes_and_names_are_used_once_and_files_are_named_after_them() -> None:
