@@ -10,6 +10,7 @@ Runs are forked from one process that has done the slow imports, which take long
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -92,6 +93,7 @@ def main(words: list[str]) -> int:
     """Run the scripts in turn; 1 as soon as one fails."""
     for module in SLOW_IMPORTS:
         importlib.import_module(module)
+    gc.freeze()  # collections of the runs need not look at torch
     for folder, arguments in zip(words[::2], words[1::2], strict=True):
         if not run_forked(Path(folder).resolve(), shlex.split(arguments)):
             print(f"{folder}/train.py {arguments}: failed", file=sys.stderr)

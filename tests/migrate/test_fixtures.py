@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -107,14 +108,35 @@ def jobs_of(name: str, folder: Path) -> list[tuple[Path, str]]:
     return jobs
 
 
+AUTOCAST_SCRIPT = """
+import torch
+
+weight = torch.full((2, 2), 1 / 3, requires_grad=True)
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    product = weight @ weight
+print(product.dtype)
+product.sum().backward()
+"""
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Finished runs of all fixtures in folders `<fixture>/<variant>` and `<fixture>/<variant>-resumed`."""
+    """Finished runs of all fixtures in folders `<fixture>/<variant>` and `<fixture>/<variant>-resumed`, and of others.
+
+    In `right` and `wrong` are two migrations of a fixture, and in `autocast` a script.
+    """
     top = tmp_path_factory.mktemp("runs")
     jobs = []
     for name in NAMES:
         (top / name).mkdir()
         jobs += jobs_of(name, top / name)
+    for name in ("right", "wrong"):
+        jobs.append((lay_out(top / name, "fp32_two_files", Dtype.FP16), "--epochs 1 --steps 3 --width 8"))
+    engine = top / "wrong/engine.py"
+    engine.write_text(engine.read_text().replace("        optimizer.zero_grad()\n", ""))
+    (top / "autocast").mkdir()
+    (top / "autocast/train.py").write_text(AUTOCAST_SCRIPT)
+    jobs.append((top / "autocast", ""))
     run_with_amp_off(jobs)
     return top
 
@@ -148,32 +170,14 @@ def test_fixture_learns_and_makes_enough_steps_to_be_verified(runs: Path, name: 
 
 
 @pytest.mark.slow
-def test_a_wrong_migration_shows_in_the_losses(tmp_path: Path) -> None:
-    right = lay_out(tmp_path / "right", "fp32_two_files", Dtype.FP16)
-    wrong = lay_out(tmp_path / "wrong", "fp32_two_files", Dtype.FP16)
-    engine = wrong / "engine.py"
-    engine.write_text(engine.read_text().replace("        optimizer.zero_grad()\n", ""))
-    run_with_amp_off([(folder, "--epochs 1 --steps 3 --width 8") for folder in (right, wrong)])
-    assert losses(right)[0] == losses(wrong)[0]
-    assert losses(right) != losses(wrong)
-
-
-AUTOCAST_SCRIPT = """
-import torch
-
-weight = torch.full((2, 2), 1 / 3, requires_grad=True)
-with torch.autocast("cpu", dtype=torch.bfloat16):
-    product = weight @ weight
-print(product.dtype)
-product.sum().backward()
-"""
+def test_a_wrong_migration_shows_in_the_losses(runs: Path) -> None:
+    right, wrong = losses(runs / "right"), losses(runs / "wrong")
+    assert right[0] == wrong[0]
+    assert right != wrong
 
 
 @pytest.mark.slow
-def test_amp_off_disables_autocast(tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(AUTOCAST_SCRIPT)
-    as_it_is = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
-    run_with_amp_off([(tmp_path, "")])
-    assert as_it_is.stdout.strip() == "torch.bfloat16"
-    assert printed(tmp_path).strip() == "torch.float32"
+def test_amp_off_disables_autocast(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(runs / "autocast/train.py"))
+    assert capsys.readouterr().out.strip() == "torch.bfloat16"
+    assert printed(runs / "autocast").strip() == "torch.float32"
