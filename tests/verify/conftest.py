@@ -145,6 +145,12 @@ def forks() -> Iterator[Forks]:
     servers.close()
 
 
+@pytest.fixture(autouse=True)
+def shared_forks(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Have commands fork their runs from `forks`, too: each would have processes of its own import torch."""
+    monkeypatch.setattr("amp_migrate.verify.runs.pool.Forks", lambda *_: request.getfixturevalue("forks"))
+
+
 @pytest.fixture(scope="session")
 def original_runs(tmp_path_factory: pytest.TempPathFactory, forks: Forks) -> dict[Run, RunResult]:
     """Everything that any verification of `fp32.py` asks of the original, run once."""
