@@ -52,6 +52,6 @@ def measured(main: Main, workload: Workload, arm: Arm, seed: int, device: str) -
         return {"error": f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"}
     finally:
         amp.reset()
-        gc.collect()
         if device == "cuda":
+            gc.collect()
             torch.cuda.empty_cache()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from gpu_suite.arms import ARMS, BY_HAND, MIGRATED, MIGRATED_BF16, PLAIN, VARIAN
 from gpu_suite.bounds import told_apart
 from gpu_suite.gpu_tests import counted
 from gpu_suite.operators import disagreements
+from gpu_suite.part import main as part_main
 from gpu_suite.record import CUT_SHORT, DONE, NO_TIME, Record
 from gpu_suite.sizes import REHEARSAL
 
@@ -29,18 +32,46 @@ def gpu_sh(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-def rehearsed(part: str, folder: Path) -> Any:
+def result(part: str, folder: Path) -> Any:
     """What a part has written, once it has run in a rehearsal."""
-    done = gpu_sh("--rehearse", "--parts", part, "--output", str(folder))
     told = json.loads((folder / f"{part}.json").read_text(encoding="utf-8"))
-    assert (done.returncode, told["status"]) == (0, DONE), done.stdout + done.stderr
+    assert told["status"] == DONE, f"benchmarks/gpu.sh --rehearse --parts {part} --output DIR says why"
     assert (told["part"], told["rehearsal"], told["machine"]["gpu"]) == (part, True, None)
     return told["result"]
 
 
+def rehearsed_by_command(part: str, folder: Path) -> Any:
+    """The result of a part in a process of its own, which takes seconds to import torch."""
+    done = gpu_sh("--rehearse", "--parts", part, "--output", str(folder))
+    assert done.returncode == 0, done.stdout + done.stderr
+    return result(part, folder)
+
+
+@pytest.fixture
+def rehearsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """The result of a part in a process that is forked from one that has imported torch."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(str(ROOT / name) for name in ("migrate", "shim", "benchmarks")))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    forks = multiprocessing.get_context("forkserver")
+    forks.set_forkserver_preload(["torch._dynamo", "torchvision", "sklearn.datasets"])
+
+    def run_part(command: Sequence[str], seconds: float) -> str:
+        process = forks.Process(target=part_main, args=command[3:])
+        process.start()
+        process.join()
+        return DONE if process.exitcode == 0 else "failed"
+
+    def run(part: str) -> Any:
+        monkeypatch.setattr(suite, "run_part", run_part)
+        suite.Suite(tmp_path, time.monotonic() + 600, "cpu").run([part])
+        return result(part, tmp_path)
+
+    return run
+
+
 @pytest.mark.slow
-def test_operators_are_rehearsed(tmp_path: Path) -> None:
-    found = rehearsed("operators", tmp_path)
+def test_operators_are_rehearsed(rehearsed: Callable[[str], Any]) -> None:
+    found = rehearsed("operators")
     assert len(found["cases"]) >= 4 * found["operators"] > 0
     assert disagreements(found["cases"]) == []
 
@@ -48,14 +79,14 @@ def test_operators_are_rehearsed(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="they run here")
 def test_tests_are_rehearsed(tmp_path: Path) -> None:
-    found = rehearsed("tests", tmp_path)
+    found = rehearsed_by_command("tests", tmp_path)
     assert (found["passed"], found["failed"]) == (0, [])
     assert found["skipped"] >= 8
 
 
 @pytest.mark.slow
-def test_trainings_are_rehearsed_and_with_amp_off_all_arms_compute_the_same(tmp_path: Path) -> None:
-    rows = rehearsed("training", tmp_path)
+def test_trainings_are_rehearsed_and_with_amp_off_all_arms_compute_the_same(rehearsed: Callable[[str], Any]) -> None:
+    rows = rehearsed("training")
     assert {row["arm"] for row in rows} == {arm.name for arm in (*ARMS, *VARIANTS)}
     assert [row for row in rows if "error" in row] == []
     # A CPU has no autocast for "cuda": what is left of every arm is the plain training.
@@ -65,19 +96,19 @@ def test_trainings_are_rehearsed_and_with_amp_off_all_arms_compute_the_same(tmp_
 
 
 @pytest.mark.slow
-def test_the_shim_s_cost_is_rehearsed(tmp_path: Path) -> None:
-    assert {"native", "O1, scaling alone"} < {row["arm"] for row in rehearsed("shim", tmp_path)}
+def test_the_shim_s_cost_is_rehearsed(rehearsed: Callable[[str], Any]) -> None:
+    assert {"native", "O1, scaling alone"} < {row["arm"] for row in rehearsed("shim")}
 
 
 @pytest.mark.slow
-def test_the_table_of_the_flow_analysis_is_rehearsed(tmp_path: Path) -> None:
-    found = rehearsed("table", tmp_path)
+def test_the_table_of_the_flow_analysis_is_rehearsed(rehearsed: Callable[[str], Any]) -> None:
+    found = rehearsed("table")
     assert (found["calls"], found["wrong"]) == (8 * found["samples"], [])
 
 
 @pytest.mark.slow
-def test_programs_are_rehearsed_and_what_is_wrong_by_hand_does_not_pass(tmp_path: Path) -> None:
-    found = rehearsed("programs", tmp_path)
+def test_programs_are_rehearsed_and_what_is_wrong_by_hand_does_not_pass(rehearsed: Callable[[str], Any]) -> None:
+    found = rehearsed("programs")
     verdicts = {name: told["verdict"] for name, told in found.items()}
     assert verdicts == {"cuda_amp_linear": "PASS", "bce": "PASS", "bce, by hand and wrong": "MIGRATED_FAILED"}
     assert str(ROOT) not in json.dumps(found)
@@ -85,19 +116,19 @@ def test_programs_are_rehearsed_and_what_is_wrong_by_hand_does_not_pass(tmp_path
 
 @pytest.mark.slow
 def test_examples_are_left_out_without_a_checkout(tmp_path: Path) -> None:
-    assert rehearsed("examples", tmp_path) == {"commit": None, "verified": []}
+    assert rehearsed_by_command("examples", tmp_path) == {"commit": None, "verified": []}
 
 
 @pytest.mark.slow
-def test_whole_trainings_are_rehearsed(tmp_path: Path) -> None:
-    rows = rehearsed("accuracy", tmp_path)
+def test_whole_trainings_are_rehearsed(rehearsed: Callable[[str], Any]) -> None:
+    rows = rehearsed("accuracy")
     assert [row["arm"] for row in rows] == [PLAIN, MIGRATED, MIGRATED_BF16]
     assert len({row["accuracy"] for row in rows}) == 1
 
 
 @pytest.mark.slow
-def test_the_doctor_is_rehearsed_and_takes_no_script_for_another(tmp_path: Path) -> None:
-    found = rehearsed("doctor", tmp_path)
+def test_the_doctor_is_rehearsed_and_takes_no_script_for_another(rehearsed: Callable[[str], Any]) -> None:
+    found = rehearsed("doctor")
     assert tuple(found) == REHEARSAL.bounds
     assert told_apart(found) == {"compute": True}
     assert told_apart({"input": {"limits": {"host": ""}}, "launch": {"limits": {"host": ""}}}) == {
@@ -107,15 +138,15 @@ def test_the_doctor_is_rehearsed_and_takes_no_script_for_another(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_ways_to_be_faster_are_rehearsed(tmp_path: Path) -> None:
-    found = rehearsed("tune", tmp_path)
+def test_ways_to_be_faster_are_rehearsed(rehearsed: Callable[[str], Any]) -> None:
+    found = rehearsed("tune")
     # The fastest stands first, and on a busy machine that may be either.
     assert {way["name"] for way in found["compute"]["ways"]} == {"channels_last", "fused"}
 
 
 @pytest.mark.slow
-def test_the_cost_of_recording_is_rehearsed(tmp_path: Path) -> None:
-    assert [each["recorder"] for each in rehearsed("recording", tmp_path)] == [
+def test_the_cost_of_recording_is_rehearsed(rehearsed: Callable[[str], Any]) -> None:
+    assert [each["recorder"] for each in rehearsed("recording")] == [
         "judged, first steps",
         "judged, later",
         "timed",
