@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from amp_shim.parallel.multiproc import launch
+from amp_shim.parallel import multiproc
 
 SCRIPT = """
     import argparse, signal, sys, time
@@ -33,33 +33,26 @@ SCRIPT = """
 """
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "train.py").write_text(dedent(SCRIPT))
-    return tmp_path
-
-
-def launched(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """The launcher as a command, which takes seconds to import torch."""
+def launch(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    (folder / "train.py").write_text(dedent(SCRIPT))
     command = [sys.executable, "-m", "amp_shim.parallel.multiproc", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.mark.parametrize("arguments", [(), ("--rank", "0")])
-def test_every_process_has_its_rank(folder: Path, arguments: tuple[str, ...]) -> None:
-    done = launched("train.py", "--world-size", "3", *arguments)
+def test_every_process_has_its_rank(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = launch(tmp_path, "train.py", "--world-size", "3", *arguments)
     assert (done.returncode, done.stdout) == (0, "process 0 of 3\n")
-    assert [(folder / f"GPU_{rank}.log").read_text() for rank in (1, 2)] == ["process 1 of 3\n", "process 2 of 3\n"]
+    assert [(tmp_path / f"GPU_{rank}.log").read_text() for rank in (1, 2)] == ["process 1 of 3\n", "process 2 of 3\n"]
 
 
 @pytest.mark.parametrize("rank", ["0", "1"])
-def test_where_one_fails_the_others_are_ended(rank: str) -> None:
-    assert launch(["train.py", "--world-size", "2", "--fail", rank]) == 7
+def test_where_one_fails_the_others_are_ended(tmp_path: Path, rank: str) -> None:
+    assert launch(tmp_path, "train.py", "--world-size", "2", "--fail", rank).returncode == 7
 
 
-def test_one_that_does_not_want_to_end_is_ended() -> None:
-    assert launched("train.py", "--world-size", "2", "--fail", "0", "--deaf").returncode == 7
+def test_one_that_does_not_want_to_end_is_ended(tmp_path: Path) -> None:
+    assert launch(tmp_path, "train.py", "--world-size", "2", "--fail", "0", "--deaf").returncode == 7
 
 
 @pytest.mark.parametrize(
@@ -71,5 +64,5 @@ def test_one_that_does_not_want_to_end_is_ended() -> None:
     ],
 )
 def test_bad_arguments_are_one_line(arguments: tuple[str, ...], message: str) -> None:
-    with pytest.raises(SystemExit, match=f"^{message}[^\\n]*$"):
-        launch(arguments)
+    with pytest.raises(SystemExit, match=rf"^{message}[^\n]*\Z"):
+        multiproc.launch(arguments)
