@@ -29,7 +29,7 @@ sys.exit("reached " + " ".join(found) if found else 0)
 
 # What every reader may ask, and what it answers with.
 BELOW_RULES = ("analysis", "catalog", "plan", "write", "trees", "tables", "report", "settings")
-ASIDE = ("hazards", "interrupts", "pragmas", "repository")
+ASIDE = ("hazards", "interrupts", "pragmas", "pyproject", "repository")
 # What each layer may import of this project, besides itself.
 ALLOWED = {
     "trees": (),
@@ -68,7 +68,7 @@ ALLOWED = {
     ),
     "command": (
         *("settings", "pragmas", "path_ignores", "rulebook", "catalog", "report", "engine", "interrupts", "repository"),
-        *("prove", "tables", "__version__"),
+        *("prove", "tables", "pyproject", "__version__"),
     ),
     "cli": (
         *("command", "settings", "rulebook", "report", "engine", "interrupts", "path_ignores", "repository"),
@@ -76,6 +76,7 @@ ALLOWED = {
     ),
     "verify": ("catalog", "cli", "engine", "report", "settings", "repository", "__version__"),
     "interrupts": (),
+    "pyproject": (),
     "repository": (),
     "frozen": (),
     "syntax": (),

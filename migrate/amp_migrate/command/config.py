@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import click
 
 from amp_migrate.frozen import frozen
+from amp_migrate.pyproject import toml_tables
 
 TABLE = "amp-migrate"
 # These say what one run is to do, not how a project wants its code.
@@ -63,11 +62,9 @@ def common_folder(paths: Sequence[Path]) -> Path:
 
 
 def _table(file: Path) -> Mapping[str, Any] | None:
-    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        with file.open("rb") as stream:
-            document = toml.load(stream)
-    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
+        document = toml_tables(file.read_bytes().decode())
+    except ValueError as error:
         raise ConfigError(f"{file}: not TOML: {error}") from None
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import configparser
-import importlib
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from amp_migrate.pyproject import toml_tables
 from amp_migrate.report.plain import plain
 from amp_migrate.repository import repository
 from amp_migrate.settings import DEFAULT_TORCH, NEWEST_TORCH, OLDEST_TORCH
@@ -228,8 +228,7 @@ def _requirements(file: Path, text: str) -> Iterable[str]:
 
 
 def _in_pyproject(text: str) -> Iterator[str]:
-    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    document = toml.loads(text)
+    document = toml_tables(text)
     poetry = document.get("tool", {}).get("poetry", {})
     lists = (document.get("project", {}), document.get("dependency-groups", {}))
     yield from (value for each in lists for value in _strings(each))

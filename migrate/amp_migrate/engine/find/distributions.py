@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import configparser
-import importlib
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
+from amp_migrate.pyproject import toml_tables
 from amp_migrate.syntax import nodes_in
 
 _DECLARING = ("setup.py", "setup.cfg", "pyproject.toml")
@@ -70,8 +69,7 @@ def _package_dirs(home: str) -> Iterator[tuple[str, str]]:
 
 
 def _of_pyproject(text: str) -> Mapping[str, object]:
-    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    found: Mapping[str, object] = toml.loads(text).get("tool", {}).get("setuptools", {}).get("package-dir", {})
+    found: Mapping[str, object] = toml_tables(text).get("tool", {}).get("setuptools", {}).get("package-dir", {})
     return found
 
 
