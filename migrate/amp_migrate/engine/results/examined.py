@@ -73,21 +73,20 @@ class Examined:
         """
         if self._workers < 2:
             return {}
-        all_of_them = [*dict.fromkeys(several)]
-        asked = [each for each in all_of_them if self._known(each, results) is None]
-        looks = [_Look(results, each, self._torch) for each in asked]
+        known = {each: self._known(each, results) for each in several}
+        looks = {each: _Look(results, each, self._torch) for each, result in known.items() if result is None}
         # What they have read before is parsed once for all of them, rather than once by each.
-        before = (result.answer.read for each in asked for _, result in self._after[each][-1:])
+        before = (result.answer.read for each in looks for _, result in self._after[each][-1:])
         for file in dict.fromkeys(chain.from_iterable(map(sorted, before))):
             FlowFiles(results.workspace).module(file)
         # Where something is wrong, the original is looked at, too: at the same time, if there is nothing else to do.
-        is_free = len(results.with_amp) > 0 and 2 * len(asked) <= self._workers
-        self._answer(looks, [self._original(each, results) for each in asked if is_free])
-        known = {each: result for each in all_of_them if (result := self._known(each, results)) is not None}
-        originals = {each: self._original(each, results) for each in known}
-        asking = (each for each, result in known.items() if originals[each].is_asked_by(result.answer))
-        self._answer((), [originals[each] for each in asking])
-        return {each: result.answer for each, result in known.items()}
+        is_free = len(results.with_amp) > 0 and 2 * len(looks) <= self._workers
+        self._answer([*looks.values()], [self._original(each, results) for each in looks if is_free])
+        each_result = {each: result or looks[each].result for each, result in known.items()}
+        found = {each: result.answer for each, result in each_result.items() if "answer" in vars(result)}
+        originals = ((self._original(each, results), answer) for each, answer in found.items())
+        self._answer((), [original for original, answer in originals if original.is_asked_by(answer)])
+        return found
 
     def _answer(self, looks: Sequence[_Look], originals: Iterable[Original]) -> None:
         unknown = [each for each in originals if "answer" not in vars(each)]
