@@ -545,7 +545,7 @@ class Questions:
     def _held_by_modules(self) -> list[frozenset[Obj]]:
         """What each object holds that has a forward of its own."""
         holders = {owner for owner, _ in self.analysis.heap.cells() if isinstance(owner, Obj)}
-        return [self.parts_of(frozenset({each})) for each in holders if _has_forward(each.made_of)]
+        return [self.analysis.heap.objects_in(frozenset({each})) for each in holders if _has_forward(each.made_of)]
 
     @cached_property
     def _saturated(self) -> Saturated:
@@ -572,7 +572,7 @@ class Questions:
     def trains_others(self, node: ast.AST) -> bool:
         """Whether each loss that goes backward is known to come from other objects than those an expression gives."""
         given, reached = self.analysis.values.get(node, NEVER), self._reached
-        weights = frozenset(map(whole_of, self.parts_of(given)))
+        weights = frozenset(map(whole_of, self.analysis.heap.objects_in(given)))
         is_known = all(isinstance(each, Part) and isinstance(each.owner, Obj) for each in reached)
         is_of_objects = bool(given) and all(isinstance(each, Obj) for each in given)
         return is_of_objects and is_known and bool(reached) and overlap(weights, reached) is False
@@ -583,7 +583,7 @@ class Questions:
         if not given or any(isinstance(each, (Tensor, Opaque)) for each in given):
             return False
         heap = self.analysis.heap
-        held = (heap.read(part, name, None) for part in self.parts_of(given) for name in heap.names(part, None))
+        held = (heap.read(part, name, None) for part in heap.objects_in(given) for name in heap.names(part, None))
         return any(each.flows & FLOWS and each.reach for value in (given, *held) for each in tensors_in(value))
 
     @cached_property
@@ -1018,16 +1018,6 @@ class Questions:
         """Whether the weights of a module were cast to float16, and by nobody to something else."""
         dtype = self.analysis.heap.read(by_path(owner), DTYPE, None)
         return self.analysis.pytorch.precision_of(dtype) == F16
-
-    def parts_of(self, value: Value) -> frozenset[Obj]:
-        """The objects that a value may be, and all that they hold."""
-        heap, found, stack = self.analysis.heap, dict[Obj, None](), [*value]
-        while stack:
-            each = stack.pop()
-            if isinstance(each, Obj) and each not in found:
-                found[each] = None
-                stack += (part for name in heap.names(each, None) for part in heap.read(each, name, None))
-        return frozenset(found)
 
     def is_on(self, scaler: object) -> bool:
         """Whether a scaler is surely switched on."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from amp_migrate.flow.analysis import Analysis
-from amp_migrate.flow.domain.atoms import NEVER, Atom, Class, External, Obj, Tup, Value
+from amp_migrate.flow.domain.atoms import NEVER, Atom, Class, External, Obj, Value, one
 from amp_migrate.flow.python import containers
 from amp_migrate.flow.pytorch.modules import WRAPPERS
 from amp_migrate.flow.source import Site
@@ -88,8 +88,8 @@ class SigmoidModules:
         return any(_is_named(part) for tree in trees for node in nodes_in(tree) for part in _compared(node))
 
     @cached_property
-    def _saved(self) -> frozenset[Obj]:
-        """What is saved with its class: not the state of a module, but all of it."""
+    def _saved(self) -> list[frozenset[Obj]]:
+        """What is saved with its class, not the state of a module, but all of it: each with what it holds."""
         values = self._analysis.values
         saving = (
             call
@@ -97,36 +97,16 @@ class SigmoidModules:
             if any(isinstance(each, External) and _SAVES.match(each.name) for each in values.get(call.func, NEVER))
         )
         given = (values.get(each, NEVER) for call in saving for each in call.args)
-        return frozenset(each for value in given for each in _objects(value))
+        return [self._analysis.heap.objects_in(one(each)) for value in given for each in value]
 
-    def _is_saved_with_its_file(self, sigmoid: Obj, whole: Obj) -> bool:
-        """Whether a module that is saved whole has no such sigmoid, or has it in one of a class of the same file."""
-        return sigmoid not in self._parts_of(whole) or any(
+    def _is_saved_with_its_file(self, sigmoid: Obj, saved: frozenset[Obj]) -> bool:
+        """Whether what is saved whole has no such sigmoid, or has it in something of a class of the same file."""
+        return sigmoid not in saved or any(
             isinstance(each.made_of, Class)
             and each.made_of.code.file == sigmoid.site.file
-            and sigmoid in self._parts_of(each)
-            for each in self._parts_of(whole)
+            and sigmoid in self._analysis.heap.objects_in(one(each))
+            for each in saved
         )
-
-    def _parts_of(self, whole: Obj) -> dict[Obj, None]:
-        """An object, and all objects that it holds."""
-        heap, found, stack = self._analysis.heap, dict[Obj, None](), [whole]
-        while stack:
-            owner = stack.pop()
-            if owner not in found:
-                found[owner] = None
-                stack += (each for name in heap.names(owner, None) for each in _objects(self._held(owner, name)))
-        return found
-
-
-def _objects(value: Value) -> Iterator[Obj]:
-    """The objects in a value, and in its tuples."""
-    for each in value:
-        if isinstance(each, Obj):
-            yield each
-        elif isinstance(each, Tup):
-            for item in (*each.items, each.rest or NEVER):
-                yield from _objects(item)
 
 
 def _moves_elements(layer: Obj) -> bool:

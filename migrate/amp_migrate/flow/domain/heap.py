@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 from amp_migrate.flow.domain.atoms import (
     NEVER,
     Atom,
+    Obj,
+    Tup,
     Value,
     at_several_times,
     bounded,
@@ -98,6 +100,19 @@ class Heap:
     def cells(self) -> Iterator[tuple[Atom, Value]]:
         """What each object holds, once nothing more is stored."""
         return ((owner, value) for (owner, _), value in self._cells.items())
+
+    def objects_in(self, value: Value) -> frozenset[Obj]:
+        """The objects in a value, and in its tuples, with all that they hold, once nothing more is stored."""
+        found: set[Obj] = set()
+        stack = [*value]
+        while stack:
+            each = stack.pop()
+            if isinstance(each, Tup):
+                stack += (part for item in (*each.items, each.rest or NEVER) for part in item)
+            elif isinstance(each, Obj) and each not in found:
+                found.add(each)
+                stack += (part for name in self.names(each, None) for part in self.read(each, name, None))
+        return frozenset(found)
 
     def write(self, owner: Atom, name: str, value: Value) -> bool:
         """Store something more in a cell; whether it holds more now."""

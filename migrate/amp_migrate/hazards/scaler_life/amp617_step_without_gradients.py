@@ -158,4 +158,4 @@ def _trained(script: Script, step: Event) -> tuple[frozenset[Atom], set[Atom]]:
 
 
 def _parts(script: Script, node: cst.BaseExpression) -> frozenset[Obj]:
-    return script.flowing.questions.parts_of(script.flowing.value_of(script.file, node))
+    return script.flowing.questions.analysis.heap.objects_in(script.flowing.value_of(script.file, node))
