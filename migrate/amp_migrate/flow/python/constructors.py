@@ -22,14 +22,19 @@ def is_replaced(frame: Frame, owner: Obj, name: str) -> bool:
     """
     if frame.code.name != _INIT or not isinstance(owner.made_of, Class) or frame.code.parent is owner.made_of.code:
         return False
-    order = lineage(frame, owner.made_of)
+    return frame.kept(_is_stored_anew, (frame.code, owner.made_of, name))
+
+
+def _is_stored_anew(frame: Frame, about: tuple[Code, Class, str]) -> bool:
+    code, owner, name = about
+    order = lineage(frame, owner)
     kinds = [each.code for each in order if isinstance(each, Class)]
     run: list[Code] = []
     for kind in kinds:
         run += [each for each in kind.inner if each.name == _INIT]
-        if frame.code in run:
+        if code in run:
             break
-    if frame.code not in run[1:] or not run[0].stores(name) or any(isinstance(each, Opaque) for each in order):
+    if code not in run[1:] or not run[0].stores(name) or any(isinstance(each, Opaque) for each in order):
         return False
     if len({each.parent for each in run}) < len(run) or not all(map(_is_plain, run)):
         return False
@@ -39,8 +44,8 @@ def is_replaced(frame: Frame, owner: Obj, name: str) -> bool:
     until = _until_replaced(run[0], name)
     stored = {attribute for each in run for attribute in _stored(each)} - {name, *(each.name for each in methods)}
     return bool(until) and all(
-        _keeps_to(body, code.parameters[0].arg, stored)
-        for code, body in zip(run, [until, *(each.body for each in run[1:])], strict=True)
+        _keeps_to(body, each.parameters[0].arg, stored)
+        for each, body in zip(run, [until, *(each.body for each in run[1:])], strict=True)
     )
 
 

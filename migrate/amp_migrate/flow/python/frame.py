@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from amp_migrate.flow.analysis import Analysis
     from amp_migrate.flow.task import Task
 
-A = TypeVar("A", Atom, Value)
+A = TypeVar("A", bound=Hashable)
 T = TypeVar("T")
 
 
