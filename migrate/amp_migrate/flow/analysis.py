@@ -348,18 +348,22 @@ class Analysis:
 
     def _bring_imported(self) -> bool:
         """Run all that is imported from one file to the next; whether there was not too much of it to look at."""
-        files = [*self.focus, *self.beside]
-        for file in files:
-            module = self.module(file)
-            if module is None:
-                continue
+        for file, _ in self._with_imported():
             is_full = any(len(self.heap.names(each, _NOBODY)) > MOST_CHOSEN for each in self.tables)
             if is_full or self.consulted > self._allowance // _FOR_TABLES:
                 return False
             self._bring_module(file)
-            located = dict.fromkeys(self.locate(each, file) for each in module.imports)
-            files += [each for each in located if each is not None and each not in files]
         return True
+
+    def _with_imported(self) -> Iterator[tuple[str, Module]]:
+        """The files that it is about, and all that is imported from one to the next."""
+        files = [*self.focus, *self.beside]
+        for file in files:
+            module = self.module(file)
+            if module is not None:
+                yield file, module
+                located = dict.fromkeys(self.locate(each, file) for each in module.imports)
+                files += [each for each in located if each is not None and each not in files]
 
     def module(self, file: str) -> Module | None:
         """A file, parsed when it is first asked for; None where it cannot be."""
@@ -635,13 +639,7 @@ class Analysis:
 
         Whether it runs in a region is not known; that such a loss has to be computed in float32 needs no more.
         """
-        files = [*self.focus, *self.beside]
-        for file in files:
-            module = self.module(file)
-            if module is None:
-                continue
-            located = dict.fromkeys(self.locate(each, file) for each in module.imports)
-            files += [each for each in located if each is not None and each not in files]
+        for _, module in self._with_imported():
             unmet = [each for each in module.functions if each.names_refused_loss and not self._by_code.get(each)]
             self.taken_alone.update(dict.fromkeys(unmet))
         for code in self.taken_alone:
@@ -710,7 +708,7 @@ class Analysis:
         positional: list[Value] = []
         parameters = [*node.args.posonlyargs, *node.args.args]
         if owner is not None and parameters and not self._is_static(node):
-            positional.append(self._some_object(frame, owner, function, node))
+            positional.append(self._some_object(frame, owner, function))
             if self._by_code.get(function.code):
                 return  # making the object has run it
             parameters = parameters[1:]
@@ -744,7 +742,7 @@ class Analysis:
         site = site_of(function.code.file, parameter)
         return join(one(Opaque((site, parameter.arg), None, hint)), default)
 
-    def _some_object(self, frame: Frame, owner: Code, function: Func, node: ast.AST) -> Value:
+    def _some_object(self, frame: Frame, owner: Code, function: Func) -> Value:
         """The objects of a class that are known, of those that inherit from it too; else one that nobody has made.
 
         Of a class that leaves methods to others, that is one of each of these.
@@ -1265,18 +1263,16 @@ def _leaf_of(before: Value, after: Value) -> Atom | None:
     return next(iter(is_now.leaf))  # type: ignore[no-any-return]
 
 
-def analysed(
-    files: Files, focus: Iterable[str], beside: Iterable[str] = (), patience: int = 1, *, keeps_all: bool = False
-) -> Analysis:
+def analysed(files: Files, focus: Iterable[str], beside: Iterable[str] = (), patience: int = 1) -> Analysis:
     """What a program may do, looked at closely where parts that many calls have made may be taken for one.
 
     Two models have weights of their own, however deep in them the one function is called that makes their layers.
     """
     focus, beside = list(focus), list(beside)
-    found = Analysis(files, focus, beside, patience, keeps_all).run()
+    found = Analysis(files, focus, beside, patience, keeps_all=True).run()
     if found.is_complete and found.may_take_for_one:
         longest = _LONGEST_CONTEXT_CLOSELY
-        closely = Analysis(files, focus, beside, patience, keeps_all, longest_context=longest).run()
+        closely = Analysis(files, focus, beside, patience, keeps_all=True, longest_context=longest).run()
         found, other = (closely, found) if closely.is_complete else (found, closely)
         other.let_go()
     return found

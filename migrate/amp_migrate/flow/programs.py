@@ -56,7 +56,7 @@ class Programs:
         """The program of some files, with what is called from others."""
         key = tuple(focus), tuple(beside)
         if key not in self._known:
-            self._known[key] = analysed(files, *key, patience=_PATIENCE, keeps_all=True)
+            self._known[key] = analysed(files, *key, patience=_PATIENCE)
         return self._known[key]
 
     def in_region(self, files: Files, file: str) -> InRegion:

@@ -668,7 +668,7 @@ def _trouble(fault: Fault) -> Trouble:
 
 
 def _read(files: Files, scripts: Sequence[str]) -> Questions:
-    return Questions(analysed(files, scripts[:1], scripts[1:], patience=_PATIENCE, keeps_all=True))
+    return Questions(analysed(files, scripts[:1], scripts[1:], patience=_PATIENCE))
 
 
 @contextmanager

@@ -46,7 +46,7 @@ def settled(tree: Tree, edits: Iterable[Edit]) -> tuple[Edit, ...]:
         kept = fewer
     lines = {edit.node for edit in kept if isinstance(edit.change, Substitute) and edit.change.lines}
     kept = [edit for edit in kept if not (edit.gone and edit.node in lines)]
-    _check(tree, kept)
+    _check(kept)
     return tuple(kept)
 
 
@@ -109,7 +109,7 @@ def _is_void(
     return False
 
 
-def _check(tree: Tree, edits: Sequence[Edit]) -> None:
+def _check(edits: Sequence[Edit]) -> None:
     single: dict[tuple[cst.CSTNode, type], Edit] = {}
     for edit in edits:
         if isinstance(edit.change, (Replace, Substitute, Splice, Wrap, NewArguments)):

@@ -170,17 +170,17 @@ def _by_cell(text: str) -> dict[int, str]:
     return found
 
 
-def read_source(data: bytes, path: Path, name: str | None = None) -> Source:
+def read_source(data: bytes, path: Path) -> Source:
     """The source that a file's bytes are: a notebook where the path says so, Python otherwise.
 
     Raises:
         SourceError: they are not.
     """
     if path.suffix != SUFFIX:
-        return Source.decode(data, path, name)
+        return Source.decode(data, path)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise SourceError(f"not UTF-8: byte 0x{data[error.start]:02x} at byte {error.start}") from None
     bom = data.startswith(codecs.BOM_UTF8)
-    return NotebookSource.from_json(text, path, display_name(path) if name is None else name, bom)
+    return NotebookSource.from_json(text, path, display_name(path), bom)

@@ -547,13 +547,13 @@ def _dict_method(
         return many(contents(frame, owner))
     if name == "update":
         for each in args:
-            merge_dict(frame, owner, each, node)
+            merge_dict(frame, owner, each)
         for word, value in keywords.items():
             frame.write(owner, f"[{word!r}]", value)
         return NONE_VALUE
     if name == "copy":
         made = new(frame, node, DICT)
-        merge_dict(frame, next(iter(made)), one(owner), node)  # type: ignore[arg-type]
+        merge_dict(frame, next(iter(made)), one(owner))  # type: ignore[arg-type]
         return made
     return NONE_VALUE if name in ("clear",) else UNKNOWN
 
@@ -578,11 +578,11 @@ def merge_pairs(frame: Frame, owner: Obj, value: Value, node: ast.AST) -> int:
             frame.write(owner, cell, held, strong=pair is not rest)
         else:
             put(frame, owner, held)
-    merge_dict(frame, owner, value - pairs, node)
+    merge_dict(frame, owner, value - pairs)
     return len(given) if pairs == value else 0
 
 
-def merge_dict(frame: Frame, owner: Atom, value: Value, node: ast.AST) -> None:
+def merge_dict(frame: Frame, owner: Atom, value: Value) -> None:
     """Put everything of a mapping into a dictionary."""
     for each in as_containers(frame, value):
         if is_dict(each):

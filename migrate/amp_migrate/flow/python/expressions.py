@@ -145,7 +145,7 @@ def _dict(frame: Frame, node: ast.Dict) -> Value:
     for key, value in zip(node.keys, node.values, strict=True):
         given = evaluate(frame, value)
         if key is None:
-            containers.merge_dict(frame, owner, given, node)
+            containers.merge_dict(frame, owner, given)
             continue
         index = evaluate(frame, key)
         name = containers.key(index)

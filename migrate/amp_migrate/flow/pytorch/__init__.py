@@ -541,7 +541,7 @@ class PyTorch:
         elif scalers := functions.SCALERS.intersection(bases):
             gradients.make_scaler(frame, owner, min(scalers), args, node)
         elif "torch.nn.Sequential" in bases:
-            modules.fill(frame, owner, args, node)
+            modules.fill(frame, owner, args)
         elif frame.read(owner, containers.ELEMENTS):
             kind = next(containers.BASES[base][0] for base in bases if base in containers.BASES)
             if any(args.all()):

@@ -262,10 +262,7 @@ def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         or last[:1].isupper()
     ):
         owner = Obj(frame.site(node), frame.context_of_objects, External(name))
-        for index, value in enumerate(args.positional):
-            frame.write(owner, f"<{index}>", value, strong=False)
-        for word, value in args.keywords.items():
-            frame.write(owner, f"<{word}>", value, strong=False)
+        modules.hold_arguments(frame, owner, args)
         if args.rest or args.others:
             frame.write(owner, _MORE, join(args.rest, args.others), strong=False)
         return one(owner)
@@ -514,10 +511,7 @@ def _foreign(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
                 analysis.event(frame, Act.FOREIGN, node, tensor=each, why=name, is_sure=is_sure)
     if last[:1].isupper():
         owner = Obj(frame.site(node), frame.context_of_objects, External(name))
-        for index, value in enumerate(args.positional):
-            frame.write(owner, f"<{index}>", value, strong=False)
-        for word, value in args.keywords.items():
-            frame.write(owner, f"<{word}>", value, strong=False)
+        modules.hold_arguments(frame, owner, args)
         unread.noted(frame, name, node)
         unread.note_of_model(frame, args.all(), node)
         if name.startswith((*_SILENT, "contextlib.", *TRANSFORMS, *AS_LAYERS)):

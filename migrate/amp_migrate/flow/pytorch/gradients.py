@@ -713,7 +713,7 @@ def measured(frame: Frame, parameters: Value, limit: Value, node: ast.AST, why: 
 
     What it gives is their norm, with the scale that is in them.
     """
-    leaves = leaves_of(frame, parameters, node)
+    leaves = leaves_of(frame, parameters)
     units, keys = states_of(frame, leaves)
     optimizers = frozenset(key[1] for key in keys)
     scalers = frozenset(each[0] for each in units_of(limit) if each is not None and isinstance(each[0], Atom))
@@ -728,7 +728,7 @@ def measured(frame: Frame, parameters: Value, limit: Value, node: ast.AST, why: 
     return units
 
 
-def leaves_of(frame: Frame, value: Value, node: ast.AST) -> frozenset[Atom]:
+def leaves_of(frame: Frame, value: Value) -> frozenset[Atom]:
     """The leaves in something that holds parameters: a sequence, groups in dictionaries, one tensor."""
     found: set[Atom] = set()
     for atom in all_in(frame, value, "['params']"):
@@ -1005,7 +1005,7 @@ def _accumulate(frame: Frame, leaves: frozenset[Atom], scalers: Sequence[Atom]) 
 def make_optimizer(frame: Frame, optimizer: Obj, args: Arguments, node: ast.AST) -> None:
     """An optimizer is made of parameters."""
     given = args.get(0, "params")
-    leaves = None if given is None else leaves_of(frame, given, node)
+    leaves = None if given is None else leaves_of(frame, given)
     owner, is_filtered = parameters_of(node.args[0]) if isinstance(node, ast.Call) and node.args else (None, False)
     is_whole = owner is not None and not (is_filtered and _are_switched(frame, leaves or NOTHING))
     if owner is not None:
@@ -1094,7 +1094,7 @@ def _are_switched(frame: Frame, leaves: Leaves) -> bool:
 
 def wrap_optimizer(frame: Frame, wrapper: Obj, groups: Value, node: ast.AST) -> None:
     """An object gets an optimizer's `param_groups` for its own: it is an optimizer of the same parameters."""
-    leaves = leaves_of(frame, groups, node)
+    leaves = leaves_of(frame, groups)
     registry = frame.analysis.pytorch.registry
     registry.wrapping[wrapper] = None
     registry.forget_sharing()
@@ -1107,7 +1107,7 @@ def made_of_leaves(frame: Frame, found: Value, given: Value, node: ast.AST) -> N
     """What may be an optimizer of a class that nobody knows is made: of several, it is the one that is there."""
     if any(isinstance(each, Tensor) and each.leaf for each in all_in(frame, given, "['params']")):
         known = [each for each in found if isinstance(each, Atom) and each not in frame.analysis.plural]
-        made, unread = dict.fromkeys(known, leaves_of(frame, given, node)), frame.analysis.pytorch.registry.unread
+        made, unread = dict.fromkeys(known, leaves_of(frame, given)), frame.analysis.pytorch.registry.unread
         if not made.items() <= unread.items():
             unread.update(made)
             frame.analysis.heap.signal(REGISTRY, _UNREAD)
@@ -1134,7 +1134,7 @@ def optimizer_method(frame: Frame, optimizer: Atom, name: str, args: Arguments, 
     if name == "add_param_group":
         given = args.get(0, "param_group")
         if given is not None:
-            note_optimizer(frame, optimizer, leaves_of(frame, given, node))
+            note_optimizer(frame, optimizer, leaves_of(frame, given))
         return NONE_VALUE
     if name in ("state_dict", "load_state_dict"):
         act = Act.SAVED if name == "state_dict" else Act.LOADED
@@ -1306,13 +1306,13 @@ def _doubt(frame: Frame, owner: Obj, name: str, node: ast.AST) -> None:
     given = [frame.read(owner, each) for each in frame.analysis.heap.names(owner, frame.task) if each.startswith("<")]
     held = [atom for value in given for atom in all_in(frame, value)]
     wraps = any(each in frame.analysis.pytorch.registry.optimizers for each in held)
-    if wraps or not any(_may_hold_leaves(frame, each) for each in held):
+    if wraps or not any(_may_hold_leaves(each) for each in held):
         evidence = "gets an optimizer, which it may not show" if wraps else "gets no parameters where it is made"
         why = f"{name}, which was not read, {evidence}"
         frame.analysis.event(frame, Act.NO_OPTIMIZER, node, subject=one(owner), why=why, is_sure=not wraps)
 
 
-def _may_hold_leaves(frame: Frame, atom: Atom | Tensor) -> bool:
+def _may_hold_leaves(atom: Atom | Tensor) -> bool:
     """Whether something may be parameters, or have some; what stands on a command line has none."""
     if isinstance(atom, Tensor):
         return bool(atom.leaf)
@@ -1604,7 +1604,7 @@ def gradient_of(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     wanted = [each for each in held if isinstance(each, Tensor)] or [SOME_TENSOR]
     source = next(iter(tensors_in(outputs)), SOME_TENSOR)
     is_known = all(each.leaf for each in wanted) and not any(isinstance(each, Opaque) for each in held)
-    leaves = leaves_of(frame, inputs, node) if is_known else NOTHING
+    leaves = leaves_of(frame, inputs) if is_known else NOTHING
     if leaves and _are_apart(outputs, leaves):  # with `allow_unused`; else it raises
         return one(Tup((), NONE_VALUE))
     why = "create_graph" if create else ""

@@ -126,25 +126,28 @@ def make(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         ids = args.get(1, "device_ids")
         frame.write(owner, "device_ids", NONE_VALUE if ids is None else ids, strong=False)
     elif name == "torch.nn.Sequential":
-        fill(frame, owner, args, node)
+        fill(frame, owner, args)
     elif name in _DICTS and args.positional:
         containers.merge_pairs(frame, owner, args.positional[0], node)
     elif name in _CHAINS and args.positional:
         given = args.positional[0]
         for each in given:
             if containers.is_dict(each):
-                containers.merge_dict(frame, owner, one(each), node)
+                containers.merge_dict(frame, owner, one(each))
             else:
                 items, rest = containers.sequence(frame, one(each), node)
                 _number(frame, owner, items, rest)
     else:
-        for index, value in enumerate(args.positional):
-            frame.write(owner, f"<{index}>", value, strong=False)
-        for word, value in args.keywords.items():
-            frame.write(owner, f"<{word}>", value, strong=False)
+        hold_arguments(frame, owner, args)
         for word, layers in library_models.parts(name).items():
             frame.write(owner, word, _chain_of(frame, owner, word, layers), strong=False)
     return one(owner)
+
+
+def hold_arguments(frame: Frame, owner: Obj, args: Arguments) -> None:
+    """Keep what something is made of, of which nobody knows where that goes."""
+    for word, value in (*enumerate(args.positional), *args.keywords.items()):
+        frame.write(owner, f"<{word}>", value, strong=False)
 
 
 def _chain_of(frame: Frame, owner: Obj, word: str, layers: Iterable[str]) -> Value:
@@ -164,7 +167,7 @@ def _chain_of(frame: Frame, owner: Obj, word: str, layers: Iterable[str]) -> Val
     return one(chain)
 
 
-def fill(frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> None:
+def fill(frame: Frame, owner: Obj, args: Arguments) -> None:
     """The modules that a chain is made of."""
     if len(args.positional) == 1 and any(containers.is_dict(each) for each in args.positional[0]):
         for name, value in containers.keyword_pairs(frame, args.positional[0]):

@@ -233,7 +233,7 @@ def operate(
         result = result.but(tags=result.tags | HUGE)
     elif result.tags & HUGE and (name not in table.VIEWS or precision == F16):
         result = result.but(tags=result.tags & ~HUGE)
-    return _shape_of_result(frame, name, kind, result, args, node)
+    return _shape_of_result(name, kind, result, args)
 
 
 def _is_written_twice(node: ast.AST) -> bool:
@@ -393,7 +393,7 @@ def _facts(
         tensors[0].leaf if is_view and name != "clone" else NOTHING,
         reach,
         surely,
-        _units(name, kind, operands, tensors),
+        _units(name, kind, operands),
         NOTHING if name in table.SIZELESS and name not in ("sign", "sgn") else NOTHING.union(*map(reads_of, operands)),
         born,
         spared_of(tensors) if reach else NOTHING,
@@ -636,7 +636,7 @@ def _is_homogeneous(name: str, operands: Sequence[Value]) -> bool:
     return name in table.HOMOGENEOUS or name.startswith("conv")
 
 
-def _units(name: str, kind: str | None, operands: Sequence[Value], tensors: list[Tensor]) -> Units:
+def _units(name: str, kind: str | None, operands: Sequence[Value]) -> Units:
     """The loss scale in what comes out."""
     terms = [each for each in operands if tensor_of(each) is not None] if name in table.OF_ONE else operands
     given = [units_of(each) for each in terms if name not in _SUMS or not is_epsilon(each)]
@@ -678,9 +678,7 @@ def _of_sum(terms: Sequence[Value]) -> Units:
     return NOTHING
 
 
-def _shape_of_result(
-    frame: Frame, name: str, kind: str | None, result: Tensor, args: Arguments, node: ast.AST
-) -> Value:
+def _shape_of_result(name: str, kind: str | None, result: Tensor, args: Arguments) -> Value:
     """A tensor; for some operators, several."""
     if kind == table.WITH_INDICES:
         has_dim = len(args.positional) > 1 or "dim" in args.keywords or bool(args.rest)

@@ -63,7 +63,7 @@ FLOAT16_ONLY = False
 def detect(script: Script) -> Iterator[Hazard]:
     """The first backward or step in each region, but for regions that hold a whole loop (AMP621)."""
     told = {region.node for region in looping_regions(script)}
-    for call in training_calls(script.file, script.roles):
+    for call in training_calls(script.file):
         region = script.region_around(call)
         if region is None or region.node in told:
             continue

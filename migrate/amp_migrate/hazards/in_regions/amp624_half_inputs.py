@@ -68,7 +68,7 @@ _DTYPES = frozenset({"torch.float16", "torch.half", "torch.bfloat16"})
 def detect(script: Script) -> Iterator[Hazard]:
     """Every cast to low precision in the arguments of a module that a region runs, in a file that trains."""
     file = script.file
-    if not script.regions or not any(map(is_step, training_calls(file, script.roles))):
+    if not script.regions or not any(map(is_step, training_calls(file))):
         return
     found: dict[cst.BaseExpression, None] = {}
     for region in script.regions.values():

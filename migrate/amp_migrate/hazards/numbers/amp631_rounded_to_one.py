@@ -62,11 +62,7 @@ _NEAR_IN_BFLOAT16 = 2.0**-9
 _NEAR_IN_FLOAT32 = 2.0**-25  # such a limit is one for the original, too
 _METHODS = frozenset({"clamp", "clip"})
 _FUNCTIONS = frozenset({"torch.clamp", "torch.clip"})
-_NEW = frozenset(f"torch.{name}" for name in ("empty", "linspace", "ones", "rand", "randn", "zeros"))
-_NEW_LIKE = frozenset(f"torch.{name}_like" for name in ("empty", "ones", "rand", "randn", "zeros"))
-_PARAMETER = "torch.nn.Parameter"
 _OPTIMIZERS = "torch.optim."
-_OTHER_DTYPE = frozenset({"bfloat16", "half", "type", "type_as"})
 _LIMIT = re.compile(r"[(,=]\s*(?:1(?:\.0*)?\s*-|0?\.999)")
 
 

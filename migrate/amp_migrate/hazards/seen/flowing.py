@@ -16,7 +16,7 @@ from amp_migrate.analysis.library import Library
 from amp_migrate.flow.casts import Casts
 from amp_migrate.flow.chains import CallChains, in_all
 from amp_migrate.flow.domain.atoms import NEVER, Atom, Class, Func, Method, Obj, Opaque, Value, Wrapped, one
-from amp_migrate.flow.domain.machine import Facts, Machine
+from amp_migrate.flow.domain.machine import Facts, Machine, World
 from amp_migrate.flow.events import OUT_OF_SIGHT, Act, Event
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.programs import InRegion, Programs
@@ -130,15 +130,15 @@ class Flowing:
 
     def before(self, file: File, statement: cst.CSTNode) -> set[Machine]:
         """The states in which a statement is reached."""
-        own = self._node(file, statement)
-        worlds = self.questions.analysis.states.get(own, ()) if isinstance(own, ast.stmt) else ()
-        return {world.now for world in worlds}
+        return {world.now for world in self._worlds(file, statement)}
 
     def tests(self, file: File, statement: cst.CSTNode) -> Facts:
         """What tests have come to on every way to a statement, in the function that it is in."""
+        return in_all(world.facts for world in self._worlds(file, statement))
+
+    def _worlds(self, file: File, statement: cst.CSTNode) -> Iterable[World]:
         own = self._node(file, statement)
-        worlds = self.questions.analysis.states.get(own, ()) if isinstance(own, ast.stmt) else ()
-        return in_all(world.facts for world in worlds)
+        return self.questions.analysis.states.get(own, ()) if isinstance(own, ast.stmt) else ()
 
     def code_of(self, file: File, function: cst.FunctionDef | None) -> Code | None:
         """A function of a file that it is about, or the file's own code."""

@@ -66,7 +66,7 @@ def read_penalties(file: File, roles: Roles, body: Block, parts: Collection[cst.
         if call in parts:
             continue
         if file.names.callee(call) == GRAD:
-            penalty = _penalty(file, statement, call)
+            penalty = _penalty(statement, call)
             if penalty is not None:
                 taken.append(penalty)
             continue
@@ -93,7 +93,7 @@ def _is_penalty(roles: Roles, function: FunctionRef, seen: tuple[cst.CSTNode, ..
     trains = any(
         isinstance(each.func, cst.Attribute) and each.func.attr.value in _TRAINS for each in find(body, cst.Call)
     )
-    if trains or function.node in seen or any(_penalty(file, *each) is None for each in _own(function)):
+    if trains or function.node in seen or any(_penalty(*each) is None for each in _own(function)):
         return False
     called = ((*each, roles.project.meant(file, each[1], _WORD)) for each in calls_in(body))
     return all(
@@ -116,7 +116,7 @@ def _stands_alone(file: File, roles: Roles, statement: Statement, call: cst.Call
     return not any(dotted(target) in given for target in targets(statement))
 
 
-def _penalty(file: File, statement: Statement, call: cst.Call) -> Penalty | None:
+def _penalty(statement: Statement, call: cst.Call) -> Penalty | None:
     """The gradients that a statement takes and gives a name; None for any other use of them."""
     arguments = named_arguments(call, _NAMES) or {}
     if "outputs" not in arguments or not is_constant(arguments.get("create_graph"), "True"):

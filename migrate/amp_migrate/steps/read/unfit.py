@@ -162,11 +162,11 @@ def _reasons(file: File, roles: Roles, values: ValueCalls) -> Iterator[Refusal]:
     for call in file.calls:
         method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         full = file.names.callee(call)
-        if full in ("torch.set_default_dtype", "torch.set_default_tensor_type") and _says(file, call.args, "double"):
+        if full in ("torch.set_default_dtype", "torch.set_default_tensor_type") and _says(call.args, "double"):
             yield _double(file, call)
         if isinstance(call.func, cst.Attribute) and method in ("double", "half", "bfloat16", "to"):
             casts = call.args if method == "to" else [call]
-            is_double, is_half = _says(file, casts, "double"), _says(file, casts, "half")
+            is_double, is_half = _says(casts, "double"), _says(casts, "half")
             if not (is_double or is_half) or not roles.is_module(file, call.func.value):
                 continue
             if not (is_double and values.trains_others(file, call.func.value)):
@@ -205,7 +205,7 @@ def _sparse(file: File, call: cst.Call) -> Refusal:
 _DTYPE_WORDS = {"double": ("double", "float64", "Double"), "half": ("half", "float16", "bfloat16")}
 
 
-def _says(file: File, nodes: Sequence[cst.CSTNode], dtype: str) -> bool:
+def _says(nodes: Sequence[cst.CSTNode], dtype: str) -> bool:
     """Whether some arguments, or the method of a call, name a dtype."""
     for node in nodes:
         if isinstance(node, cst.Call):

@@ -20,7 +20,7 @@ from amp_migrate.steps.scaler.made_late import MadeLate, may_be_repeated, tests_
 from amp_migrate.trees.nodes import Statement, find, is_constant, subscript_key, written_string
 from amp_migrate.write.editor import Editor, guarded
 
-KEYS = (KEY := "scaler", "grad_scaler", "amp_scaler")
+KEY = "scaler"
 _STATE_OF_OPTIMIZER = re.compile(r"(?:optimizer|optim|opt)(_?state(?:_?dict)?)", re.IGNORECASE)
 
 

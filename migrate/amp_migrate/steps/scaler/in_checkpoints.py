@@ -61,7 +61,7 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wish
             if (is_saved or not _saves_others(file)) and (route := beside.route(file, entry.optimizer)) is not None
         }
         restored += ((editor.of(file), *each) for each in back.values())
-    for file in _callers_of_restorers(roles, traveller):
+    for file in _callers_of_restorers(traveller):
         handed = {
             (entry.call, route.scaler): (entry, route)
             for entry in checkpoint_entries.given_entries(file, roles)
@@ -183,7 +183,7 @@ def _told_apart(file: File, entry: checkpoint_entries.RestoredEntry | own_files.
     return Finding.at(file.tree, entry.statement, RISKY_NUMERICS.code, Kind.NOTE, message, hint)
 
 
-def _callers_of_restorers(roles: Roles, traveller: Traveller) -> list[File]:
+def _callers_of_restorers(traveller: Traveller) -> list[File]:
     """The files that make a scaler and save a state: what restores it may stand in another file."""
     makers = dict.fromkeys(creation.file for creation in traveller.ways.creations.values())
     return [file for file in makers if "state_dict" in file.uses]

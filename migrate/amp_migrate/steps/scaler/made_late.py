@@ -48,7 +48,7 @@ def made_late(
     restored: Statement,
     source: cst.BaseExpression,
     home: Statement,
-    says_all: Callable[[cst.BaseExpression], bool] = lambda test: False,
+    says_all: Callable[[cst.BaseExpression], bool],
 ) -> MadeLate | None:
     """How to restore behind `home` what was restored in front of it; None where that may be something else by then.
 

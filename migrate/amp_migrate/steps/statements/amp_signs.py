@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
@@ -26,26 +28,21 @@ def uses_amp(file: File, body: Block, function: cst.FunctionDef | None) -> bool:
 
 def switched_off(file: File, body: Block) -> cst.Call | None:
     """The first call of autocast in a body, if all that it has of AMP is autocast that its text switches off."""
-    around = _around_names(file, body)
-    calls = [each for each in around if isinstance(each, cst.Call) and is_switched_off(file, each)]
-    return calls[0] if calls and len(calls) == len(around) else None
+    return _first_of_all(file, body, is_switched_off)
 
 
 def unused_scaler(file: File, body: Block) -> cst.Call | None:
     """The first scaler that a body makes, if all that it has of AMP is scalers whose names nothing else says."""
-    around = _around_names(file, body)
-    calls = [each for each in around if isinstance(each, cst.Call) and _is_unused(file, each)]
+    return _first_of_all(file, body, _is_unused)
+
+
+def _first_of_all(file: File, body: Block, fits: Callable[[File, cst.Call], bool]) -> cst.Call | None:
+    """The first call of autocast or a scaler in a body, if each of their names but in imports is in one that fits."""
+    uses = (each for each in walk(body) if _names_one(file, each, AUTOCAST | GRAD_SCALER))
+    around = [file.tree.parents[each] for each in uses]
+    around = [each for each in around if not isinstance(each, (cst.ImportAlias, cst.AsName))]
+    calls = [each for each in around if isinstance(each, cst.Call) and fits(file, each)]
     return calls[0] if calls and len(calls) == len(around) else None
-
-
-def _around_names(file: File, body: Block) -> list[cst.CSTNode]:
-    """What stands round each name of autocast or a scaler in a body, but for imports."""
-    wanted = AUTOCAST | GRAD_SCALER
-    uses = (
-        each for each in walk(body) if type(each) in (cst.Name, cst.Attribute) and file.names.meanings(each) & wanted
-    )
-    around = (file.tree.parents[each] for each in uses)
-    return [each for each in around if not isinstance(each, (cst.ImportAlias, cst.AsName))]
 
 
 def _is_unused(file: File, made: cst.Call) -> bool:
@@ -86,7 +83,11 @@ def names_amp(file: File, node: cst.CSTNode) -> bool:
 
 def names_any(file: File, node: cst.CSTNode, wanted: frozenset[str]) -> bool:
     """Whether some code names one of the things with these full names."""
-    return any(type(each) in (cst.Name, cst.Attribute) and file.names.meanings(each) & wanted for each in walk(node))
+    return any(_names_one(file, each, wanted) for each in walk(node))
+
+
+def _names_one(file: File, node: cst.CSTNode, wanted: frozenset[str]) -> bool:
+    return type(node) in (cst.Name, cst.Attribute) and not wanted.isdisjoint(file.names.meanings(node))
 
 
 def foreign_autocast(project: Project, body: Block, file: File) -> cst.BaseExpression | None:

@@ -61,7 +61,7 @@ def losses(evidence: Evidence) -> Plot | None:
     ours, theirs = reference.trace.losses, evidence.migrated.trace.losses
     if not ours or not theirs:
         return None
-    figure, axes = _figure("optimizer step", "loss")
+    figure, axes = _figure("loss")
     x, others = _steps(reference.trace), _steps(evidence.migrated.trace)
     widths = [early.FLOOR_FACTOR * unit for unit in evidence.noise]
     if widths:
@@ -84,7 +84,7 @@ def differences(evidence: Evidence) -> Plot | None:
     """Relative loss differences on a logarithmic axis: the migrated run's, and those of rounding alone."""
     if not evidence.windows:
         return None
-    figure, axes = _figure("optimizer step", "relative difference")
+    figure, axes = _figure("relative difference")
     axes.set_yscale("log")
     x = _steps((evidence.reference or evidence.original).trace)
     for index, window in enumerate(evidence.floor_windows):
@@ -104,7 +104,7 @@ def norms(evidence: Evidence) -> Plot | None:
     ratios = evidence.norm_ratios
     if not ratios:
         return None
-    figure, axes = _figure("optimizer step", "migrated / original")
+    figure, axes = _figure("migrated / original")
     steps = [ratio.index for ratio in ratios]
     limit = math.exp(evidence.norm_bound or early.NORM_TOLERANCE)
     if max(ratio.farthest for ratio in ratios) > math.log(2):
@@ -128,7 +128,7 @@ def scale(evidence: Evidence) -> Plot | None:
     trace = evidence.migrated.trace
     if not trace.scales:
         return None
-    figure, axes = _figure("optimizer step", "loss scale")
+    figure, axes = _figure("loss scale")
     axes.set_yscale("log", base=2)
     steps, values = zip(*((one.attempt, max(one.value, _TINY)) for one in trace.scales), strict=True)
     axes.step(steps, values, where="post", color=_MIGRATED, label="loss scale")
@@ -149,11 +149,11 @@ def _steps(trace: Trace) -> list[float]:
     return found
 
 
-def _figure(x: str, y: str) -> tuple[Figure, Axes]:
+def _figure(y: str) -> tuple[Figure, Axes]:
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(7, 3.2), layout="constrained")
         axes = figure.add_subplot()
-        axes.set_xlabel(x)
+        axes.set_xlabel("optimizer step")
         axes.set_ylabel(y)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure, axes

@@ -146,8 +146,7 @@ def _is_member(project: Project, file: File, node: cst.BaseExpression) -> bool:
     return any(found[0].names.full(base.value).startswith("enum.") for base in found[1].bases)
 
 
-def goes_natively(file: File, block: Block, *, is_asked: bool) -> bool:
-    """Whether a branch scales losses itself, or names autocast; in an `else`, under no further condition."""
-    if any(is_scaled(cst.ensure_type(call.func, cst.Attribute).value) for _, call in backward_calls(block)):
-        return True
-    return any(names_amp(file, each) for each in statements(block) if is_asked or not isinstance(each, cst.If))
+def goes_natively(file: File, block: Block) -> bool:
+    """Whether a branch scales losses itself, or names autocast."""
+    scaled = (is_scaled(cst.ensure_type(call.func, cst.Attribute).value) for _, call in backward_calls(block))
+    return any(scaled) or names_amp(file, block)

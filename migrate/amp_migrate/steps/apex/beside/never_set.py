@@ -41,7 +41,7 @@ def _set_beside(file: File, statement: Statement) -> cst.If | None:
     branch = branch_of(file, statement)
     if branch is None or branch.test is not None or len(branch.tests) != 1:
         return None
-    return branch.chain if goes_natively(file, block_of(branch.chain), is_asked=True) else None
+    return branch.chain if goes_natively(file, block_of(branch.chain)) else None
 
 
 def _is_given_elsewhere(project: Project, file: File, word: str) -> bool:

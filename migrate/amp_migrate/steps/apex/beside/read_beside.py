@@ -25,7 +25,7 @@ from amp_migrate.steps.apex.beside.other_loss import fewer_steps, other_loss
 from amp_migrate.steps.apex.beside.tried import Tried, read_tried
 from amp_migrate.steps.apex.step.master_parameters import parameters_of
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_uses
-from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
+from amp_migrate.steps.apex.uses.apex_guards import goes_with_import
 from amp_migrate.steps.apex.uses.cast_functions import is_needless
 from amp_migrate.steps.apex.uses.unread_attributes import is_unread
 from amp_migrate.steps.statements.amp_signs import is_scaled, names_amp
@@ -107,7 +107,12 @@ def read_beside(roles: Roles, files: Sequence[File]) -> Beside | Refusal | None:
     idle: list[tuple[File, Definition]] = []
     for file in files:
         for use in amp_uses(file):
-            if use in dead or use in answered or is_needless(file, file.tree.statement(use)) or _goes(file, use):
+            if (
+                use in dead
+                or use in answered
+                or is_needless(file, file.tree.statement(use))
+                or goes_with_import(file, use)
+            ):
                 continue
             if file not in changing and isinstance(file.tree.parents[use], cst.AssignTarget):
                 continue
@@ -178,10 +183,3 @@ def _otherwise(file: File) -> Refusal | None:
     if fewer is not None:
         return Refusal(file, fewer, "native AMP leaves out an optimizer here that steps with Apex", USE_SHIM)
     return None
-
-
-def _goes(file: File, use: cst.CSTNode) -> bool:
-    """Whether a use is `amp = None`, before the import or where Apex is missing: it goes with that."""
-    statement = file.tree.statement(use)
-    around = (each for each in file.tree.ancestors(use) if isinstance(each, cst.Try))
-    return any(is_apex_import(file, each) for each in (statement, *around))

@@ -18,7 +18,7 @@ from amp_migrate.steps.apex.beside.choice import NAMING, goes_natively
 from amp_migrate.steps.apex.beside.conditions import Condition, conditions, switched
 from amp_migrate.steps.apex.beside.other_loss import stepped
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls, amp_uses
-from amp_migrate.steps.apex.uses.apex_guards import is_apex_import
+from amp_migrate.steps.apex.uses.apex_guards import goes_with_import, is_apex_import
 from amp_migrate.steps.scaler.callers import every_call
 from amp_migrate.steps.statements.amp_signs import names_amp
 from amp_migrate.tables.apex_names import INITIALIZE
@@ -76,7 +76,11 @@ def read_tried(project: Project, files: Sequence[File]) -> Tried | None:
     found = tuple(dict.fromkeys(each for each in branches if each is not None))
     dead = {node for each in guards for node in walk(each.body)}
     dead.update(node for each in found for node in walk(asked.without(each)))
-    is_all = bool(found) and None not in branches and all(each in dead or _goes(file, each) for each in amp_uses(file))
+    is_all = (
+        bool(found)
+        and None not in branches
+        and all(each in dead or goes_with_import(file, each) for each in amp_uses(file))
+    )
     if not is_all or not all(map(asked.is_scaler, targets)):
         return None
     known = {each for place in (*starting, *found) for each in conditions(file, place)}
@@ -111,7 +115,7 @@ class _Asked:
         gone, other = self.without(found), self.with_one(found)
         steps, natively = ({what for what, _ in stepped(self.file, side)} for side in (gone, other))
         is_apex = tree.block(tree.statement(call)) is gone and steps <= natively  # and trains in float32 nowhere
-        return found if is_apex and goes_natively(self.file, other, is_asked=True) else None
+        return found if is_apex and goes_natively(self.file, other) else None
 
     def without(self, branch: cst.If) -> Block:
         """The branch that is taken where there is none."""
@@ -194,10 +198,3 @@ def _scalers(file: File, statement: Statement) -> list[cst.Name]:
         return []
     targets = [each.target for each in cst.ensure_type(statement, cst.Assign).targets]
     return [each for each in targets if isinstance(each, cst.Name)]
-
-
-def _goes(file: File, use: cst.CSTNode) -> bool:
-    """Whether a use goes with the import of Apex."""
-    statement = file.tree.statement(use)
-    around = (each for each in file.tree.ancestors(use) if isinstance(each, cst.Try))
-    return any(is_apex_import(file, each) for each in (statement, *around))

@@ -49,7 +49,7 @@ def _is_tried(file: File, call: cst.Call) -> bool:
         return False
     caught = _CAUGHT + ("ImportError", "ModuleNotFoundError") * _tries_apex([guard])
     handlers = (each for each in guard.handlers if each.type is None or file.tree.code(each.type) in caught)
-    return any(goes_natively(file, block_of(each), is_asked=True) for each in handlers)
+    return any(goes_natively(file, block_of(each)) for each in handlers)
 
 
 def _asks_for_apex(project: Project, file: File, test: cst.BaseExpression, flags: Collection[str]) -> bool:

@@ -87,8 +87,7 @@ def _asks_again(test: cst.BaseExpression, node: cst.CSTNode) -> bool:
         known = {path or "": ast.literal_eval(source(node.value).strip())}
     except (ValueError, SyntaxError):
         return False
-    found = _value(ast.parse(source(test).strip(), mode="eval").body, known)
-    return found is not _UNKNOWN and bool(found)
+    return _holds_for(test, known)
 
 
 class _Behind:
@@ -165,6 +164,10 @@ def _holds(file: File, made: cst.FunctionDef, test: cst.BaseExpression) -> bool:
             known[path] = ast.literal_eval(code) if code is not None else _UNKNOWN
         except (ValueError, SyntaxError):
             known[path] = _UNKNOWN
+    return _holds_for(test, known)
+
+
+def _holds_for(test: cst.BaseExpression, known: dict[str, object]) -> bool:
     found = _value(ast.parse(source(test).strip(), mode="eval").body, known)
     return found is not _UNKNOWN and bool(found)
 

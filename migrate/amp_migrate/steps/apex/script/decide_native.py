@@ -458,7 +458,7 @@ class NativeDecider:
     def _scaler_at(self, file: File, place: cst.CSTNode, *, for_nobody: bool = True) -> str | None:
         if self._traveller is None or not self._is_scaled:
             return None
-        return scaler_at(self._traveller, self._roles, file, place, for_nobody=for_nobody)
+        return scaler_at(self._traveller, file, place, for_nobody=for_nobody)
 
     def _may_be_none(self, file: File, place: cst.CSTNode) -> bool:
         """Whether the scaler at a place is one that float32 callers may do without."""

@@ -84,7 +84,7 @@ def read_steps(
         }
         read.update(call for each, found in withs.items() for call in _calls_of_context(each, found))
         reads = [_read_with(file, roles, each, *found, contexts) for each, found in withs.items()]
-        reads += read_backwards(file, roles, body) if wraps else []
+        reads += read_backwards(file, body) if wraps else []
         if reads:
             refusal = next((each for each in reads if isinstance(each, Refusal)), None)
             scaled = {each.statement: each for each in reads if isinstance(each, Backward)}

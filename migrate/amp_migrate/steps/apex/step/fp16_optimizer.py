@@ -96,7 +96,7 @@ def read_wrappers(file: File, apex_o2: Apex, files: Iterable[File]) -> Iterator[
         )
 
 
-def read_backwards(file: File, roles: Roles, body: Block) -> list[Backward | Refusal]:
+def read_backwards(file: File, body: Block) -> list[Backward | Refusal]:
     """The calls `optimizer.backward(loss)` of a body."""
     found: list[Backward | Refusal] = []
     for statement, call in backward_calls(body):

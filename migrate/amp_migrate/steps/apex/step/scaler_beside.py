@@ -6,7 +6,6 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import Binding
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.steps.model.route import Route
 from amp_migrate.steps.scaler.find_route import Traveller
@@ -15,9 +14,7 @@ from amp_migrate.trees.nodes import method_of
 _METHODS = ("load_state_dict", "state_dict", "step", "zero_grad")
 
 
-def scaler_at(
-    traveller: Traveller, roles: Roles, file: File, place: cst.CSTNode, *, for_nobody: bool = True
-) -> str | None:
+def scaler_at(traveller: Traveller, file: File, place: cst.CSTNode, *, for_nobody: bool = True) -> str | None:
     """The scaler as code: one of the scopes around, or of a parameter; None where there is no way to one.
 
     Args:

@@ -49,6 +49,12 @@ def is_apex_import(file: File, statement: Statement) -> bool:
     return insists(file, statement) or is_needless(file, statement) or is_kept or _says_none(file, statement)
 
 
+def goes_with_import(file: File, use: cst.CSTNode) -> bool:
+    """Whether a use is `amp = None`, before the import of Apex or where that is missing: it goes with that."""
+    around = (each for each in file.tree.ancestors(use) if isinstance(each, cst.Try))
+    return any(is_apex_import(file, each) for each in (file.tree.statement(use), *around))
+
+
 def _says_none(file: File, statement: Statement) -> bool:
     """Whether a statement only says that something is not `apex.amp`, which elsewhere it is: `amp = None`."""
     if not isinstance(statement, cst.Assign) or len(statement.targets) > 1 or not is_constant(statement.value, "None"):
