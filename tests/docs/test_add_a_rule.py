@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from amp_migrate.rulebook import nearest_rule
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/add-a-rule.md").read_text(encoding="utf-8")
@@ -70,8 +71,7 @@ def test_the_tests_of_the_page_pass_and_fail_without_the_rule(copy: Path) -> Non
 
 
 def test_the_plan_of_its_example_is_the_one_shown(copy: Path) -> None:
-    (example,) = re.findall(r'before=example\(\n +"""\n(.+?)"""', FILES[next(iter(FILES))], re.S)
-    (copy / "train.py").write_text("\n".join(line[8:] for line in example.splitlines()) + "\n")
+    (copy / "train.py").write_text(f"{nearest_rule('AMP615').before}\n")
     result = run(copy, "amp_migrate", "--unsafe", "--explain-plan", "train.py")
     (shown,) = re.findall(r"--explain-plan train\.py\n(.+?\n)```", PAGE)
     assert result.stdout == shown

@@ -101,7 +101,13 @@ def test_the_nearest_rule_begins_alike(code: str, nearest: str) -> None:
 
 
 RULE = Rule(
-    "AMP999", "a-name", "torch.x is old", "x(1)\ny", "z(1)", "Because.", since=(2, 3), sources=("https://torch.org/x",)
+    "AMP999",
+    "a-name",
+    "torch.x is old",
+    "- x(1)\n- y\n+ z(1)",
+    "Because.",
+    since=(2, 3),
+    sources=("https://torch.org/x",),
 )
 
 
@@ -124,14 +130,38 @@ def test_the_document_has_an_anchor_for_each_rule() -> None:
     assert text.endswith("\nSource: <https://torch.org/x>\n")
 
 
+def test_an_example_is_a_diff_or_what_has_no_second_side() -> None:
+    both = replace(
+        RULE,
+        example="""
+          import torch
+        - x(1)
+        +
+        + if torch:
+        +     z(1)
+
+          y
+        """,
+    )
+    assert (both.before, both.after) == ("import torch\nx(1)\n\ny", "import torch\n\nif torch:\n    z(1)\n\ny")
+    alone = replace(
+        RULE,
+        example="""
+        if x:
+            y
+        """,
+    )
+    assert (alone.before, alone.after) == ("if x:\n    y", "")
+
+
 def test_a_summary_becomes_a_sentence_but_code_keeps_its_letters() -> None:
-    manual = Rule("AMP998", "b", "a step that stays", "", "", "Because.", Safety.MANUAL)
+    manual = Rule("AMP998", "b", "a step that stays", "", "Because.", Safety.MANUAL)
     assert (RULE.sentence, manual.sentence) == ("torch.x is old", "A step that stays")
     assert "Needs" not in page(manual)
 
 
 def test_a_rule_that_has_to_be_asked_for_says_how() -> None:
-    asked = Rule("AMP997", "c", "a thing", "", "", "Because.", Safety.MANUAL, on_request=True)
+    asked = Rule("AMP997", "c", "a thing", "", "Because.", Safety.MANUAL, on_request=True)
     sentence = "It is applied on request only: --select AMP997."
     assert page(asked).endswith(f"\n{sentence}\n")
     assert body(asked).endswith(f". {sentence}\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import DEPRECATIONS
 
 CUDA_AUTOCAST_CODE = "AMP101"
@@ -12,12 +12,9 @@ IMPORT_NOT_FOLLOWED = Rule(
     code="AMP190",
     name="import-not-followed",
     summary="a deprecated import stays because what it brings cannot be followed",
-    before=example(
-        """
+    example="""
         from torch.cuda.amp import *
-        """
-    ),
-    after="",
+        """,
     why=(
         "A star import of which nothing is used, or a name that other files take from this one: rewriting it here "
         "could break code elsewhere. Where every use in the project is understood, the definition and all its uses "

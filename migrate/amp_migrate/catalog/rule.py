@@ -30,11 +30,6 @@ _MEANINGS = {
 }
 
 
-def example(text: str) -> str:
-    """A script that stands indented in a rule's page."""
-    return dedent(text).strip("\n")
-
-
 @frozen
 class Rule:
     """What a rule is called and what it does.
@@ -43,9 +38,8 @@ class Rule:
         code: `AMP` and three digits.
         name: a short name in words joined by hyphens.
         summary: what the rule finds, in one sentence without a full stop.
-        before: the smallest script that the rule has a finding for.
-        after: the same script as the rule leaves it, or for one that changes nothing as a person should; empty where
-            there is no one way to write it.
+        example: the smallest script that the rule has a finding for, as a diff: with `-` and `+` what becomes of it,
+            or should by hand. One without either is only what it was: there is no one way to write it.
         why: what is behind the rule, in a paragraph.
         safety: what may be expected of the change.
         since: the first PyTorch that has what the rule writes.
@@ -57,14 +51,29 @@ class Rule:
     code: str
     name: str
     summary: str
-    before: str
-    after: str
+    example: str
     why: str
     safety: Safety = Safety.SAFE
     since: tuple[int, int] = OLDEST_TORCH
     on_request: bool = False
     sources: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+
+    @property
+    def before(self) -> str:
+        """The script of the example as it was."""
+        return self._side("-")
+
+    @property
+    def after(self) -> str:
+        """The same script as the rule leaves it, or as a person should; empty where the example has no second one."""
+        return self._side("+")
+
+    def _side(self, mark: str) -> str:
+        lines = dedent(self.example).strip("\n").splitlines()
+        if not any(line.startswith(("-", "+")) for line in lines):
+            return "\n".join(lines) if mark == "-" else ""
+        return "\n".join(line[2:] for line in lines if not line or line[0] in (" ", mark))
 
     @property
     def asking(self) -> str:

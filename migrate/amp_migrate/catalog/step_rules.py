@@ -2,44 +2,31 @@
 
 from __future__ import annotations
 
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import AMP, EXAMPLES
 
 FP32_STEP = Rule(
     code="AMP501",
     name="fp32-step",
     summary="a training step in plain float32",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          model = torch.nn.Linear(3, 1)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
 
-        for x, y in loader:
-            optimizer.zero_grad()
-            loss = (model(x) - y).square().mean()
-            loss.backward()
-            optimizer.step()
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
-
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
+          for x, y in loader:
+              optimizer.zero_grad()
+        -     loss = (model(x) - y).square().mean()
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = (model(x) - y).square().mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """,
     why=(
         "Forward and loss compute in low precision; float16 gradients need a loss scale, and its scaler "
         "goes wherever the optimizer goes. Gradients are unscaled before anything reads them."
@@ -51,8 +38,7 @@ ROUNDED_PROBABILITY = Rule(
     code="AMP502",
     name="rounded-probability",
     summary="a loss or a division reads probabilities that a sigmoid computes in low precision",
-    before=example(
-        """
+    example="""
         import torch
         from torch import nn
 
@@ -65,9 +51,7 @@ ROUNDED_PROBABILITY = Rule(
             loss = nn.BCELoss()(model(x), y)
             loss.backward()
             optimizer.step()
-        """
-    ),
-    after="",
+        """,
     why=(
         "In float16 a sigmoid is exactly 1 for logits above 8 and exactly 0 below -17, in bfloat16 it is 1 above 6. "
         "Where the label is the other, BCELoss gives 1e12 back, and the sigmoid multiplies that by zero: in bfloat16 "
@@ -87,46 +71,29 @@ SWITCH_ADDED = Rule(
     code="AMP503",
     name="switch-added",
     summary="a command line that gets an option for mixed precision, with --add-flag",
-    before=example(
-        """
-        import argparse
-        import torch
+    example="""
+          import argparse
+          import torch
 
-        parser = argparse.ArgumentParser()
-        parser.add_argument("--lr", type=float)
-        args = parser.parse_args()
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
+          parser = argparse.ArgumentParser()
+          parser.add_argument("--lr", type=float)
+        + parser.add_argument("--amp", action=argparse.BooleanOptionalAction, default=True, help="mixed precision")
+          args = parser.parse_args()
+          model = torch.nn.Linear(3, 1)
+          optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
+        + scaler = torch.amp.GradScaler("cuda", enabled=args.amp)
 
-        for x, y in loader:
-            optimizer.zero_grad()
-            loss = (model(x) - y).square().mean()
-            loss.backward()
-            optimizer.step()
-        """
-    ),
-    after=example(
-        """
-        import argparse
-        import torch
-
-        parser = argparse.ArgumentParser()
-        parser.add_argument("--lr", type=float)
-        parser.add_argument("--amp", action=argparse.BooleanOptionalAction, default=True, help="mixed precision")
-        args = parser.parse_args()
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
-        scaler = torch.amp.GradScaler("cuda", enabled=args.amp)
-
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=args.amp):
-                loss = (model(x) - y).square().mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
+          for x, y in loader:
+              optimizer.zero_grad()
+        -     loss = (model(x) - y).square().mean()
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=args.amp):
+        +         loss = (model(x) - y).square().mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """,
     why=(
         "With --no-amp every autocast and every GradScaler that was added is disabled, and the script trains as it "
         "did before it was moved: the two can be compared, and a doubt be settled, without a second copy. The flag "
@@ -145,44 +112,30 @@ RISKY_NUMERICS = Rule(
     code="AMP504",
     name="risky-numerics",
     summary="a step that moves computes something that low precision may overflow or round",
-    before=example(
-        """
-        import torch
-        from torch import nn
+    example="""
+          import torch
+          from torch import nn
 
-        model = nn.Conv2d(3, 64, 3).cuda()
-        optimizer = torch.optim.Adam(model.parameters())
+          model = nn.Conv2d(3, 64, 3).cuda()
+          optimizer = torch.optim.Adam(model.parameters())
+        + scaler = torch.amp.GradScaler("cuda")
 
-        for x, target in loader:
-            optimizer.zero_grad()
-            features = model(x).flatten(2)
-            gram = features @ features.transpose(1, 2)
-            loss = (gram - target).square().mean()
-            loss.backward()
-            optimizer.step()
-        """
-    ),
-    after=example(
-        """
-        import torch
-        from torch import nn
-
-        model = nn.Conv2d(3, 64, 3).cuda()
-        optimizer = torch.optim.Adam(model.parameters())
-        scaler = torch.amp.GradScaler("cuda")
-
-        for x, target in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                features = model(x).flatten(2)
-                with torch.amp.autocast(device_type="cuda", enabled=False):
-                    gram = features.float() @ features.float().transpose(1, 2)
-                loss = (gram - target).square().mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
+          for x, target in loader:
+              optimizer.zero_grad()
+        -     features = model(x).flatten(2)
+        -     gram = features @ features.transpose(1, 2)
+        -     loss = (gram - target).square().mean()
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         features = model(x).flatten(2)
+        +         with torch.amp.autocast(device_type="cuda", enabled=False):
+        +             gram = features.float() @ features.float().transpose(1, 2)
+        +         loss = (gram - target).square().mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """,
     why=(
         "Autocast multiplies matrices in float16, which ends at 65,504: a product of features with themselves grows "
         "with their number, a running buffer with the steps. A statement that only computes such a thing is kept in "
@@ -199,52 +152,32 @@ KEPT_FORWARD = Rule(
     code="AMP505",
     name="kept-forward",
     summary="a module that is to compute in float32 inside every region, with --keep-float32 or --profile",
-    before=example(
-        """
-        import torch
-        from torch import nn
+    example="""
+          import torch
+          from torch import nn
 
 
-        class Energy(nn.Module):
-            def forward(self, x):
-                return x / x.square().sum(1, keepdim=True)
+          class Energy(nn.Module):
+        +     @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
+              def forward(self, x):
+                  return x / x.square().sum(1, keepdim=True)
 
 
-        model = nn.Sequential(nn.Linear(3, 64), Energy(), nn.Linear(64, 1))
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          model = nn.Sequential(nn.Linear(3, 64), Energy(), nn.Linear(64, 1))
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
 
-        for x, y in loader:
-            optimizer.zero_grad()
-            loss = (model(x) - y).square().mean()
-            loss.backward()
-            optimizer.step()
-        """
-    ),
-    after=example(
-        """
-        import torch
-        from torch import nn
-
-
-        class Energy(nn.Module):
-            @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
-            def forward(self, x):
-                return x / x.square().sum(1, keepdim=True)
-
-
-        model = nn.Sequential(nn.Linear(3, 64), Energy(), nn.Linear(64, 1))
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
-
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
+          for x, y in loader:
+              optimizer.zero_grad()
+        -     loss = (model(x) - y).square().mean()
+        -     loss.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = (model(x) - y).square().mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """,
     why=(
         "What overflows float16, or is rounded by it, is often one module: a codebook, a normalization by hand, an "
         "energy. `amp-verify localize` finds it by running the script, and its forward gets float32 inputs and no "
@@ -259,38 +192,24 @@ OTHER_DTYPE = Rule(
     code="AMP510",
     name="other-dtype",
     summary="AMP code that is to compute in another dtype",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
+          model = torch.nn.Linear(3, 1)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        - scaler = torch.amp.GradScaler("cuda")
 
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-                loss = (model(x) - y).square().mean()
-            loss.backward()
-            optimizer.step()
-        """
-    ),
+          for x, y in loader:
+              optimizer.zero_grad()
+        -     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                  loss = (model(x) - y).square().mean()
+        -     scaler.scale(loss).backward()
+        -     scaler.step(optimizer)
+        -     scaler.update()
+        +     loss.backward()
+        +     optimizer.step()
+        """,
     why=(
         "bfloat16 has the range of float32 and needs no loss scale: the scaler goes with every use of "
         "it, or is switched off where one use is not understood."
@@ -306,8 +225,7 @@ STEP_LEFT = Rule(
     code="AMP590",
     name="step-left",
     summary="a training step that stays as it was",
-    before=example(
-        """
+    example="""
         import torch
 
         model = torch.nn.Linear(3, 1)
@@ -322,9 +240,7 @@ STEP_LEFT = Rule(
 
 
         optimizer.step(closure)
-        """
-    ),
-    after="",
+        """,
     why=(
         "A step moves as a whole or not at all. The finding names the part that stands in the way and "
         "what to write by hand."
@@ -337,8 +253,7 @@ OTHER_PRECISION = Rule(
     code="AMP591",
     name="other-precision",
     summary="training whose precision is set elsewhere",
-    before=example(
-        """
+    example="""
         import torch
         from accelerate import Accelerator
 
@@ -352,9 +267,7 @@ OTHER_PRECISION = Rule(
             loss = (model(x) - y).square().mean()
             accelerator.backward(loss)
             optimizer.step()
-        """
-    ),
-    after="",
+        """,
     why=("A framework or a sharding wrapper has a precision switch of its own; a second one around it would be wrong."),
     sources=("https://huggingface.co/docs/accelerate/usage_guides/low_precision_training",),
     safety=Safety.MANUAL,
@@ -364,8 +277,7 @@ NO_SWITCH = Rule(
     code="AMP593",
     name="no-switch",
     summary="--add-flag found no command line for an option, or no way from it to what was moved",
-    before=example(
-        """
+    example="""
         import torch
 
         model = torch.nn.Linear(3, 1)
@@ -376,9 +288,7 @@ NO_SWITCH = Rule(
             loss = (model(x) - y).square().mean()
             loss.backward()
             optimizer.step()
-        """
-    ),
-    after="",
+        """,
     why=(
         "An option that switched a part of the regions and scalers would be worse than none: scaling would be off "
         "where float16 is on. The step itself has moved, and its mixed precision is always on."

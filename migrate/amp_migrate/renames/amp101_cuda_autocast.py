@@ -4,7 +4,7 @@ The old default dtype is written out: the new class takes it from the process, a
 not float16.
 """
 
-from amp_migrate.catalog.rule import Rule, example
+from amp_migrate.catalog.rule import Rule
 from amp_migrate.catalog.sources import AMP, DEPRECATIONS
 from amp_migrate.renames import convert_arguments
 from amp_migrate.renames.rename import Rename
@@ -13,26 +13,15 @@ RULE = Rule(
     code="AMP101",
     name="cuda-autocast",
     summary="torch.cuda.amp.autocast is deprecated since PyTorch 2.4",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
 
-        def predict(model, x, use_amp):
-            with torch.cuda.amp.autocast(enabled=use_amp):
-                return model(x)
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-
-        def predict(model, x, use_amp):
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=use_amp):
-                return model(x)
-        """
-    ),
+          def predict(model, x, use_amp):
+        -     with torch.cuda.amp.autocast(enabled=use_amp):
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=use_amp):
+                  return model(x)
+        """,
     why=(
         "The first positional argument of the new class is the device, where it was `enabled`, so everything goes by "
         "keyword. "

@@ -4,7 +4,7 @@ The old class is a subclass of the new one, so `isinstance(scaler, torch.cuda.am
 scaler: constructor, annotation and `isinstance` change together.
 """
 
-from amp_migrate.catalog.rule import Rule, example
+from amp_migrate.catalog.rule import Rule
 from amp_migrate.catalog.sources import AMP, DEPRECATIONS
 from amp_migrate.renames import convert_arguments
 from amp_migrate.renames.rename import Rename
@@ -13,28 +13,17 @@ RULE = Rule(
     code="AMP103",
     name="grad-scaler",
     summary="torch.cuda.amp.GradScaler and torch.cpu.amp.GradScaler are deprecated since PyTorch 2.4",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
 
-        def prepare(use_amp):
-            scaler = torch.cuda.amp.GradScaler(enabled=use_amp)
-            assert isinstance(scaler, torch.cuda.amp.GradScaler)
-            return scaler
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-
-        def prepare(use_amp):
-            scaler = torch.amp.GradScaler("cuda", enabled=use_amp)
-            assert isinstance(scaler, torch.amp.GradScaler)
-            return scaler
-        """
-    ),
+          def prepare(use_amp):
+        -     scaler = torch.cuda.amp.GradScaler(enabled=use_amp)
+        -     assert isinstance(scaler, torch.cuda.amp.GradScaler)
+        +     scaler = torch.amp.GradScaler("cuda", enabled=use_amp)
+        +     assert isinstance(scaler, torch.amp.GradScaler)
+              return scaler
+        """,
     why=(
         "A positional `init_scale` would silently become the device of the new class. The old class is a subclass of "
         "the new one, so annotations and `isinstance` move together with the constructor."

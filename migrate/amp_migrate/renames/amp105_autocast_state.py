@@ -1,6 +1,6 @@
 """Functions that read or set autocast's state for one device take the device as an argument now."""
 
-from amp_migrate.catalog.rule import Rule, example
+from amp_migrate.catalog.rule import Rule
 from amp_migrate.catalog.sources import DEPRECATIONS
 from amp_migrate.renames import convert_arguments
 from amp_migrate.renames.rename import Rename
@@ -9,24 +9,14 @@ RULE = Rule(
     code="AMP105",
     name="autocast-state",
     summary="the autocast functions with a device in their name are deprecated since PyTorch 2.4",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
 
-        def as_computed(x):
-            return x.to(torch.get_autocast_gpu_dtype())
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-
-        def as_computed(x):
-            return x.to(torch.get_autocast_dtype("cuda"))
-        """
-    ),
+          def as_computed(x):
+        -     return x.to(torch.get_autocast_gpu_dtype())
+        +     return x.to(torch.get_autocast_dtype("cuda"))
+        """,
     why="One function with a device argument has taken the place of one function for each device.",
     sources=(DEPRECATIONS,),
     since=(2, 4),

@@ -1,6 +1,6 @@
 """`_cast` of `torch.cuda.amp.autocast_mode`, private and still met, takes the device as its second argument now."""
 
-from amp_migrate.catalog.rule import Rule, example
+from amp_migrate.catalog.rule import Rule
 from amp_migrate.catalog.sources import DEPRECATIONS
 from amp_migrate.renames import convert_arguments
 from amp_migrate.renames.rename import Rename
@@ -9,24 +9,14 @@ RULE = Rule(
     code="AMP106",
     name="cast",
     summary="torch.cuda.amp.autocast_mode._cast is deprecated since PyTorch 2.4",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
 
-        def call(function, args):
-            return function(*torch.cuda.amp.autocast_mode._cast(args, torch.float32))
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-
-        def call(function, args):
-            return function(*torch.amp.autocast_mode._cast(args, "cuda", torch.float32))
-        """
-    ),
+          def call(function, args):
+        -     return function(*torch.cuda.amp.autocast_mode._cast(args, torch.float32))
+        +     return function(*torch.amp.autocast_mode._cast(args, "cuda", torch.float32))
+        """,
     why="One function with a device argument has taken the place of one function for each device.",
     sources=(DEPRECATIONS,),
     since=(2, 4),

@@ -23,10 +23,10 @@ FINDINGS = (
     Finding("my pkg/tr\u00e4in.py", 9, 0, "AMP504", Kind.NOTE, "look"),
 )
 RULES = (
-    Rule("AMP001", "unreadable", "a file is broken", "", "", "Mend it.", Safety.MANUAL),
-    Rule("AMP501", "step", "a step", "a()", "b()", "It is faster."),
-    Rule("AMP504", "note", "torch.x", "", "", "Look.", Safety.MANUAL),
-    Rule("AMP590", "left", "a step that stays", "", "", "By hand.", Safety.MANUAL),
+    Rule("AMP001", "unreadable", "a file is broken", "", "Mend it.", Safety.MANUAL),
+    Rule("AMP501", "step", "a step", "- a()\n+ b()", "It is faster."),
+    Rule("AMP504", "note", "torch.x", "", "Look.", Safety.MANUAL),
+    Rule("AMP590", "left", "a step that stays", "", "By hand.", Safety.MANUAL),
 )
 REPORT = Report(FINDINGS, 3, ("my pkg/tr\u00e4in.py",), written=True, rules=RULES)
 EMPTY = Report((), 0, (), written=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
@@ -14,40 +14,27 @@ RULE = Rule(
     code="AMP621",
     name="region-around-loop",
     summary="one autocast region holds a whole training loop",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
+          model = torch.nn.Linear(3, 1)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          scaler = torch.amp.GradScaler("cuda")
 
-        with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-            for x, y in loader:
-                optimizer.zero_grad()
-                loss = (model(x) - y).square().mean()
-                scaler.scale(loss).backward()
-                scaler.step(optimizer)
-                scaler.update()
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
-
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
+        - with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        -     for x, y in loader:
+        -         optimizer.zero_grad()
+        + for x, y in loader:
+        +     optimizer.zero_grad()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                  loss = (model(x) - y).square().mean()
+        -         scaler.scale(loss).backward()
+        -         scaler.step(optimizer)
+        -         scaler.update()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """,
     why=(
         "Autocast keeps the low-precision copies of the weights until its outermost region ends. In a region that "
         "holds the loop, every iteration computes with the copies of the first: the loss stands still, and "

@@ -9,7 +9,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.values.sigmoids import logits
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow.domain.tensor import PROBABILITY
 from amp_migrate.flow.events import Act, Event
@@ -24,28 +24,16 @@ RULE = Rule(
     code="AMP622",
     name="refused-loss",
     summary="BCELoss or binary_cross_entropy runs under CUDA's autocast, which refuses it",
-    before=example(
-        """
-        import torch
-        from torch.nn import functional as F
+    example="""
+          import torch
+          from torch.nn import functional as F
 
 
-        def compute_loss(model, x, y):
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                return F.binary_cross_entropy(torch.sigmoid(model(x)), y)
-        """
-    ),
-    after=example(
-        """
-        import torch
-        from torch.nn import functional as F
-
-
-        def compute_loss(model, x, y):
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                return F.binary_cross_entropy_with_logits(model(x), y)
-        """
-    ),
+          def compute_loss(model, x, y):
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        -         return F.binary_cross_entropy(torch.sigmoid(model(x)), y)
+        +         return F.binary_cross_entropy_with_logits(model(x), y)
+        """,
     why=(
         "The logarithm of a float16 probability is infinite too soon, so PyTorch raises RuntimeError. The form with "
         "logits is safe and takes the place of sigmoid and loss; where no sigmoid is at hand, compute the loss outside "

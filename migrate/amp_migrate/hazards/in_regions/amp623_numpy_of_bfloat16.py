@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.catalog.rule import Rule, example
+from amp_migrate.catalog.rule import Rule
 from amp_migrate.catalog.sources import TORCH
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.hazard import Hazard
@@ -16,34 +16,19 @@ RULE = Rule(
     code="AMP623",
     name="numpy-of-bfloat16",
     summary="the output of a bfloat16 region goes to NumPy, which has no bfloat16",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
-        model = torch.nn.Linear(3, 1)
-
-
-        def predict(x):
-            with torch.no_grad():
-                with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-                    out = model(x)
-            return out.cpu().numpy()
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-        model = torch.nn.Linear(3, 1)
+          model = torch.nn.Linear(3, 1)
 
 
-        def predict(x):
-            with torch.no_grad():
-                with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-                    out = model(x)
-            return out.float().cpu().numpy()
-        """
-    ),
+          def predict(x):
+              with torch.no_grad():
+                  with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                      out = model(x)
+        -     return out.cpu().numpy()
+        +     return out.float().cpu().numpy()
+        """,
     why=(
         "`.numpy()` of a bfloat16 tensor raises TypeError. `.float()` before it changes no value, and nothing at all "
         "where the output is float32 already."

@@ -9,7 +9,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.values.matrix_products import multiplies_matrices
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.hazard import Hazard
@@ -20,52 +20,28 @@ RULE = Rule(
     code="AMP625",
     name="uncast-function",
     summary="an own autograd function multiplies matrices or runs a kernel in a dtype that autocast decides",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
 
-        class Product(torch.autograd.Function):
-            @staticmethod
-            def forward(ctx, x, weight):
-                ctx.save_for_backward(x, weight)
-                return x.mm(weight.t())
+          class Product(torch.autograd.Function):
+              @staticmethod
+        +     @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
+              def forward(ctx, x, weight):
+                  ctx.save_for_backward(x, weight)
+                  return x.mm(weight.t())
 
-            @staticmethod
-            def backward(ctx, grad):
-                x, weight = ctx.saved_tensors
-                return grad.mm(weight), grad.t().mm(x)
-
-
-        def predict(x, weight):
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                return Product.apply(x, weight)
-        """
-    ),
-    after=example(
-        """
-        import torch
+              @staticmethod
+        +     @torch.amp.custom_bwd(device_type="cuda")
+              def backward(ctx, grad):
+                  x, weight = ctx.saved_tensors
+                  return grad.mm(weight), grad.t().mm(x)
 
 
-        class Product(torch.autograd.Function):
-            @staticmethod
-            @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
-            def forward(ctx, x, weight):
-                ctx.save_for_backward(x, weight)
-                return x.mm(weight.t())
-
-            @staticmethod
-            @torch.amp.custom_bwd(device_type="cuda")
-            def backward(ctx, grad):
-                x, weight = ctx.saved_tensors
-                return grad.mm(weight), grad.t().mm(x)
-
-
-        def predict(x, weight):
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                return Product.apply(x, weight)
-        """
-    ),
+          def predict(x, weight):
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                  return Product.apply(x, weight)
+        """,
     why=(
         "Under autocast the forward computes in low precision, while what it saves for the backward is as it came, and "
         "the backward runs without autocast: it multiplies a low-precision gradient with a float32 tensor, and raises. "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.hazards.seen.autocast_regions import FLOAT16, AutocastRegion
 from amp_migrate.hazards.seen.hazard import Hazard
@@ -17,26 +17,15 @@ RULE = Rule(
     code="AMP628",
     name="unsupported-dtype",
     summary="autocast does not have the region's dtype on its device, in the oldest PyTorch that the code is for",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
 
-        def predict(model, x):
-            with torch.amp.autocast(device_type="cpu", dtype=torch.float16):
-                return model(x)
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-
-        def predict(model, x):
-            with torch.amp.autocast(device_type="cpu", dtype=torch.bfloat16):
-                return model(x)
-        """
-    ),
+          def predict(model, x):
+        -     with torch.amp.autocast(device_type="cpu", dtype=torch.float16):
+        +     with torch.amp.autocast(device_type="cpu", dtype=torch.bfloat16):
+                  return model(x)
+        """,
     why=(
         "float16 on the CPU came with PyTorch 2.2, float16 on Apple's GPUs with 2.5, bfloat16 there with 2.6. Before, "
         "PyTorch switches the region off, says so in a warning, and computes in float32; a device that it does not "

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow.domain.atoms import tensors_in
 from amp_migrate.flow.domain.tensor import F16, HALVED, LOW, PERHAPS_HALVED, PURE, Tensor
@@ -21,38 +21,23 @@ RULE = Rule(
     code="AMP629",
     name="float16-without-scaler",
     summary="a loss computed in float16 goes backward without a scaler",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          model = torch.nn.Linear(3, 1)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
 
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            loss.backward()
-            optimizer.step()
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
-
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
+          for x, y in loader:
+              optimizer.zero_grad()
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                  loss = (model(x) - y).square().mean()
+        -     loss.backward()
+        -     optimizer.step()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+        """,
     why=(
         "Gradients of a float16 forward are float16 on their way: what is smaller than 6e-8 is zero. A scaler "
         "multiplies the loss so that they are not; bfloat16 does not need one. One that is enabled for bfloat16 alone "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.hazard import Hazard
@@ -14,30 +14,17 @@ RULE = Rule(
     code="AMP630",
     name="replicas-in-float16",
     summary="a region of bfloat16 runs an nn.DataParallel, whose replicas compute in float16",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
-        model = torch.nn.DataParallel(torch.nn.Linear(3, 1))
-
-
-        def predict(x):
-            with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-                return model(x)
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1))
+        - model = torch.nn.DataParallel(torch.nn.Linear(3, 1))
+        + model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1))
 
 
-        def predict(x):
-            with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-                return model(x)
-        """
-    ),
+          def predict(x):
+              with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                  return model(x)
+        """,
     why=(
         "nn.DataParallel runs a replica on each GPU in a thread of its own, and opens autocast there if it is on, "
         "without a dtype: the thread has autocast's default, float16, and no scaler keeps its gradients. With one GPU "

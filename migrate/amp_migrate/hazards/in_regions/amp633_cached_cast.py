@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.events import Act
@@ -16,44 +16,24 @@ RULE = Rule(
     code="AMP633",
     name="cached-cast",
     summary="a weight gets no gradient: its region keeps the cast that was made under no_grad()",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
+          model = torch.nn.Linear(3, 1)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          scaler = torch.amp.GradScaler("cuda")
 
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                with torch.no_grad():
-                    before = model(x)
-                loss = (model(x) - y).square().mean() + (before - y).abs().mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
-
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16, cache_enabled=False):
-                with torch.no_grad():
-                    before = model(x)
-                loss = (model(x) - y).square().mean() + (before - y).abs().mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
+          for x, y in loader:
+              optimizer.zero_grad()
+        -     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16, cache_enabled=False):
+                  with torch.no_grad():
+                      before = model(x)
+                  loss = (model(x) - y).square().mean() + (before - y).abs().mean()
+              scaler.scale(loss).backward()
+              scaler.step(optimizer)
+              scaler.update()
+        """,
     why=(
         "Autocast keeps the cast of a weight until the outermost region ends. Before PyTorch 2.11, a cast that was "
         "made under `no_grad` is kept like any other: what is computed with it afterwards has no gradient for the "

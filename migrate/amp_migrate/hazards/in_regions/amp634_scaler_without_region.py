@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from functools import partial
 
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow.domain.atoms import Atom, Obj, Part
 from amp_migrate.flow.events import Act, Event
@@ -17,39 +17,22 @@ RULE = Rule(
     code="AMP634",
     name="scaler-without-region",
     summary="a loss is scaled that nothing computes in half precision",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
+          model = torch.nn.Linear(3, 1)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          scaler = torch.amp.GradScaler("cuda")
 
-        for x, y in loader:
-            optimizer.zero_grad()
-            loss = (model(x) - y).square().mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
-
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
+          for x, y in loader:
+              optimizer.zero_grad()
+        -     loss = (model(x) - y).square().mean()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = (model(x) - y).square().mean()
+              scaler.scale(loss).backward()
+              scaler.step(optimizer)
+              scaler.update()
+        """,
     why=(
         "A GradScaler keeps small gradients from becoming zero in float16. Where nothing is float16 it costs a pass "
         "over all gradients in each step, and training takes as long, and as much memory, as without it. It is told "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
@@ -13,32 +13,18 @@ RULE = Rule(
     code="AMP635",
     name="missing-device",
     summary="torch.amp.autocast() is called without a device type, and raises",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
-        model = torch.nn.Linear(3, 1)
-
-
-        @torch.no_grad()
-        def predict(x):
-            with torch.amp.autocast(enabled=True):
-                return model(x)
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-        model = torch.nn.Linear(3, 1)
+          model = torch.nn.Linear(3, 1)
 
 
-        @torch.no_grad()
-        def predict(x):
-            with torch.amp.autocast(device_type="cuda", enabled=True):
-                return model(x)
-        """
-    ),
+          @torch.no_grad()
+          def predict(x):
+        -     with torch.amp.autocast(enabled=True):
+        +     with torch.amp.autocast(device_type="cuda", enabled=True):
+                  return model(x)
+        """,
     why=(
         "`torch.cuda.amp.autocast()` is for CUDA by its name, `torch.amp.autocast(device_type)` and `torch.autocast` "
         "have to be told: without it they raise TypeError as soon as they are called, which in a validation is after "

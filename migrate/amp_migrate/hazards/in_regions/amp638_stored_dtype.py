@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.catalog.rule import Rule, example
+from amp_migrate.catalog.rule import Rule
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.hazard import Hazard
@@ -17,46 +17,25 @@ RULE = Rule(
     code="AMP638",
     name="stored-dtype",
     summary="what is put into a tensor by indices or by a mask is not of its precision, and raises",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
-        model = torch.nn.Linear(8, 8).cuda()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
+          model = torch.nn.Linear(8, 8).cuda()
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          scaler = torch.amp.GradScaler("cuda")
 
-        for x, index in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                scores = model(x.cuda())
-                routed = torch.zeros_like(scores)
-                routed.scatter_(1, index.cuda(), torch.softmax(scores, dim=-1))
-                loss = (routed * scores).mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-        model = torch.nn.Linear(8, 8).cuda()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
-
-        for x, index in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                scores = model(x.cuda())
-                routed = torch.zeros_like(scores)
-                routed.scatter_(1, index.cuda(), torch.softmax(scores, dim=-1).to(routed.dtype))
-                loss = (routed * scores).mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
+          for x, index in loader:
+              optimizer.zero_grad()
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                  scores = model(x.cuda())
+                  routed = torch.zeros_like(scores)
+        -         routed.scatter_(1, index.cuda(), torch.softmax(scores, dim=-1))
+        +         routed.scatter_(1, index.cuda(), torch.softmax(scores, dim=-1).to(routed.dtype))
+                  loss = (routed * scores).mean()
+              scaler.scale(loss).backward()
+              scaler.step(optimizer)
+              scaler.update()
+        """,
     why=(
         "In a region a softmax, a norm or a mean of a loss is float32, and what a linear layer gives is float16: "
         "`out = x.clone(); out[mask] = weights` then raises, as `scatter_`, `index_add_` and `index_put_` do. Each of "

@@ -10,7 +10,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.values.numbers import number
-from amp_migrate.catalog.rule import Rule, example
+from amp_migrate.catalog.rule import Rule
 from amp_migrate.catalog.sources import AMP, TORCH
 from amp_migrate.flow.domain.tensor import BOOL, INT, LOW
 from amp_migrate.flow.events import OF_TOO_LARGE, TOO_LARGE, Act
@@ -24,30 +24,17 @@ RULE = Rule(
     code="AMP626",
     name="huge-mask",
     summary="scores that are float16 under autocast are masked with a number that float16 does not have",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
 
-        def attend(q, k, mask):
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                scores = torch.matmul(q, k.transpose(-2, -1))
-                scores = scores.masked_fill(mask == 0, -1e9)
-                return scores.softmax(-1)
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-
-        def attend(q, k, mask):
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                scores = torch.matmul(q, k.transpose(-2, -1))
-                scores = scores.masked_fill(mask == 0, max(-1e9, torch.finfo(scores.dtype).min))
-                return scores.softmax(-1)
-        """
-    ),
+          def attend(q, k, mask):
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                  scores = torch.matmul(q, k.transpose(-2, -1))
+        -         scores = scores.masked_fill(mask == 0, -1e9)
+        +         scores = scores.masked_fill(mask == 0, max(-1e9, torch.finfo(scores.dtype).min))
+                  return scores.softmax(-1)
+        """,
     why=(
         "A product of matrices is float16 under autocast, float16 ends at -65504, and `masked_fill` raises "
         "RuntimeError for what is beyond. `torch.finfo(scores.dtype).min` is the least number of whatever dtype there "

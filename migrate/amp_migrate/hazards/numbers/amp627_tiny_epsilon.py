@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.values.numbers import number
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import AMP, TORCH
 from amp_migrate.flow.domain.tensor import LOW
 from amp_migrate.hazards.numbers.tiny import may_be_added
@@ -21,28 +21,16 @@ RULE = Rule(
     code="AMP627",
     name="tiny-epsilon",
     summary="a number that is zero in float16 is to keep what is float16 under autocast from zero",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
 
-        def attend(q, k):
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                scores = torch.relu(q @ k.transpose(-2, -1))
-                return scores / (scores.mean(-1, keepdim=True) + 1e-8)
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-
-        def attend(q, k):
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                scores = torch.relu(q @ k.transpose(-2, -1)).float()
-                return scores / (scores.mean(-1, keepdim=True) + 1e-8)
-        """
-    ),
+          def attend(q, k):
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        -         scores = torch.relu(q @ k.transpose(-2, -1))
+        +         scores = torch.relu(q @ k.transpose(-2, -1)).float()
+                  return scores / (scores.mean(-1, keepdim=True) + 1e-8)
+        """,
     why=(
         "The least number of float16 is 6e-8: half of it and less is rounded to zero, so that `x + 1e-8` is `x` and "
         "`x.clamp(min=1e-8)` is zero where `x` is. A division by it, or its logarithm, is infinite then. Products of "

@@ -10,7 +10,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.values.numbers import number
-from amp_migrate.catalog.rule import Rule, example
+from amp_migrate.catalog.rule import Rule
 from amp_migrate.catalog.sources import TORCH
 from amp_migrate.flow.domain.tensor import F32, F64
 from amp_migrate.hazards.seen.autocast_regions import is_autocast
@@ -24,28 +24,16 @@ RULE = Rule(
     code="AMP631",
     name="rounded-to-one",
     summary="probabilities are kept from one by a number that low precision rounds to one",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
 
-        def compute_loss(logits, y):
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                p = torch.clamp(torch.sigmoid(logits), 1e-4, 1.0 - 1e-4)
-                return -(y * torch.log(p) + (1 - y) * torch.log(1 - p)).mean()
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-
-        def compute_loss(logits, y):
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                p = torch.clamp(torch.sigmoid(logits).float(), 1e-4, 1.0 - 1e-4)
-                return -(y * torch.log(p) + (1 - y) * torch.log(1 - p)).mean()
-        """
-    ),
+          def compute_loss(logits, y):
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        -         p = torch.clamp(torch.sigmoid(logits), 1e-4, 1.0 - 1e-4)
+        +         p = torch.clamp(torch.sigmoid(logits).float(), 1e-4, 1.0 - 1e-4)
+                  return -(y * torch.log(p) + (1 - y) * torch.log(1 - p)).mean()
+        """,
     why=(
         "The number before one is 1 - 2**-11 in float16 and 1 - 2**-8 in bfloat16: `1.0 - 1e-4` is one in both, and "
         "`torch.log(1 - p)` is minus infinity for a probability of one. A sigmoid keeps the low precision of its "

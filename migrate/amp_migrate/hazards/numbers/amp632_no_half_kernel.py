@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.catalog.rule import Rule, example
+from amp_migrate.catalog.rule import Rule
 from amp_migrate.flow.domain.tensor import LOW
 from amp_migrate.hazards.seen.autocast_regions import is_left_to_callers
 from amp_migrate.hazards.seen.hazard import Hazard
@@ -19,28 +19,16 @@ RULE = Rule(
     code="AMP632",
     name="no-half-kernel",
     summary="a matrix is inverted, taken apart or transformed by FFT in half precision, for which there is no kernel",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
 
-        def spectrum(features):
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                covariance = features.t() @ features
-                return torch.svd(covariance)
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-
-        def spectrum(features):
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                covariance = features.t() @ features
-                return torch.svd(covariance.float())
-        """
-    ),
+          def spectrum(features):
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                  covariance = features.t() @ features
+        -         return torch.svd(covariance)
+        +         return torch.svd(covariance.float())
+        """,
     why=(
         "Products of matrices are float16 or bfloat16 under autocast, and what solves, inverts or decomposes a matrix "
         "takes float32 and float64 only: `torch.inverse(a @ b)` raises. Autocast does not cast for it. Where the "

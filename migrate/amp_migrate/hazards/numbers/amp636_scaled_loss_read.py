@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow.domain.atoms import tensors_in
 from amp_migrate.hazards.seen.hazard import Hazard
@@ -18,43 +18,24 @@ RULE = Rule(
     code="AMP636",
     name="scaled-loss-read",
     summary="a number is read of a loss that is multiplied by the loss scale",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
+          model = torch.nn.Linear(3, 1)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          scaler = torch.amp.GradScaler("cuda")
 
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            loss = scaler.scale(loss)
-            loss.backward()
-            scaler.step(optimizer)
-            scaler.update()
-            log(loss.item())
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
-
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-            log(loss.item())
-        """
-    ),
+          for x, y in loader:
+              optimizer.zero_grad()
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                  loss = (model(x) - y).square().mean()
+        -     loss = scaler.scale(loss)
+        -     loss.backward()
+        +     scaler.scale(loss).backward()
+              scaler.step(optimizer)
+              scaler.update()
+              log(loss.item())
+        """,
     why=(
         "What `scaler.scale` gives is for `backward` alone: it is 65536 times the loss at first. Whenever the scale "
         "grows or shrinks, so does what is logged, summed up over an epoch, or compared with the best so far."

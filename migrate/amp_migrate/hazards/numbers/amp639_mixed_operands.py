@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.catalog.rule import Rule, example
+from amp_migrate.catalog.rule import Rule
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.hazard import Hazard
@@ -16,44 +16,24 @@ RULE = Rule(
     code="AMP639",
     name="mixed-operands",
     summary="what a region made half precision meets float32 weights where autocast is off, and raises",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
-        model, head = torch.nn.Linear(8, 8).cuda(), torch.nn.Linear(8, 2).cuda()
-        optimizer = torch.optim.SGD([*model.parameters(), *head.parameters()], lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
+          model, head = torch.nn.Linear(8, 8).cuda(), torch.nn.Linear(8, 2).cuda()
+          optimizer = torch.optim.SGD([*model.parameters(), *head.parameters()], lr=0.1)
+          scaler = torch.amp.GradScaler("cuda")
 
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                features = model(x.cuda())
-            scores = head(features)
-            loss = torch.nn.functional.cross_entropy(scores, y.cuda())
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-        model, head = torch.nn.Linear(8, 8).cuda(), torch.nn.Linear(8, 2).cuda()
-        optimizer = torch.optim.SGD([*model.parameters(), *head.parameters()], lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
-
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                features = model(x.cuda())
-            scores = head(features.float())
-            loss = torch.nn.functional.cross_entropy(scores, y.cuda())
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
+          for x, y in loader:
+              optimizer.zero_grad()
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                  features = model(x.cuda())
+        -     scores = head(features)
+        +     scores = head(features.float())
+              loss = torch.nn.functional.cross_entropy(scores, y.cuda())
+              scaler.scale(loss).backward()
+              scaler.step(optimizer)
+              scaler.update()
+        """,
     why=(
         "In a region autocast makes the operands of a product agree. Behind it, or in one that is switched off within "
         "it, nothing does, and float16 times float32 raises. It is told where both are known for certain."

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import AMP, EXAMPLES
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.course import Course, Event
@@ -19,47 +19,25 @@ RULE = Rule(
     code="AMP602",
     name="unscale-twice",
     summary="unscale_() runs a second time, or after step(), before update()",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
+          model = torch.nn.Linear(3, 1)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          scaler = torch.amp.GradScaler("cuda")
 
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            scaler.scale(loss).backward()
-            scaler.unscale_(optimizer)
-            log(sum(p.grad.norm() for p in model.parameters()))
-            scaler.unscale_(optimizer)
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
-
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            scaler.scale(loss).backward()
-            scaler.unscale_(optimizer)
-            log(sum(p.grad.norm() for p in model.parameters()))
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
+          for x, y in loader:
+              optimizer.zero_grad()
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                  loss = (model(x) - y).square().mean()
+              scaler.scale(loss).backward()
+              scaler.unscale_(optimizer)
+              log(sum(p.grad.norm() for p in model.parameters()))
+        -     scaler.unscale_(optimizer)
+              torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+              scaler.step(optimizer)
+              scaler.update()
+        """,
     why=(
         "A scaler unscales an optimizer's gradients once between two updates; a second `unscale_`, or one after "
         "`step`, raises RuntimeError as soon as the scaler is switched on, which on a machine without a GPU it is not. "

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow.chains import tests_of
 from amp_migrate.flow.domain.atoms import Atom
@@ -22,43 +22,23 @@ RULE = Rule(
     code="AMP605",
     name="outdated-scale",
     summary="the scale is updated between a backward pass and the step on its gradients",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
-        generator, critic = torch.nn.Linear(3, 3), torch.nn.Linear(3, 1)
-        optimizer_g = torch.optim.SGD(generator.parameters(), lr=0.1)
-        optimizer_d = torch.optim.SGD(critic.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
+          generator, critic = torch.nn.Linear(3, 3), torch.nn.Linear(3, 1)
+          optimizer_g = torch.optim.SGD(generator.parameters(), lr=0.1)
+          optimizer_d = torch.optim.SGD(critic.parameters(), lr=0.1)
+          scaler = torch.amp.GradScaler("cuda")
 
-        for x, y in loader:
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (critic(generator(x)) - y).square().mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer_g)
-            scaler.update()
-            scaler.step(optimizer_d)
-            scaler.update()
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-        generator, critic = torch.nn.Linear(3, 3), torch.nn.Linear(3, 1)
-        optimizer_g = torch.optim.SGD(generator.parameters(), lr=0.1)
-        optimizer_d = torch.optim.SGD(critic.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
-
-        for x, y in loader:
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (critic(generator(x)) - y).square().mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer_g)
-            scaler.step(optimizer_d)
-            scaler.update()
-        """
-    ),
+          for x, y in loader:
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                  loss = (critic(generator(x)) - y).square().mean()
+              scaler.scale(loss).backward()
+              scaler.step(optimizer_g)
+        -     scaler.update()
+              scaler.step(optimizer_d)
+              scaler.update()
+        """,
     why=(
         "`step` divides the gradients by the scale of now. Where `update()` has changed it since `backward()`, they "
         "are divided by another number than they were multiplied by. Where a loop steps several optimizers and updates "

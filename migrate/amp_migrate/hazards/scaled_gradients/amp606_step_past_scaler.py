@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow.domain.atoms import NEVER, Atom, Obj, Value
 from amp_migrate.flow.domain.machine import SCALED, TRUE, Grad, Machine
@@ -24,40 +24,22 @@ RULE = Rule(
     code="AMP606",
     name="step-past-scaler",
     summary="an optimizer steps by itself on gradients that a scaler has scaled",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
+          model = torch.nn.Linear(3, 1)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          scaler = torch.amp.GradScaler("cuda")
 
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            scaler.scale(loss).backward()
-            optimizer.step()
-            scaler.update()
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
-
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
+          for x, y in loader:
+              optimizer.zero_grad()
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                  loss = (model(x) - y).square().mean()
+              scaler.scale(loss).backward()
+        -     optimizer.step()
+        +     scaler.step(optimizer)
+              scaler.update()
+        """,
     why=(
         "`scaler.step` unscales the gradients if nobody has, and skips the step when one of them is infinite. "
         "`optimizer.step()` does neither; behind `scaler.step` it is a second step on the same gradients."

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow import events as flow
 from amp_migrate.flow.events import Act
@@ -29,44 +29,24 @@ RULE = Rule(
     code="AMP608",
     name="micro-batch",
     summary="with gradient accumulation, a part of the step runs in every micro-batch",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
+          model = torch.nn.Linear(3, 1)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          scaler = torch.amp.GradScaler("cuda")
 
-        for i, (x, y) in enumerate(loader):
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            scaler.scale(loss / 4).backward()
-            scaler.unscale_(optimizer)
-            if (i + 1) % 4 == 0:
-                scaler.step(optimizer)
-                scaler.update()
-                optimizer.zero_grad()
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
-
-        for i, (x, y) in enumerate(loader):
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            scaler.scale(loss / 4).backward()
-            if (i + 1) % 4 == 0:
-                scaler.unscale_(optimizer)
-                scaler.step(optimizer)
-                scaler.update()
-                optimizer.zero_grad()
-        """
-    ),
+          for i, (x, y) in enumerate(loader):
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                  loss = (model(x) - y).square().mean()
+              scaler.scale(loss / 4).backward()
+        -     scaler.unscale_(optimizer)
+              if (i + 1) % 4 == 0:
+        +         scaler.unscale_(optimizer)
+                  scaler.step(optimizer)
+                  scaler.update()
+                  optimizer.zero_grad()
+        """,
     why=(
         "Gradients of several micro-batches add up only while they have one scale. `unscale_` and `step` raise when "
         "they run twice before `update()`, `update()` raises when nothing has stepped, and what is added to unscaled "

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.course import Event
@@ -17,46 +17,28 @@ RULE = Rule(
     code="AMP609",
     name="closure",
     summary="a scaler steps an optimizer that computes its loss anew in a closure",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.LBFGS(model.parameters())
-        scaler = torch.amp.GradScaler("cuda")
-
-
-        def closure():
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            scaler.scale(loss).backward()
-            return loss
+          model = torch.nn.Linear(3, 1)
+          optimizer = torch.optim.LBFGS(model.parameters())
+        - scaler = torch.amp.GradScaler("cuda")
 
 
-        scaler.step(optimizer, closure)
-        scaler.update()
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.LBFGS(model.parameters())
+          def closure():
+              optimizer.zero_grad()
+        -     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
+                  loss = (model(x) - y).square().mean()
+        -     scaler.scale(loss).backward()
+        +     loss.backward()
+              return loss
 
 
-        def closure():
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.bfloat16):
-                loss = (model(x) - y).square().mean()
-            loss.backward()
-            return loss
-
-
-        optimizer.step(closure)
-        """
-    ),
+        - scaler.step(optimizer, closure)
+        - scaler.update()
+        + optimizer.step(closure)
+        """,
     why=(
         "A closure computes new gradients inside the step, which no scaler has looked at. `scaler.step` takes none, "
         "and LBFGS cannot do without. bfloat16 needs no scaler."

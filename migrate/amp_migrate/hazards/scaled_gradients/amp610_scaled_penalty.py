@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.hazard import Hazard
@@ -14,45 +14,24 @@ RULE = Rule(
     code="AMP610",
     name="scaled-penalty",
     summary="gradients taken for a penalty stay multiplied by the loss scale",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
+          model = torch.nn.Linear(3, 1)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          scaler = torch.amp.GradScaler("cuda")
 
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            grads = torch.autograd.grad(scaler.scale(loss), model.parameters(), create_graph=True)
-            penalty = sum(grad.square().sum() for grad in grads)
-            scaler.scale(loss + penalty).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
-
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            grads = torch.autograd.grad(scaler.scale(loss), model.parameters(), create_graph=True)
-            grads = tuple(grad / scaler.get_scale() for grad in grads)
-            penalty = sum(grad.square().sum() for grad in grads)
-            scaler.scale(loss + penalty).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
+          for x, y in loader:
+              optimizer.zero_grad()
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                  loss = (model(x) - y).square().mean()
+              grads = torch.autograd.grad(scaler.scale(loss), model.parameters(), create_graph=True)
+        +     grads = tuple(grad / scaler.get_scale() for grad in grads)
+              penalty = sum(grad.square().sum() for grad in grads)
+              scaler.scale(loss + penalty).backward()
+              scaler.step(optimizer)
+              scaler.update()
+        """,
     why=(
         "What `torch.autograd.grad` gives is no optimizer's, so no `unscale_` reaches it. A penalty built on scaled "
         "gradients is wrong by the scale, or by its square. Divide by `get_scale()` before building it."

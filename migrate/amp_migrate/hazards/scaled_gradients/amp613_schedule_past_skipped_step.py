@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.values.optimizers import is_scheduler
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.course import Course, Event
 from amp_migrate.hazards.seen.hazard import Hazard
@@ -20,46 +20,26 @@ RULE = Rule(
     code="AMP613",
     name="schedule-past-skipped-step",
     summary="a schedule that counts the optimizer's steps also counts those that the scaler skips",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scheduler = torch.optim.lr_scheduler.LinearLR(optimizer)
-        scaler = torch.amp.GradScaler("cuda")
+          model = torch.nn.Linear(3, 1)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          scheduler = torch.optim.lr_scheduler.LinearLR(optimizer)
+          scaler = torch.amp.GradScaler("cuda")
 
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-            scheduler.step()
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scheduler = torch.optim.lr_scheduler.LinearLR(optimizer)
-        scaler = torch.amp.GradScaler("cuda")
-
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scale = scaler.get_scale()
-            scaler.update()
-            if scaler.get_scale() >= scale:
-                scheduler.step()
-        """
-    ),
+          for x, y in loader:
+              optimizer.zero_grad()
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                  loss = (model(x) - y).square().mean()
+              scaler.scale(loss).backward()
+              scaler.step(optimizer)
+        +     scale = scaler.get_scale()
+              scaler.update()
+        -     scheduler.step()
+        +     if scaler.get_scale() >= scale:
+        +         scheduler.step()
+        """,
     why=(
         "A scaler skips the step of an iteration with infinite gradients, often the very first, and its `update()` "
         "then lowers the scale. A scheduler that goes on all the same is one step ahead for each of them, and PyTorch "

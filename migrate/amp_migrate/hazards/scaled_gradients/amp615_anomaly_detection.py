@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.plan.edit import Edit
@@ -18,38 +18,21 @@ RULE = Rule(
     code="AMP615",
     name="anomaly-detection",
     summary="anomaly detection raises on the overflows by which a scaler finds its scale",
-    before=example(
-        """
-        import torch
-
-        torch.autograd.set_detect_anomaly(True)
-
-
-        def train(model, optimizer, scaler, loader):
-            for x, y in loader:
-                optimizer.zero_grad()
-                with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                    loss = (model(x) - y).square().mean()
-                scaler.scale(loss).backward()
-                scaler.step(optimizer)
-                scaler.update()
-        """
-    ),
-    after=example(
-        """
-        import torch
+    example="""
+          import torch
+        -
+        - torch.autograd.set_detect_anomaly(True)
 
 
-        def train(model, optimizer, scaler, loader):
-            for x, y in loader:
-                optimizer.zero_grad()
-                with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                    loss = (model(x) - y).square().mean()
-                scaler.scale(loss).backward()
-                scaler.step(optimizer)
-                scaler.update()
-        """
-    ),
+          def train(model, optimizer, scaler, loader):
+              for x, y in loader:
+                  optimizer.zero_grad()
+                  with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                      loss = (model(x) - y).square().mean()
+                  scaler.scale(loss).backward()
+                  scaler.step(optimizer)
+                  scaler.update()
+        """,
     why="A scaler lets gradients overflow and skips the step. Anomaly detection raises on the first NaN instead.",
     sources=("https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection",),
     safety=Safety.UNSAFE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amp_migrate.analysis.values.horovod import SYNCHRONIZE, distributed_optimizers, waits
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.flow.domain.atoms import Atom
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.course import Course, Event
@@ -16,50 +16,28 @@ RULE = Rule(
     code="AMP616",
     name="read-before-reduced",
     summary="a scaler reads gradients that Horovod is still adding up",
-    before=example(
-        """
-        import horovod.torch as hvd
-        import torch
+    example="""
+          import horovod.torch as hvd
+          import torch
 
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
-        scaler = torch.amp.GradScaler("cuda")
+          model = torch.nn.Linear(3, 1)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+          scaler = torch.amp.GradScaler("cuda")
 
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            scaler.scale(loss).backward()
-            scaler.unscale_(optimizer)
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
-    after=example(
-        """
-        import horovod.torch as hvd
-        import torch
-
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
-        scaler = torch.amp.GradScaler("cuda")
-
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            scaler.scale(loss).backward()
-            optimizer.synchronize()
-            scaler.unscale_(optimizer)
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            with optimizer.skip_synchronize():
-                scaler.step(optimizer)
-            scaler.update()
-        """
-    ),
+          for x, y in loader:
+              optimizer.zero_grad()
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                  loss = (model(x) - y).square().mean()
+              scaler.scale(loss).backward()
+        +     optimizer.synchronize()
+              scaler.unscale_(optimizer)
+              torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        -     scaler.step(optimizer)
+        +     with optimizer.skip_synchronize():
+        +         scaler.step(optimizer)
+              scaler.update()
+        """,
     why=(
         "Horovod's optimizer adds up the gradients of all processes in the background, from `backward()` on, and waits "
         "for that in `step()`. `unscale_`, and `scaler.step` where nothing was unscaled, read and write them before: "

@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import RECIPE
 from amp_migrate.flow import events as flow
 from amp_migrate.flow.questions import Fault
@@ -34,63 +34,34 @@ RULE = Rule(
     code="AMP611",
     name="scaler-not-saved",
     summary="a checkpoint keeps the optimizer and not its scaler",
-    before=example(
-        """
-        import torch
+    example="""
+          import torch
 
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
+          model = torch.nn.Linear(3, 1)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          scaler = torch.amp.GradScaler("cuda")
 
-        checkpoint = torch.load("last.pt")
-        model.load_state_dict(checkpoint["model"])
-        optimizer.load_state_dict(checkpoint["optimizer"])
+          checkpoint = torch.load("last.pt")
+          model.load_state_dict(checkpoint["model"])
+          optimizer.load_state_dict(checkpoint["optimizer"])
+        + if checkpoint.get("scaler"):
+        +     scaler.load_state_dict(checkpoint["scaler"])
 
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
+          for x, y in loader:
+              optimizer.zero_grad()
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                  loss = (model(x) - y).square().mean()
+              scaler.scale(loss).backward()
+              scaler.step(optimizer)
+              scaler.update()
 
-        state = {
-            "model": model.state_dict(),
-            "optimizer": optimizer.state_dict(),
-        }
-        torch.save(state, "last.pt")
-        """
-    ),
-    after=example(
-        """
-        import torch
-
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
-
-        checkpoint = torch.load("last.pt")
-        model.load_state_dict(checkpoint["model"])
-        optimizer.load_state_dict(checkpoint["optimizer"])
-        if checkpoint.get("scaler"):
-            scaler.load_state_dict(checkpoint["scaler"])
-
-        for x, y in loader:
-            optimizer.zero_grad()
-            with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                loss = (model(x) - y).square().mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-
-        state = {
-            "model": model.state_dict(),
-            "optimizer": optimizer.state_dict(),
-            "scaler": scaler.state_dict(),
-        }
-        torch.save(state, "last.pt")
-        """
-    ),
+          state = {
+              "model": model.state_dict(),
+              "optimizer": optimizer.state_dict(),
+        +     "scaler": scaler.state_dict(),
+          }
+          torch.save(state, "last.pt")
+        """,
     why=(
         "A resumed run starts again with a scale of 65536 and counts again to 2000 before it grows: it skips steps "
         "that the first run did not skip, and the two part ways. Save the scaler beside the optimizer, and load it "

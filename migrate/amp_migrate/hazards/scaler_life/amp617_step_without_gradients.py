@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow.domain.atoms import Atom, Obj, Part
 from amp_migrate.flow.events import Act, Event
@@ -21,50 +21,27 @@ RULE = Rule(
     code="AMP617",
     name="step-without-gradients",
     summary="a scaler steps an optimizer whose parameters have no gradients",
-    before=example(
-        """
-        import copy
+    example="""
+          import copy
 
-        import torch
+          import torch
 
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
+          model = torch.nn.Linear(3, 1)
+          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          scaler = torch.amp.GradScaler("cuda")
 
-        for epoch in range(3):
-            best = copy.deepcopy(model)
-            for x, y in loader:
-                optimizer.zero_grad()
-                with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                    loss = (model(x) - y).square().mean()
-                scaler.scale(loss).backward()
-                scaler.step(optimizer)
-                scaler.update()
-            model = best
-        """
-    ),
-    after=example(
-        """
-        import copy
-
-        import torch
-
-        model = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cuda")
-
-        for epoch in range(3):
-            best = copy.deepcopy(model)
-            for x, y in loader:
-                optimizer.zero_grad()
-                with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                    loss = (model(x) - y).square().mean()
-                scaler.scale(loss).backward()
-                scaler.step(optimizer)
-                scaler.update()
-            model.load_state_dict(best.state_dict())
-        """
-    ),
+          for epoch in range(3):
+              best = copy.deepcopy(model)
+              for x, y in loader:
+                  optimizer.zero_grad()
+                  with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                      loss = (model(x) - y).square().mean()
+                  scaler.scale(loss).backward()
+                  scaler.step(optimizer)
+                  scaler.update()
+        -     model = best
+        +     model.load_state_dict(best.state_dict())
+        """,
     why=(
         'A scaler that finds no gradient raises "No inf checks were recorded for this optimizer", where an optimizer '
         "by itself does nothing and says nothing. Either they were cleared between `backward()` and `step()`, or the "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from amp_migrate.catalog.rule import Rule, Safety, example
+from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.flow.domain.atoms import NEVER, NONE_VALUE, External, Obj
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.hazards.seen.hazard import Hazard
@@ -16,45 +16,25 @@ RULE = Rule(
     code="AMP640",
     name="scaler-of-shards",
     summary="a GradScaler steps the optimizer of a FullyShardedDataParallel, whose ranks have gradients of their own",
-    before=example(
-        """
-        import torch
-        from torch.distributed.fsdp import FullyShardedDataParallel
+    example="""
+          import torch
+          from torch.distributed.fsdp import FullyShardedDataParallel
+        + from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
 
-        def train(rank, loader):
-            model = FullyShardedDataParallel(torch.nn.Linear(3, 1).to(rank))
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-            scaler = torch.amp.GradScaler("cuda")
-            for x, y in loader:
-                optimizer.zero_grad()
-                with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                    loss = (model(x.to(rank)) - y.to(rank)).square().mean()
-                scaler.scale(loss).backward()
-                scaler.step(optimizer)
-                scaler.update()
-        """
-    ),
-    after=example(
-        """
-        import torch
-        from torch.distributed.fsdp import FullyShardedDataParallel
-        from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
-
-
-        def train(rank, loader):
-            model = FullyShardedDataParallel(torch.nn.Linear(3, 1).to(rank))
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-            scaler = ShardedGradScaler()
-            for x, y in loader:
-                optimizer.zero_grad()
-                with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-                    loss = (model(x.to(rank)) - y.to(rank)).square().mean()
-                scaler.scale(loss).backward()
-                scaler.step(optimizer)
-                scaler.update()
-        """
-    ),
+          def train(rank, loader):
+              model = FullyShardedDataParallel(torch.nn.Linear(3, 1).to(rank))
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     scaler = torch.amp.GradScaler("cuda")
+        +     scaler = ShardedGradScaler()
+              for x, y in loader:
+                  optimizer.zero_grad()
+                  with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                      loss = (model(x.to(rank)) - y.to(rank)).square().mean()
+                  scaler.scale(loss).backward()
+                  scaler.step(optimizer)
+                  scaler.update()
+        """,
     why=(
         "Each rank has a shard of the gradients. A GradScaler looks for infinities in its own: one rank skips the step "
         "and halves its scale, where the others step, and go on with another scale. ShardedGradScaler asks all ranks. "
