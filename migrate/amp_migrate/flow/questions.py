@@ -354,9 +354,12 @@ class Questions:
 
     def _halving(self, event: Event) -> str:
         """What makes float16 of the weights which something is about, in the words of a message."""
-        found = (each for each in self.events(Act.HALVED) if each.subject & event.subject)
+        return self._by([each for each in self.events(Act.HALVED) if each.subject & event.subject])
+
+    def _by(self, casts: Iterable[Event]) -> str:
+        """What makes weights of another precision, in the words of a message."""
         # Calls, and attributes that something is stored in: `weight.data`, of `weight.data = weight.data.half()`.
-        around = ((each.node, self._around(each.site.file, each.node)) for each in found)
+        around = ((each.node, self._around(each.site.file, each.node)) for each in casts)
         nodes = (next(outer, node) if isinstance(node, ast.Attribute) else node for node, outer in around)
         texts = dict.fromkeys(ast.unparse(each) for each in nodes)
         return f" by {', '.join(f'`{each}`' for each in texts)}" if texts else ""
@@ -569,14 +572,6 @@ class Questions:
         weights = frozenset(whole_of(each) for each in models if isinstance(each, Atom))
         return overlap(weights, self._reached) is True
 
-    def trains_others(self, node: ast.AST) -> bool:
-        """Whether each loss that goes backward is known to come from other objects than those an expression gives."""
-        given, reached = self.analysis.values.get(node, NEVER), self._reached
-        weights = frozenset(map(whole_of, self.analysis.heap.objects_in(given)))
-        is_known = all(isinstance(each, Part) and isinstance(each.owner, Obj) for each in reached)
-        is_of_objects = bool(given) and all(isinstance(each, Obj) for each in given)
-        return is_of_objects and is_known and bool(reached) and overlap(weights, reached) is False
-
     def holds_computed(self, node: ast.AST) -> bool:
         """Whether what an expression gives is no tensor, but an object, or a container, of what is computed."""
         given = self.analysis.values.get(node, NEVER)
@@ -619,15 +614,28 @@ class Questions:
         What is not followed into works where it is called, for all that anybody knows; elsewhere it does not matter.
         Nor does an evaluation that records gradients which nobody gets.
         """
-        pytorch = self.analysis.pytorch
-        training = {site for site, mode in pytorch.opened.items() if mode & ON}
+        training = self._for_training
         if any(code.has(each) for each in training for code in self.analysis.given_up):
             return []
         serving = {each for each in training if not self._serves_no_loss(each)}
         is_trained = any(self.events(Act.BACKWARD))
-        is_idle = not pytorch.working & (serving if is_trained else training) or self._trains_nothing_low
-        what = IN_FLOAT64 if pytorch.in_float64 & training else IDLE
-        return [Fault(site, what) for site in sorted(training)] if is_idle else []
+        working = self.analysis.pytorch.working & (serving if is_trained else training)
+        is_idle = not working or self._trains_nothing_low
+        return self.doubled_regions() or [Fault(site, IDLE) for site in sorted(training)] if is_idle else []
+
+    def doubled_regions(self) -> list[Fault]:
+        """The regions for training that have weights in float64; all, where whatever is made is in float64."""
+        casts, training = self.events(Act.DOUBLED), self._for_training
+        double = training & self.analysis.pytorch.in_float64 if all(each.subject for each in casts) else training
+        casts = [each for each in casts if not each.subject or self._is_reached(each.subject)]
+        # What nobody knows may be data: it is named where nothing else is.
+        casts = [e for e in casts if not e.subject or any(isinstance(one, Obj) for one in e.subject)] or casts
+        return [Fault(site, IN_FLOAT64, why=self._by(casts).strip()) for site in sorted(double)]
+
+    @property
+    def _for_training(self) -> set[Site]:
+        """The regions that are on where gradients may be recorded."""
+        return {site for site, mode in self.analysis.pytorch.opened.items() if mode & ON}
 
     def _serves_no_loss(self, region: Site) -> bool:
         """Whether no loss goes backward in the function that opens a region, and nothing with a gradient leaves it."""

@@ -691,8 +691,8 @@ def _faults(questions: Questions) -> Sequence[Fault]:
     added = {site: Fault(site, what) for site in uncleared}
     found = [each for each in found if each.what != ADDED or each.site not in added] + [*added.values()]
     found = [each for each in found if each.why != WITHOUT_LIMIT or questions.is_unlimited(each.event)]
-    by_region = (*questions.idle_regions(), *questions.evaluating_apart(), *questions.given_small())
-    by_region += (*questions.idle_steps(), *questions.unread_models)
+    by_region = (*(questions.doubled_regions() or questions.idle_regions()), *questions.evaluating_apart())
+    by_region += (*questions.given_small(), *questions.idle_steps(), *questions.unread_models)
     found += _beside_inverses(questions)
     of_checkpoints = (*questions.unsaved, *questions.unloaded)
     return [*by_region, *questions.of_skipped, *questions.watched, *of_checkpoints, *questions.wrongly_divided, *found]

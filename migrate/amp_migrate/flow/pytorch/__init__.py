@@ -111,7 +111,7 @@ class PyTorch:
         on_cpu: the regions of the GPU's autocast in which weights meet something that is on the CPU for certain.
         scatters: whether something brings to the GPU what it is called with, as `DataParallel` does.
         of_unread: the regions in which modules compute that nobody has read.
-        in_float64: the regions in which something is multiplied in float64, which they leave.
+        in_float64: the regions in which weights are in float64, which they leave.
         lowered: the leaves that a gradient comes to through what a region has computed in low precision.
         limited: the leaves whose values something keeps within limits, or replaces.
         normalized: what batch and instance norms have got in float16, each as the leaves that its gradient comes to.
@@ -833,7 +833,8 @@ class PyTorch:
             "join",
         ):
             return one(callee.part("()"))
-        return modules.unknown_result(frame, one(callee), args, node, is_module=name == "forward")
+        computes = name not in modules._HANDS_BACK
+        return modules.unknown_result(frame, one(callee), args, node, is_module=name == "forward", computes=computes)
 
     def _as_of_tensor(self, frame: Frame, owner: Opaque, name: str, args: Arguments, node: ast.AST) -> Value:
         """What a method of something unknown gives, where it has the name of one of tensors; else nothing."""

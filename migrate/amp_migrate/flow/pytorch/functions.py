@@ -43,6 +43,7 @@ from amp_migrate.flow.domain.tensor import (
     CUT,
     DEVICE,
     F32,
+    F64,
     FLOWS,
     HUGE,
     INT,
@@ -248,10 +249,13 @@ def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         "init_process_group",
         "save",
         "set_default_dtype",
+        "set_default_tensor_type",
     ):
-        if last == "save":
-            for value in args.positional[:1]:
+        for value in args.positional[:1]:
+            if last == "save":
                 _saved(frame, value, node)
+            elif last.startswith("set_default") and frame.analysis.pytorch.precision_of(value) == F64:
+                frame.analysis.event(frame, Act.DOUBLED, node)
         return NONE_VALUE
     if last in ("is_tensor", "is_floating_point", "is_grad_enabled", "is_autocast_enabled"):
         return TRUTHS

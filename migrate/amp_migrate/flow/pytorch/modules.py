@@ -44,6 +44,7 @@ from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.domain.dtypes import DTYPE_OF, DTYPES
 from amp_migrate.flow.domain.tensor import (
     ANYWHERE,
+    BF16,
     BUFFER,
     CPU,
     CUT,
@@ -602,7 +603,10 @@ def unknown_result(
         name: its full name, where it is of another package, and `callee` does not say so.
         owner: what it is a method of, where `callee` does not say so.
     """
-    if computes:
+    in_float64 = is_module and bool(callee) and all(_is_in_float64(frame, each) for each in callee)
+    if in_float64:
+        frame.analysis.pytorch.in_float64 |= frame.now.context.cuda.regions
+    elif computes:
         frame.analysis.pytorch.works(frame)
     given = [each for value in args.all() for each in tensors_in(value)]
     whole: Tensor | None = None
@@ -612,8 +616,8 @@ def unknown_result(
     is_of_weights = any(each.reach for each in given)
     place = _place_of_result(frame, callee, of_given, is_of_weights=is_of_weights)
     autocast, _ = frame.now.context.low(place if place == DEVICE else of_given)
-    precision, regions = OTHER, NOTHING
-    if autocast.may_be_on:
+    precision, regions = F64 if in_float64 else OTHER, NOTHING
+    if autocast.may_be_on and not in_float64:
         # What a module computes in a region is floating, though nobody knows what it is.
         rest = F32 if is_module and autocast.on == ON else OTHER
         precision, regions = rest | autocast.dtype, autocast.regions
@@ -673,6 +677,12 @@ def unknown_result(
     shares = _shares_of(frame, callee, name, args, node)
     origin = frame.site(node) if given and not _is_of_class(frame, callee) else frame.call_at(node)
     return one(Opaque((origin, "()"), tensor, "", is_chosen and not given, shares))
+
+
+def _is_in_float64(frame: Frame, module: Atom | Tensor) -> bool:
+    """Whether the parameters of a module were cast to float64, which autocast leaves."""
+    named = frame.read(by_path(module), DTYPE) if isinstance(module, Atom) else NEVER
+    return frame.analysis.pytorch.precision_of(named) == F64
 
 
 def _run_by_unread(frame: Frame, callee: Value, args: Arguments, node: ast.AST) -> Value:
@@ -907,8 +917,8 @@ def become(frame: Frame, owners: Iterable[Atom], precision: int, node: ast.AST) 
     """The weights of modules get another precision, on some way."""
     known = _known_by_path(owners)
     dtypes = frozenset(External(name) for bit, name in DTYPE_OF.items() if bit & precision) or some("dtype")
-    if precision == F16:
-        frame.analysis.event(frame, Act.HALVED, node, subject=frozenset(known))
+    if precision in (F16, BF16, F64):
+        frame.analysis.event(frame, Act.DOUBLED if precision == F64 else Act.HALVED, node, subject=frozenset(known))
     for owner in known:
         frame.write(owner, DTYPE, dtypes, strong=False)
         path = owner.path if isinstance(owner, Opaque) else ()

@@ -169,7 +169,8 @@ def operate(
     treatment = None if in_place else table.AUTOCAST.get(_computed_by(name, operands))
     if treatment == table.LOW and any(each.precision == F64 for each in tensors):
         treatment = None  # autocast leaves float64, and what goes with it is float64, too
-        analysis.pytorch.in_float64 |= frame.now.context.cuda.regions
+        if any(each.leaf and each.precision == F64 for each in tensors):
+            analysis.pytorch.in_float64 |= frame.now.context.cuda.regions
     # What only makes a target of the data has nothing to gain.
     if kind is None or (treatment == table.LOW and any(each.leaf or each.flows & FLOWS for each in tensors)):
         analysis.pytorch.works(frame)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from sys import version_info
 
 import libcst as cst
@@ -11,11 +11,9 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.horovod import distributed_optimizers
-from amp_migrate.catalog.step_rules import BY_PRECISION, OTHER_PRECISION
-from amp_migrate.flow.questions import IN_FLOAT64
+from amp_migrate.catalog.step_rules import OTHER_PRECISION
 from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Dtype
-from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.trees.nodes import find, is_constant, statements
 
 _SHARDED = (
@@ -35,9 +33,9 @@ _TEST_CASE = "unittest.TestCase"
 _TEST_FOLDER = re.compile(r"(^|/)tests?/")
 
 
-def unfit(file: File, roles: Roles, values: ValueCalls, dtype: Dtype) -> Refusal | None:
+def unfit(file: File, roles: Roles, dtype: Dtype) -> Refusal | None:
     """Why no step of a file is to be moved; None where nothing speaks against it."""
-    refusal = of_a_test(file) or next(_reasons(file, roles, values), None) or unread(file)
+    refusal = of_a_test(file) or next(_reasons(file, roles), None) or unread(file)
     if refusal is None and dtype is not Dtype.BF16:
         refusal = _reduced_in_step(file) or _stepped_in_backward(file)
     return refusal or (_late_choice(file) if dtype is Dtype.AUTO else None)
@@ -139,7 +137,7 @@ def _late_choice(file: File) -> Refusal | None:
     return None
 
 
-def _reasons(file: File, roles: Roles, values: ValueCalls) -> Iterator[Refusal]:
+def _reasons(file: File, roles: Roles) -> Iterator[Refusal]:
     for binding in file.scopes.bindings():
         if binding.imported.startswith(_SHARDED) and not binding.imported.startswith(_BESIDE):
             yield Refusal(
@@ -159,18 +157,6 @@ def _reasons(file: File, roles: Roles, values: ValueCalls) -> Iterator[Refusal]:
         )
     yield from (_sparse(file, call) for call in roles.sparse_tensors.of(file))
     yield from (_sparse(where, call) for where, call in roles.sparse_tensors.below(file))
-    for call in file.calls:
-        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-        full = file.names.callee(call)
-        if full in ("torch.set_default_dtype", "torch.set_default_tensor_type") and _says(call.args, "double"):
-            yield _double(file, call)
-        if isinstance(call.func, cst.Attribute) and method in ("double", "half", "bfloat16", "to"):
-            casts = call.args if method == "to" else [call]
-            is_double, is_half = _says(casts, "double"), _says(casts, "half")
-            if not (is_double or is_half) or not roles.is_module(file, call.func.value):
-                continue
-            if not (is_double and values.trains_others(file, call.func.value)):
-                yield _double(file, call) if is_double else _half(file, call)
 
 
 def _unbound(file: File) -> cst.Name | None:
@@ -199,42 +185,4 @@ def _sparse(file: File, call: cst.Call) -> Refusal:
         call,
         "sparse tensors have few half-precision kernels",
         "try a region round the dense part by hand, and verify it",
-    )
-
-
-_DTYPE_WORDS = {"double": ("double", "float64", "Double"), "half": ("half", "float16", "bfloat16")}
-
-
-def _says(nodes: Sequence[cst.CSTNode], dtype: str) -> bool:
-    """Whether some arguments, or the method of a call, name a dtype."""
-    for node in nodes:
-        if isinstance(node, cst.Call):
-            assert isinstance(node.func, cst.Attribute)
-            if node.func.attr.value in _DTYPE_WORDS[dtype]:
-                return True
-        elif isinstance(node, cst.Arg):
-            value = node.value
-            words = [value.attr.value] if isinstance(value, cst.Attribute) else []
-            if isinstance(value, cst.SimpleString):
-                words = [word for word in _DTYPE_WORDS[dtype] if word in str(value.evaluated_value)]
-            if any(word.startswith(_DTYPE_WORDS[dtype]) for word in words):
-                return True
-    return False
-
-
-def _double(file: File, node: cst.CSTNode) -> Refusal:
-    return Refusal(
-        file,
-        node,
-        IN_FLOAT64,
-        BY_PRECISION,
-    )
-
-
-def _half(file: File, node: cst.CSTNode) -> Refusal:
-    return Refusal(
-        file,
-        node,
-        "the model's weights are in half precision already (float16 or bfloat16), and autocast is for float32 weights",
-        "drop the cast, and run again",
     )

@@ -89,12 +89,6 @@ class ValueCalls:
         calls = self._calls(self._using([file], words), only_whole=False)
         return calls.interpreted if calls.is_complete else None
 
-    def trains_others(self, file: File, node: cst.BaseExpression) -> bool:
-        """Whether what a program trains is known to be something else than what an expression of it gives."""
-        program = self.program(file, node)
-        given = None if program is None else program.counterparts(file).back(node)
-        return program is not None and given is not None and program.questions.trains_others(given)
-
     def holds_computed(self, file: File, node: cst.BaseExpression) -> bool:
         """Whether what an expression gives is known to be no tensor, but to hold what is computed."""
         program = self.program(file, node)

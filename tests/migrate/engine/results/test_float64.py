@@ -89,12 +89,13 @@ class Net(nn.Module):
         return self.two(torch.relu(self.one(x)))
 
 
-model = Net().cuda()
+model = {made}
 other = Net()
+{cast}
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 for x, y in loader:
     optimizer.zero_grad()
-    loss = nn.functional.mse_loss({out}, y.cuda())
+    loss = nn.functional.mse_loss(model({x}), y.cuda())
     loss.backward()
     optimizer.step()
 {behind}
@@ -102,19 +103,60 @@ print(other(x.double()))
 """
 
 
+def findings(folder: Path, made: str = "Net().cuda()", cast: str = "", x: str = "x.cuda()", behind: str = "") -> str:
+    """What is said of the step."""
+    (folder / "train.py").write_text(BESIDE.format(made=made, cast=cast, x=x, behind=behind))
+    (said,) = migrate([folder], Settings()).findings
+    assert said.code in ("AMP501", "AMP590")
+    return said.message
+
+
 @pytest.mark.parametrize(
-    ("out", "behind", "is_left"),
+    "cast",
     [
-        ("model(x.cuda())", "other.load_state_dict(torch.load(path))\nother.double()", False),
-        ("model(x.cuda())", "check = Net().to(torch.float64)", False),
-        ("model(x.cuda())", "model.double()", True),
-        ("model(x.cuda())", "net = other if asked else model\nnet.double()", True),
-        ("model(x.cuda())", "model.one.double()", True),
-        ("other(model(x.cuda()).double())", "other.double()", True),
+        "model.double()",
+        "net = model if asked else other\nnet.double()",
+        "torch.set_default_dtype(torch.float64)",
+        "torch.set_default_tensor_type('torch.cuda.DoubleTensor')",
     ],
 )
-def test_only_what_is_trained_in_float64_keeps_a_step(tmp_path: Path, out: str, behind: str, is_left: bool) -> None:
-    (tmp_path / "train.py").write_text(BESIDE.format(out=out, behind=behind))
+@pytest.mark.parametrize("x", ["x.cuda()", "x.cuda().to(dtype=torch.float64)"])
+def test_a_model_that_is_trained_in_float64_keeps_its_step(tmp_path: Path, cast: str, x: str) -> None:
+    why = f"the model computes in float64, which autocast leaves alone: by `{cast.rpartition(chr(10))[2]}`"
+    assert findings(tmp_path, cast=cast, x=x).startswith(f"left as it was: {why}")
+
+
+@pytest.mark.parametrize("made", ["lib.build(3)", "transformers.AutoModel.from_pretrained(name)"])
+def test_so_does_one_that_nobody_has_read(tmp_path: Path, made: str) -> None:
+    assert f"in float64, which autocast leaves alone: by `{made}.double()`" in findings(tmp_path, f"{made}.double()")
+    assert "moved" in findings(tmp_path, f"{made}.float()")
+
+
+@pytest.mark.parametrize("cast", ["double()", "to(torch.float64)"])
+def test_what_is_cast_and_not_trained_keeps_none(tmp_path: Path, cast: str) -> None:
+    assert "moved" in findings(tmp_path, cast=f"other.{cast}")
+    assert "moved" in findings(tmp_path, behind=f"check = Net().{cast}")
+
+
+@pytest.mark.parametrize("cast", ["model.double()", "model.one.double()", "(other if asked else model).double()"])
+def test_a_cast_behind_the_training_may_come_before_the_next(tmp_path: Path, cast: str) -> None:
+    assert f"in float64, which autocast leaves alone: by `{cast}`" in findings(tmp_path, behind=cast)
+
+
+def test_a_part_of_what_is_trained_keeps_a_step(tmp_path: Path) -> None:
+    text = BESIDE.replace("model({x})", "other(model({x}).double())")
+    (tmp_path / "train.py").write_text(text.format(made="Net().cuda()", cast="other.double()", x="x.cuda()", behind=""))
     (said,) = migrate([tmp_path], Settings()).findings
-    assert said.code == ("AMP590" if is_left else "AMP501")
-    assert ("the model computes in float64" in said.message) is is_left
+    assert "in float64, which autocast leaves alone: by `other.double()`" in said.message
+
+
+def test_a_loss_that_nobody_has_read_makes_nothing_low_of_it(tmp_path: Path) -> None:
+    made = "eval(name)(3)"
+    text = BESIDE.replace("nn.functional.mse_loss", "lib.loss")
+    (tmp_path / "train.py").write_text(text.format(made=made, cast="model.cuda().double()", x="x.cuda()", behind=""))
+    (said,) = migrate([tmp_path], Settings()).findings
+    assert "in float64, which autocast leaves alone: by `model.cuda().double()`" in said.message
+
+
+def test_by_default_it_is_only_what_is_asked_for(tmp_path: Path) -> None:
+    assert "moved" in findings(tmp_path, cast="torch.set_default_dtype(torch.float32)")

@@ -44,6 +44,8 @@ WEIGHTS_CAST = "what is trained is in half precision already: a model's weights 
             "model[2].weight = nn.Parameter(model[2].weight.half())",
             "model[2].weight = nn.Parameter(model[2].weight.half())",
         ),
+        ("", "model.bfloat16()", "model.bfloat16()"),
+        ("", "model.to('cuda').half()", "model.to('cuda').half()"),
         (TO_HALF, "model.apply(to_half)", "layer.weight.data = layer.weight.data.half()"),
         (TO_HALF, "to_half(model[2])", "layer.weight.data = layer.weight.data.half()"),
     ],
@@ -63,6 +65,8 @@ def test_they_leave_the_step(more: str, cast: str, by: str) -> None:
         "kept = [p.data.half() for p in model.parameters()]",
         "model[2].weight = nn.Parameter(model[2].weight.half().float())",
         "mean = model[2].weight.data.half()\nmean.data = mean.data * 2",
+        "teacher = nn.Linear(3, 3).half()",
+        "frozen = torch.load(path)\nfrozen.to(torch.bfloat16)",
     ],
 )
 def test_what_stays_float32_moves(cast: str) -> None:
