@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.values.matrix_products import multiplies_matrices
 from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow.events import Act
@@ -68,6 +67,10 @@ _HINT = (
     "decorate forward with custom_fwd(device_type=..., cast_inputs=torch.float32), backward with "
     "custom_bwd(device_type=...)"
 )
+_PRODUCT_FUNCTIONS = frozenset(f"torch.{name}" for name in "addmm baddbmm bmm einsum matmul mm".split()) | frozenset(
+    f"torch.nn.functional.{name}" for name in "linear conv1d conv2d conv3d".split()
+)
+_PRODUCT_METHODS = frozenset("addmm baddbmm bmm matmul mm".split())
 
 
 def detect(script: Script) -> Iterator[Hazard]:
@@ -135,7 +138,7 @@ def _mixing_forward(file: File, owner: cst.ClassDef) -> cst.FunctionDef | None:
         return None
     if (_names_in(forward) | _names_in(backward)) & _CASTS:
         return None
-    both = all(multiplies_matrices(file, method.body) for method in (forward, backward))
+    both = all(_multiplies_matrices(file, method.body) for method in (forward, backward))
     return forward if both else None
 
 
@@ -148,3 +151,16 @@ def _saves_several(forward: cst.FunctionDef) -> bool:
 
 def _names_in(method: cst.FunctionDef) -> set[str]:
     return {name.value for name in find(method.body, cst.Name)}
+
+
+def _multiplies_matrices(file: File, code: cst.CSTNode) -> bool:
+    """Whether some code computes a product of matrices by itself."""
+    return any(isinstance(each.operator, cst.MatrixMultiply) for each in find(code, cst.BinaryOperation)) or any(
+        file.names.callee(call) in _PRODUCT_FUNCTIONS
+        or (
+            isinstance(call.func, cst.Attribute)
+            and call.func.attr.value in _PRODUCT_METHODS
+            and not file.names.full(call.func)
+        )
+        for call in find(code, cst.Call)
+    )

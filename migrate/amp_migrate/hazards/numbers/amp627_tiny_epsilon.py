@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -11,7 +12,6 @@ from amp_migrate.analysis.values.numbers import number
 from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import AMP, TORCH
 from amp_migrate.flow.domain.tensor import LOW
-from amp_migrate.hazards.numbers.tiny import may_be_added
 from amp_migrate.hazards.seen.autocast_regions import is_left_to_callers
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
@@ -46,6 +46,16 @@ OF_MODELS = True
 _ROUNDS_TO_ZERO = 2.0**-25  # half of the least number, and what is below
 _METHODS = frozenset({"clamp", "clamp_", "clamp_min", "clamp_min_", "clip", "clip_"})
 _FUNCTIONS = frozenset({"torch.clamp", "torch.clamp_min", "torch.clip"})
+# Such a number in a text that is not parsed: most are the epsilon of a layer or an optimizer, and do no harm.
+_TINY = r"[\d.]e-(?:0?[89]|[1-9]\d)\b"
+_NUMBER = re.compile(_TINY, re.IGNORECASE)
+# Lines on which such a number is added, is the limit of a clamp, or gets a name that may be.
+_USED = re.compile(
+    r"\+ | \b(?:def|lambda)\b | cl(?:amp|ip)"
+    rf"| ^[ \t]*(?:[\w.]+[ \t]*(?::[^=]*)?=[ \t]*)?(?:float\([\"\'])?[\d.]*{_TINY}"
+    rf"| {_TINY}[^\n]*\)[ \t]*(?:->[^\n]*)?:[ \t]*$",
+    re.IGNORECASE | re.VERBOSE,
+)
 
 
 def detect(script: Script) -> Iterator[Hazard]:
@@ -96,3 +106,12 @@ def _runs_in_float16(script: Script, file: File, node: cst.CSTNode) -> bool:
     if region is not None:
         return region.is_float16
     return is_left_to_callers(file, node)
+
+
+def may_be_added(text: str) -> bool:
+    """Whether a number from 1e-8 down may be added to something, or be the limit of a clamp, as far as lines tell."""
+    for found in _NUMBER.finditer(text):
+        line = text[text.rfind("\n", 0, found.start()) + 1 : (text.find("\n", found.end()) + 1 or len(text) + 1) - 1]
+        if _USED.search(line):
+            return True
+    return False

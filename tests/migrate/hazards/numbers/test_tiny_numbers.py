@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from amp_migrate.hazards.numbers.tiny import may_be_added
+from amp_migrate.hazards.numbers.amp627_tiny_epsilon import may_be_added
 
 
 @pytest.mark.parametrize(
