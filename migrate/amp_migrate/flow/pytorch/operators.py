@@ -237,13 +237,15 @@ def operate(
     return _shape_of_result(name, kind, result, args)
 
 
-def _is_written_twice(node: ast.AST) -> bool:
-    """Whether two operands of a product are one variable: be it one of several tensors, it is the same both times."""
+def _is_written_twice(name: str, node: ast.AST) -> bool:
+    """Whether two factors of a product are one variable: be it one of several tensors, it is the same both times."""
     operands: list[ast.expr] = []
     if isinstance(node, ast.BinOp):
         operands = [node.left, node.right]
     elif isinstance(node, ast.Call):
-        operands = [*([node.func.value] if isinstance(node.func, ast.Attribute) else []), *node.args]
+        # What attention weighs is multiplied with the weights, not with the keys.
+        given = node.args[:2] if name == "scaled_dot_product_attention" else node.args
+        operands = [*([node.func.value] if isinstance(node.func, ast.Attribute) else []), *given]
     names = list(filter(None, map(_arranged, operands)))
     return len(names) > len(set(names))
 
@@ -801,7 +803,7 @@ def _watch(
     if is_of_inverse and any(each.tags & ROUGH for each in tensors):
         analysis.event(frame, Act.INVERSE_USED, node, tensor=tensors[0])
     if treatment == table.LOW and autocast.may_be_on and name in table.PRODUCTS:
-        is_twice = len(tensors) > 1 and (is_same(*tensors[:2]) or _is_written_twice(node))
+        is_twice = len(tensors) > 1 and (is_same(*tensors[:2]) or _is_written_twice(name, node))
         is_of_itself = is_twice and not tensors[0].tags & BOUNDED
         if is_of_itself:
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_ITSELF)
