@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.answers.sigmoid_modules import SigmoidModules
 from amp_migrate.flow.domain.atoms import (
     NEVER,
+    Atom,
     Class,
     Const,
     External,
@@ -25,12 +26,13 @@ from amp_migrate.flow.domain.atoms import (
     Part,
     Tup,
     Value,
+    by_path,
     one,
     tensor_of,
     tensors_in,
 )
 from amp_migrate.flow.domain.contexts import OFF
-from amp_migrate.flow.domain.tensor import F32, F64, LOW, OF_INVERSE, OTHER, ROUGH, Tensor
+from amp_migrate.flow.domain.tensor import BOOL, COMPLEX, F32, F64, INT, LOW, OF_INVERSE, OTHER, ROUGH, Tensor
 from amp_migrate.flow.events import (
     A_LONG_SUM,
     A_ROUGH_INVERSE,
@@ -151,6 +153,13 @@ class Casts:
         if not found and event.act is Act.MISMATCH and changes and not self._is_left(event):
             return tuple(self._like_what_changes(event))
         return found
+
+    def is_low_on_a_way(self, event: Event) -> bool:
+        """Whether what an event is about is low for certain on one of the ways that it is made."""
+        if event.tensor is None or not event.tensor.may_be_low:
+            return False
+        made = (self._computing[site][0] for site in self._making(event.tensor))
+        return any(self._is_low(each) and self._is_always_low(each) for each in made)
 
     def _has_float32_beside(self, call: ast.AST) -> bool:
         """Whether a call is given something that is float32 for certain: what is beside that was of its precision."""
@@ -298,14 +307,22 @@ class Casts:
 
     def _made_of(self, probability: Tensor) -> list[Site]:
         """Where a probability is made, and what it is made of, or holds."""
+        return self._traced(probability, self._factors)
+
+    def _traced(self, tensor: Tensor, factors: Mapping[Site, Sequence[Tensor]]) -> list[Site]:
+        """Where a tensor may be made, whatever names it has had since, and its factors, if any are asked for."""
         births = self._analysis.pytorch.births
-        sites = dict.fromkeys(sorted(probability.born))
+        sites = dict.fromkeys(sorted(tensor.born))
         for site in (waiting := [*sites]):
-            parts = (born for each in self._factors.get(site, ()) for born in sorted(each.born))
+            parts = (born for each in factors.get(site, ()) for born in sorted(each.born))
             new = list(dict.fromkeys(each for each in (*parts, *sorted(births.get(site, ()))) if each not in sites))
             waiting += new
             sites |= dict.fromkeys(new)
         return waiting
+
+    def _making(self, tensor: Tensor) -> list[Site]:
+        """The calls and operators that may have made a tensor."""
+        return [each for each in self._traced(tensor, {}) if each in self._computing]
 
     @cached_property
     def _factors(self) -> dict[Site, list[Tensor]]:
@@ -461,11 +478,24 @@ class Casts:
         return self._value(call.func).issuperset(owners) and all(map(self._is_as_it_was, given))
 
     def _agreeing(self, product: ast.AST) -> list[ast.expr]:
-        """The operands of a product with something that was float32: so were they, or PyTorch refused them."""
+        """The operands of a product that are tensors, and as precise as it is, or PyTorch refused them.
+
+        That are all of one with something that was float32. Of what is low or float32, and may be no tensor, it is what
+        one of PyTorch's functions gets by its name, be it looked at in another shape beside that.
+        """
+        if not self._is_low_product(product):
+            return []
         operands = [*self._operands(product)]
-        tensors = (tensor_of(self._value(each)) for each in operands)
-        is_float32 = any(each is not None and each.precision == F32 for each in tensors)
-        return operands if is_float32 and self._is_low_product(product) else []
+        found = {each: tensor_of(self._value(each)) for each in operands}
+        if any(each is not None and each.precision == F32 for each in found.values()):
+            return operands
+        called = self._value(product.func) if isinstance(product, ast.Call) else NEVER
+        if not called or not all(isinstance(each, External) for each in called):
+            return []
+        floating = [each for each, of in found.items() if of is not None and not of.precision & ~(LOW | F32)]
+        names = {each.id for each in floating if isinstance(each, ast.Name)}
+        roots = {each: [*_viewed(each)][-1] for each in floating}
+        return [each for each, root in roots.items() if isinstance(root, ast.Name) and root.id in names]
 
     def beside_inverse(self, event: Event) -> Iterator[Event]:
         """The products in half precision that go into a product with an inverse, each as a risk by itself."""
@@ -570,14 +600,16 @@ class Casts:
         named = [self._asked(each) for each in self._named_in(statement.value, before)]
         # What a refused loss gets is a tensor, be it known or not, as is what that is a view of; no cast for what is
         # not low.
-        if not all(each in given or self._is_known(each) or (loss and not self._may_be_low(each)) for each in named):
+        if not all(
+            each in given or self._is_known(each) or (loss and not self._may_be_lowered(each)) for each in named
+        ):
             return None
         low = dict.fromkeys(
             FloatCast(
                 site_of(file, each), is_floating=loss is not None or each in given or not self._may_be_other(each)
             )
             for each in named
-            if self._may_be_low(each)
+            if self._may_be_lowered(each)
         )
         if isinstance(loss, ast.Call) and self._is_taken_alone(loss):  # what callers would give it is not known
             compared = {each: tensor_of(self._value(each)) for each in _compared(loss)}
@@ -616,7 +648,7 @@ class Casts:
                 is_free = _is_behind(each, loss) or not isinstance(each, (ast.Call, *_RUNS_CODE))
             if not is_free:
                 return None
-        named = (each for each in self._named_in(loss, before) if each not in kept and self._may_be_low(each))
+        named = (each for each in self._named_in(loss, before) if each not in kept and self._may_be_lowered(each))
         low = dict.fromkeys(FloatCast(site_of(file, each)) for each in named)
         alone = None if loss is value else site_of(file, loss)
         return Island(site_of(file, value), tuple(low), tuple(site_of(file, each) for each in first), alone)
@@ -720,14 +752,15 @@ class Casts:
         """
         value = self._value(node)
         tensor = tensor_of(value)
-        if tensor is None or not tensor.may_be_low:
-            return bool(value) and all(_is_in_sight(each) for each in value if isinstance(each, Opaque))
+        if tensor is None or not self._may_be_lowered(node):
+            unknown = [each for each in value if isinstance(each, Opaque)]
+            return bool(value) and all(map(_is_in_sight, unknown)) and not any(map(self._may_hold_results, unknown))
         is_asked = _path(node) and not tensor.precision & F64
         return (is_asked or not self._may_be_other(node)) and not any(isinstance(each, Opaque) for each in value)
 
     def _asked(self, node: ast.expr) -> ast.expr:
         """What has a name, to be asked whether it is floating, where nobody knows it of a part: `x` of `x[:, None]`."""
-        is_part = isinstance(node, ast.Subscript) and self._may_be_low(node) and not self._is_known(node)
+        is_part = isinstance(node, ast.Subscript) and self._may_be_lowered(node) and not self._is_known(node)
         return node.value if is_part and isinstance(node, ast.Subscript) and self._is_tensor(node.value) else node
 
     def _is_tensor(self, node: ast.expr) -> bool:
@@ -739,9 +772,52 @@ class Casts:
         tensor = tensor_of(self._value(node))
         return tensor is not None and bool(tensor.precision & ~(LOW | F32))
 
+    def _is_always_low(self, node: ast.expr) -> bool:
+        tensor = tensor_of(self._value(node))
+        return tensor is not None and tensor.is_low
+
     def _may_be_low(self, node: ast.expr) -> bool:
         tensor = tensor_of(self._value(node))
         return tensor is not None and tensor.may_be_low
+
+    def _may_be_lowered(self, node: ast.expr) -> bool:
+        """Whether a tensor may be low, for all that is known: as what a model has given that nobody has read."""
+        return self._may_be_low(node) or self._may_come_from_unread(self._value(node), set())
+
+    def _may_come_from_unread(self, value: Value, seen: set[Site]) -> bool:
+        """Whether a tensor of a precision that nobody knows may be made of what such a model gave in a region."""
+        sites = [site for each in value if isinstance(each, Tensor) and each.precision & OTHER for site in each.born]
+        for site in sites:
+            if site not in seen:
+                seen.add(site)
+                operands = [*self._operands(self._computing[site][0])] if site in self._computing else []
+                for given in map(self._value, operands):
+                    unknown = (each for each in given if isinstance(each, Opaque) and each.tensor is None)
+                    if any(map(self._may_hold_results, unknown)) or self._may_come_from_unread(given, seen):
+                        return True
+        return False
+
+    def _may_hold_results(self, unknown: Opaque) -> bool:
+        """Whether something may hold what a model has given that nobody has read, in a region.
+
+        It was made of one, as what keeps its features is; or nobody knows where it comes from.
+        """
+        if not unknown.path:
+            return bool(self._analysis.pytorch.of_unread)
+        call = None if unknown.made_at is None else self._calls.get(unknown.made_at)
+        given = [] if call is None else [*call.args, *(each.value for each in call.keywords)]
+        return any(
+            by_path(each) in self._unread_models for of in given for each in self._value(of) if isinstance(each, Atom)
+        )
+
+    @cached_property
+    def _unread_models(self) -> frozenset[Atom]:
+        """What computes with weights in regions of which nobody has read the code."""
+        weights = (leaf for leaves in self._analysis.pytorch.weighing.values() for leaf in leaves)
+        owners = (each.owner for each in weights if isinstance(each, Part))
+        return frozenset(
+            each for each in owners if isinstance(each, Opaque) or (isinstance(each, Obj) and each.external)
+        )
 
     @staticmethod
     def _is_left(event: Event) -> bool:
@@ -810,9 +886,31 @@ class Casts:
             return
         tensor = tensor_of(self._value(root))
         others = 0 if tensor is None or _is_floating(root) else tensor.precision & ~(LOW | F32)
+        if others == OTHER and self._is_computed_with_floats(root, set()):
+            others = 0
         # A test whether it is floating names it three times.
-        if not others or (event.act is Act.TO_NUMPY and not any(isinstance(each, ast.Call) for each in nodes_in(root))):
+        is_asked = event.act in (Act.TO_NUMPY, Act.FOREIGN) and not any(
+            isinstance(each, ast.Call) for each in nodes_in(root)
+        )
+        if not others or is_asked:
             yield FloatCast(site_of(code.file, root), is_floating=not others)
+
+    def _is_computed_with_floats(self, node: ast.expr, seen: set[Site]) -> bool:
+        """Whether a tensor is floating, whatever else is in it that nobody knows: one of its operands is."""
+        tensor = tensor_of(self._value(node))
+        if tensor is None or tensor.precision & (F64 | INT | BOOL | COMPLEX):
+            return False
+        if not tensor.precision & OTHER or _is_floating(node):
+            return True
+        if isinstance(node, (ast.BinOp, ast.Call)):
+            tensors = [each for each in self._operands(node) if tensor_of(self._value(each)) is not None]
+            kind = table.PROMOTED if isinstance(node, ast.BinOp) else table.RESULT.get(self._only_known_as(node))
+            asked = tensors if kind == table.PROMOTED else tensors[:1] if kind == table.SAME else []
+            return kind == table.FLOATED or any(self._is_computed_with_floats(each, seen) for each in asked)
+        made = self._making(tensor)
+        new = [site for site in made if site not in seen]
+        seen.update(new)
+        return bool(made) and all(self._is_computed_with_floats(self._computing[site][0], seen) for site in new)
 
     def _given(self, root: ast.expr, code: Code, event: Event) -> dict[ast.expr, Code]:
         """The low arguments of a function that an operand in it comes from, each with the function of the call."""

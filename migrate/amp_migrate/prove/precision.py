@@ -459,6 +459,8 @@ def _found(questions: Questions, script: str, torch: Version, measured: Measured
     for fault in faults:
         harm = None
         happens = fault.always or fault.is_seen
+        if fault.what == WRONG_BY_ITSELF[Act.FOREIGN] and fault.event is not None:
+            happens |= casts.is_low_on_a_way(fault.event)
         is_told = happens or fault.what in _MAY_HARM
         is_mended = fault.what in (_MENDED if happens else _MAY_RAISE) or fault.why == A_ROUNDED_PROBABILITY
         is_mended |= (happens and fault.why in _MENDED_RISKS) or _is_left_by_unread(analysis, fault)

@@ -289,8 +289,15 @@ class _Originals:
         wanted = next((each for each in _expressions(self._after) if site_of(site.file, each) == site), None)
         if wanted is None:
             return None
-        there = _same(self._after, wanted.lineno, wanted)
-        here = _same(self.before, line_before(self._plan, wanted.lineno), wanted)
+        line = line_before(self._plan, wanted.lineno)
+        there, here = _same(self._after, wanted.lineno, wanted), _same(self.before, line, wanted)
+        if len(here) != len(there):  # of statements that stood in one line each has its own now
+            own = [each for each in _simple(self._after, wanted.lineno) if wanted in nodes_in(each)]
+            words = {ast.dump(_without_casts(each)) for each in own}
+            its = [each for each in _simple(self.before, line) if ast.dump(_without_casts(each)) in words]
+            if len(own) != 1 or len(its) != 1:
+                return None
+            there, here = _same(own[0], wanted.lineno, wanted), _same(its[0], line, wanted)
         return here[there.index(wanted)] if len(here) == len(there) else None
 
     def value(self, site: Site) -> ast.expr | None:
@@ -311,7 +318,7 @@ def _values(tree: ast.Module) -> Iterator[ast.expr]:
     return (each for each in found if isinstance(each, ast.expr))
 
 
-def _without_casts(node: ast.expr) -> ast.AST:
+def _without_casts(node: ast.AST) -> ast.AST:
     found: ast.AST = _WithoutCasts().visit(deepcopy(node))
     return found
 
@@ -325,14 +332,23 @@ class _WithoutCasts(ast.NodeTransformer):
         return node.func.value if is_cast and isinstance(node.func, ast.Attribute) else node
 
 
-def _same(tree: ast.Module, line: int, like: ast.expr) -> list[ast.expr]:
+def _simple(tree: ast.Module, line: int) -> list[ast.stmt]:
+    """The statements of a line that have no others in them."""
+    return [
+        each
+        for each in nodes_in(tree)
+        if isinstance(each, ast.stmt) and not hasattr(each, "body") and each.lineno <= line <= (each.end_lineno or 0)
+    ]
+
+
+def _same(tree: ast.AST, line: int, like: ast.expr) -> list[ast.expr]:
     """The expressions that begin in a line and are like one, in source order."""
     words = ast.dump(like)
     found = (each for each in _expressions(tree) if each.lineno == line and ast.dump(each) == words)
     return sorted(found, key=lambda each: each.col_offset)
 
 
-def _expressions(tree: ast.Module) -> Iterator[ast.expr]:
+def _expressions(tree: ast.AST) -> Iterator[ast.expr]:
     return (each for each in nodes_in(tree) if isinstance(each, ast.expr))
 
 

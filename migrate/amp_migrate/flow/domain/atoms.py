@@ -424,15 +424,21 @@ def _one_of_many(atom: Atom | Tensor) -> Atom | Tensor:
 
 def named(value: Value, site: Site) -> Value:
     """A value as it gets a name, by which one of several tensors is known from then on."""
-    births = {each.born for each in value if isinstance(each, Tensor)}
-    if not births:
-        return value
     here = frozenset({site})
+    births = {each.born for each in value if isinstance(each, Tensor)}
+    if not births:  # what holds tensors, for all that is known, may be one
+        is_piece = any(isinstance(each, Opaque) and each.tensor and None in each.tensor.piece for each in value)
+        return frozenset(_named_unknown(each, here) for each in value) if is_piece else value
     if len(births) > 1 or len(next(iter(births))) != 1:
         return frozenset(each.but(born=here, piece=NOTHING) if isinstance(each, Tensor) else each for each in value)
     if any(isinstance(each, Tensor) and None in each.piece for each in value):
         return frozenset(each.but(piece=here) if isinstance(each, Tensor) else each for each in value)
     return value
+
+
+def _named_unknown(atom: Atom | Tensor, here: frozenset[Site]) -> Atom | Tensor:
+    tensor = atom.tensor if isinstance(atom, Opaque) else None
+    return atom.with_tensor(tensor.but(piece=here)) if isinstance(atom, Opaque) and tensor is not None else atom
 
 
 def untold(value: Value, code: Code, name: str) -> Value:

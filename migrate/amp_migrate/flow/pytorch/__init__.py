@@ -610,7 +610,9 @@ class PyTorch:
 
     def call_unknown(self, frame: Frame, callee: Opaque, args: Arguments, node: ast.AST) -> Value:
         """A call of something unknown: a module perhaps, or anything."""
-        return unread.registered(frame, callee, args, self._call_unknown(frame, callee, args, node), node)
+        found = unread.registered(frame, callee, args, self._call_unknown(frame, callee, args, node), node)
+        modules.run_hooks_of_unread(frame, callee, args, found, node)
+        return found
 
     def _call_unknown(self, frame: Frame, callee: Opaque, args: Arguments, node: ast.AST) -> Value:
         func = node.func if isinstance(node, ast.Call) else None
@@ -812,6 +814,8 @@ class PyTorch:
             return one(owner) if name in modules._HANDS_BACK and self.is_used_as_module(frame, owner) else found
         if name in ("append", "update", "add") and not owner.path:
             return NONE_VALUE
+        if name == modules.REGISTERING:
+            modules.hook_unread(frame, owner, args)
         self._out_of_sight(frame, args, node)
         # It may be of another package, as what `gymnasium.make()` gives is, made here or handed in; or only keep it.
         package = unread.name_of(frame, one(callee))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
@@ -42,7 +42,9 @@ from amp_migrate.flow.domain.atoms import (
 )
 from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.domain.dtypes import DTYPE_OF, DTYPES
+from amp_migrate.flow.domain.state import meet
 from amp_migrate.flow.domain.tensor import (
+    A_PIECE,
     ANYWHERE,
     BF16,
     BUFFER,
@@ -96,6 +98,7 @@ _INSIDE = frozenset("modules named_modules children named_children".split())
 _IN_PLACE = ("torch.nn.", "torchvision.models.", "timm.")
 OF_EVERY_MODULE = _HANDS_BACK | _PARAMETERS | _BUFFERS | _INSIDE | {"zero_grad", "state_dict", "load_state_dict"}
 HOOKS = "<hooks>"
+REGISTERING = "register_forward_hook"
 DTYPE, PLACE, FROZEN, QUANTIZER = "<dtype>", "<place>", "<frozen>", "<quantizer>"
 CAST_PARTS = "<cast parts>"
 # What is given all models of a registry gives parameters of any of them, of which nothing can be said.
@@ -337,6 +340,30 @@ def _hooked(frame: Frame, owner: Obj, args: Arguments, result: Value, node: ast.
     frame.is_dead = False
     changed = frozenset(each for each in given if each != Const("NoneType", None))
     return join(result, changed)
+
+
+def hook_unread(frame: Frame, part: Opaque, args: Arguments) -> None:
+    """A hook is registered with a part of a model that nobody has read: whatever runs some of that may run it."""
+    frame.write(Opaque(part.path[:1]), HOOKS, args.get(0, "hook") or UNKNOWN, strong=False)
+
+
+def run_hooks_of_unread(frame: Frame, callee: Opaque, args: Arguments, result: Value, node: ast.AST) -> None:
+    """Something is called of which nobody knows the code: its parts may run their hooks with what they compute."""
+    hooks = frame.read(Opaque(callee.path[:1]), HOOKS) if callee.path else NEVER
+    given = frozenset(of_a_part for each in result if hooks for of_a_part in _of_a_part(each))
+    if given and any(isinstance(each, (Tensor, Opaque)) for value in args.all() for each in value):
+        before = frame.now.copy()
+        frame.analysis.call(frame, hooks, Arguments([one(Opaque(callee.path)), many(given), given]), node)
+        frame.state = meet(before, None if frame.is_dead else frame.state) or before
+        frame.is_dead = False
+
+
+def _of_a_part(whole: Atom | Tensor) -> Iterator[Atom | Tensor]:
+    """What a part of a model gives, by what all of it does: something else, and no loss."""
+    if isinstance(whole, Tensor):
+        yield whole.but(piece=A_PIECE, unread=NOTHING)
+    elif isinstance(whole, Opaque) and whole.tensor is not None:
+        yield whole.part("[]").with_tensor(whole.tensor.but(piece=A_PIECE, unread=NOTHING))
 
 
 def _replicated(frame: Frame, name: str, device_ids: Value, node: ast.AST, site: Site) -> None:
@@ -811,8 +838,8 @@ def method(frame: Frame, owner: Atom, name: str, args: Arguments, node: ast.AST)
     if name in ("register_parameter", "add_module", "register_module"):
         _set(frame, owner, args.get(0, "name"), args.get(1, "module") or args.get(1, "param") or UNKNOWN)
         return NONE_VALUE
-    if name in ("register_forward_hook", "register_forward_pre_hook"):
-        if name == "register_forward_hook":
+    if name in (REGISTERING, "register_forward_pre_hook"):
+        if name == REGISTERING:
             frame.write(owner, HOOKS, args.get(0, "hook") or UNKNOWN, strong=False)
         return UNKNOWN
     if gradients.takes_gradients(name):
