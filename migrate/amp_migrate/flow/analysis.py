@@ -707,12 +707,12 @@ class Analysis:
         assert isinstance(node, FUNCTIONS)
         positional: list[Value] = []
         parameters = [*node.args.posonlyargs, *node.args.args]
-        if owner is not None and parameters and not self._is_static(node):
+        if owner is not None and parameters and not function.code.is_static_as:
             positional.append(self._some_object(frame, owner, function))
             if self._by_code.get(function.code):
                 return  # making the object has run it
             parameters = parameters[1:]
-        elif owner is not None and self._is_static(node) == "classmethod":
+        elif owner is not None and function.code.is_static_as == "classmethod":
             positional.append(one(Class(owner, function.frame)))
             parameters = parameters[1:]
         positional += [self._some_argument(frame, function, each) for each in parameters]
@@ -720,11 +720,6 @@ class Analysis:
         rest = UNKNOWN if node.args.vararg else NEVER
         others = self._some_keywords(function, node.args)
         calls.call_atom(frame, function, Arguments(positional, rest, named, others), node)
-
-    @staticmethod
-    def _is_static(node: Any) -> str:
-        words = {each.id for each in getattr(node, "decorator_list", ()) if isinstance(each, ast.Name)}
-        return next((each for each in ("staticmethod", "classmethod") if each in words), "")
 
     @staticmethod
     def _some_keywords(function: Func, spec: ast.arguments) -> Value:

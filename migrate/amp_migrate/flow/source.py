@@ -96,6 +96,12 @@ class Code:
         """Whether it is a function, and not the body of a module or class."""
         return isinstance(self.node, FUNCTIONS)
 
+    @property
+    def is_static_as(self) -> str:
+        """`staticmethod` or `classmethod`, where a decorator says so; empty for a method of an object."""
+        words = {each.id for each in getattr(self.node, "decorator_list", ()) if isinstance(each, ast.Name)}
+        return next((each for each in ("staticmethod", "classmethod") if each in words), "")
+
     def has(self, site: Site) -> bool:
         """Whether a place is within it."""
         own = self.site

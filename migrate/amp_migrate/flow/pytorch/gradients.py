@@ -98,6 +98,7 @@ from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import unread
 from amp_migrate.flow.source import Code, Site
+from amp_migrate.flow.task import Task
 from amp_migrate.implications import implied
 from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.torch_names import OPTIMIZER_FACTORIES, SCHEDULER_FACTORIES
@@ -128,12 +129,14 @@ class Registry:
         self.homes: dict[Atom, set[Code]] = {}
         self.shares: dict[Site, set[Share]] = {}  # what the calls of code that nobody has read have given of others
         self._sharing: dict[Atom, tuple[Atom, ...]] = {}
+        self._with_twins: dict[Atom, frozenset[Atom]] = {}
         self._standing_in: dict[Atom, frozenset[Atom]] = {}
         self._twins: dict[Obj, frozenset[Atom]] = {}
 
     def forget_sharing(self) -> None:
         """To be called where an optimizer is new, or has more parameters."""
         self._sharing.clear()
+        self._with_twins.clear()
         self._standing_in.clear()
         self._twins.clear()
 
@@ -150,6 +153,26 @@ class Registry:
             others = self.standing_in(optimizer)
             self._twins[optimizer] = frozenset(e for e in others if isinstance(e, Obj) and e.site == optimizer.site)
         return self._twins[optimizer]
+
+    def with_twins(self, optimizer: Atom) -> frozenset[Atom] | None:
+        """Its parameters, and what is in their place where another call has made them and an optimizer of its own.
+
+        Of what two calls make, one is there on each way: whoever depends on either depends on that.
+        """
+        own = self.optimizers[optimizer]
+        if not own or not isinstance(optimizer, Obj):
+            return own
+        if optimizer not in self._with_twins:
+            sites = {each.owner.site for each in own if isinstance(each, Part) and isinstance(each.owner, Obj)}
+            others = (
+                leaf
+                for other, leaves in self.optimizers.items()
+                if isinstance(other, Obj) and other is not optimizer and other.site == optimizer.site
+                for leaf in leaves or ()
+                if isinstance(leaf, Part) and isinstance(leaf.owner, Obj) and leaf.owner.site in sites
+            )
+            self._with_twins[optimizer] = own.union(others)
+        return self._with_twins[optimizer]
 
     def sharing(self, optimizer: Atom) -> tuple[Atom, ...]:
         """The other optimizers that surely have a parameter of one."""
@@ -253,7 +276,32 @@ def relevant(frame: Frame, kind: Mapping[Atom, object]) -> list[Atom]:
         return []
     known: set[object] = set().union(*(world.now.subjects() for world in frame.now.worlds))
     places = analysis.pytorch.registry.homes
-    return [each for each in kind if each in known or places.get(each, set()) & homes]
+    is_any_owned = any(isinstance(each, Opaque) and each.path and isinstance(each.path[0], Obj) for each in kind)
+    running_for = _running_for(seen) if is_any_owned else {}
+    return [
+        each
+        for each in kind
+        if each in known
+        or any(_is_owned_here(each, running_for.get(home, UNKNOWN)) for home in places.get(each, set()) & homes)
+    ]
+
+
+def _running_for(tasks: Iterable[Task]) -> dict[Code, Value]:
+    """For which objects the methods of each class run; unknown ones, too, where something else runs at its home."""
+    found: dict[Code, Value] = {}
+    for task in tasks:
+        home = _home(task.code)
+        parameters = [] if task.code.parent is not home or task.code.is_static_as else task.code.parameters
+        owner = task.given.get(parameters[0].arg, UNKNOWN) if parameters else UNKNOWN
+        found[home] = join(found.get(home, NEVER), owner)
+    return found
+
+
+def _is_owned_here(part: Atom, owners: Value) -> bool:
+    """Whether something may be of the objects for which code runs; what one got that nobody knows, no other has."""
+    root = part.path[0] if isinstance(part, Opaque) and part.path else None
+    are_known = all(isinstance(each, Obj) and isinstance(each.made_of, Class) for each in owners)
+    return not isinstance(root, Obj) or root in owners or not are_known
 
 
 @remembered(50_000)
@@ -338,7 +386,7 @@ def holders(frame: Frame, leaves: frozenset[Atom], surely: frozenset[Atom] | Non
         if answer is False:
             continue
         # What is computed from none of them has no `backward()` that does not raise.
-        is_sure = surely is None or gets_one(registry.optimizers[each], surely | {leaves})
+        is_sure = surely is None or gets_one(registry.with_twins(each), surely | {leaves})
         found[each] = answer if is_sure else None
     if not any(answers.values()):
         return dict.fromkeys(found, True)
