@@ -65,6 +65,7 @@ from amp_migrate.flow.domain.tensor import (
     BF16,
     CONTEST,
     CPU,
+    DEVICE,
     F16,
     FLOWS,
     HALVED,
@@ -262,20 +263,29 @@ class Questions:
 
         So is one of weights that are moved to the CPU, whatever else it is made of. Where the program names another
         device, too, the weights of all optimizers have to be there: a loss that comes to the CPU says nothing of them.
+        Where it may name one, as `x.device` does, a loss of such weights need not be known to have stayed there.
         """
         losses = [_tensors(each) for each in self.events(Act.BACKWARD)]
-        if not self._sees_devices or not losses:
+        if not losses or not (self._sees_all_but_data if self.names_device else self._sees_devices):
             return False
         if self.names_device:
-            optimized = [leaves or NOTHING for leaves in self.analysis.pytorch.registry.optimizers.values()]
-            return all(map(_are_on_cpu, losses)) and bool(optimized) and all(map(self._are_of_cpu, optimized))
+            is_surely_named = bool(self.analysis.pytorch.places & (DEVICE | MPS))
+            are_there = _are_on_cpu if is_surely_named else _may_be_on_cpu
+            return all(map(are_there, losses)) and self.optimizes_on_cpu
         of_losses = (NOTHING.union(*(each.reach | each.leaf for each in tensors)) for tensors in losses)
         return all(_are_on_cpu(each) or self._are_of_cpu(of) for each, of in zip(losses, of_losses, strict=True))
 
+    @property
+    def optimizes_on_cpu(self) -> bool:
+        """Whether the weights of all optimizers are known, and moved to the CPU: what runs beside them is no matter."""
+        optimized = [leaves or NOTHING for leaves in self.analysis.pytorch.registry.optimizers.values()]
+        return bool(optimized) and all(map(self._are_of_cpu, optimized))
+
     def _are_of_cpu(self, leaves: frozenset[Atom]) -> bool:
-        """Whether some weights are known, and moved to the CPU."""
-        owners = [by_path(each.owner) for each in leaves if isinstance(each, Part)]
-        places = [self.analysis.heap.read(each, PLACE, None) for each in owners]
+        """Whether some weights are known, and moved to the CPU, be it with the module that keeps them."""
+        owners = [each.owner for each in leaves if isinstance(each, Part)]
+        read = self.analysis.heap.read
+        places = [read(by_path(each), PLACE, None) or read(bare(each), PLACE, None) for each in owners]
         return bool(owners) and len(owners) == len(leaves) and all(each == const(CPU) for each in places)
 
     @property
@@ -292,12 +302,16 @@ class Questions:
         What data sets of other files do nobody looks into: no file of the program may have a word for one, for they
         may be given what moves things.
         """
+        files = [*self.analysis.modules] if self.analysis.not_followed else []
+        return self._sees_all_but_data and not any(self._reaches(each, _NAMING_DEVICES) for each in files)
+
+    @cached_property
+    def _sees_all_but_data(self) -> bool:
+        """Whether nothing is left out but what data sets of other files do, which get no weights."""
         left = self.analysis.not_followed
-        if not self.analysis.is_complete or not left:
-            return self.analysis.is_complete
         classes = (each.parent if each.is_function else each for each in left)
         is_of_data = all(each in left and isinstance(each.node, ast.ClassDef) for each in classes if each is not None)
-        return is_of_data and not any(self._reaches(each, _NAMING_DEVICES) for each in [*self.analysis.modules])
+        return self.analysis.is_complete and is_of_data
 
     @property
     def names_device(self) -> bool:
@@ -1219,6 +1233,10 @@ def _is_new(atom: Atom | Tensor) -> bool:
 
 def _are_on_cpu(tensors: Sequence[Tensor]) -> bool:
     return bool(tensors) and all(each.place == CPU for each in tensors)
+
+
+def _may_be_on_cpu(tensors: Sequence[Tensor]) -> bool:
+    return bool(tensors) and all(each.place & CPU and not each.place & DEVICE for each in tensors)
 
 
 def _tensors(event: Event) -> Sequence[Tensor]:

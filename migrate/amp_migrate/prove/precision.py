@@ -452,7 +452,8 @@ def _found(questions: Questions, script: str, torch: Version, measured: Measured
     casts = Casts(analysis)
     faults = list(_first_of_large(_faults(questions)))
     running = {each.event.code.parent for each in faults if each.event and each.why == A_RUNNING_BUFFER}
-    is_elsewhere = questions.names_device and not (questions.is_on_mps or questions.is_on_cpu)
+    # What a region makes low is taken to be on a GPU: of a script on the CPU that is asked of the original.
+    is_elsewhere = questions.names_device and not (questions.is_on_mps or questions.optimizes_on_cpu)
     losses = [] if is_elsewhere else questions.events(Act.BACKWARD)
     at = losses[0].site if losses else None
     behind = [site_of(code.file, node) for code, node in analysis.gone_on[:1]]

@@ -321,6 +321,45 @@ def test_a_device_that_is_given_beside_that_of_the_weights_is_one() -> None:
     assert not is_left(text.replace("sample(10)", "sample(10, input())"))
 
 
+BESIDE_A_DEVICE = """\
+import torch
+from torch import nn
+from torch_geometric.data import Data
+
+
+def zero_index(pos):
+    return torch.tensor([0], device=pos.device)
+
+
+device = torch.device("cpu")
+data_set = [Data(x=torch.zeros(4, 6), pos=torch.zeros(4, 3))] * 8
+model = nn.Linear(6, 3){to}
+optimizer = torch.optim.Adam(model.parameters())
+criterion = nn.MSELoss()
+for data in data_set:
+    optimizer.zero_grad()
+    data = data.to(device)
+    loss = criterion(model(data.x){loss}, data.pos)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("to", "loss", "is_on_cpu"),
+    [
+        (".to(device)", "", True),
+        (".to(device).to(input())", "", False),
+        (".cuda()", ".cpu()", False),
+        (".to(device)", ".cuda()", False),
+    ],
+)
+def test_where_something_else_is_names_no_device_for_what_is_moved_to_the_cpu(
+    to: str, loss: str, is_on_cpu: bool
+) -> None:
+    assert is_left(BESIDE_A_DEVICE.format(to=to, loss=loss)) is is_on_cpu
+
+
 _STEPS = """\
 import torch
 from torch import nn
