@@ -26,6 +26,7 @@ _PLAIN_METHODS = (
     frozenset(operators.RESULT)
     | frozenset(operators.AUTOCAST)
     | frozenset(operators.DTYPE_METHODS)
+    | operators.NO_TENSORS
     | {"detach", "cpu", "cuda", "to"}
     | {name for each in (dict, list, set, str, int, object) for name in dir(each)}
 )

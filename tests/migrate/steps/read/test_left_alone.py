@@ -233,6 +233,26 @@ def test_what_only_prepares_a_model_is_taken_for_no_forward(leaves: Check, dtype
     )
 
 
+def test_the_size_of_a_batch_is_no_forward_that_nobody_sees(leaves: Check, dtype: str) -> None:
+    leaves(
+        """
+        class Trainer:
+            def __init__(self, core, opt):
+                self.core = core
+                self.opt = opt
+
+            def step(self, batch):
+                size = batch.size()[0]
+                self.opt.zero_grad()
+                loss = -self.core(torch.randn(size, 3).cuda()).mean()
+                loss.backward()
+                self.opt.step()
+        """,
+        "the forward pass behind `loss` cannot be seen: nothing says what `self.core` is",
+        dtype=dtype,
+    )
+
+
 def test_forward_of_an_object_that_is_out_of_sight_is_named(leaves: Check, dtype: str) -> None:
     leaves(
         """
