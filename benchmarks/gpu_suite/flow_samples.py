@@ -176,6 +176,7 @@ F.ctc_loss(torch.zeros(4, 2, 5, device='cuda', dtype=a.dtype), torch.ones(2, 3).
 torch.tensor([3, 3]));
 a.exponential_(); a.normal_(); a.uniform_(); a.random_();
 torch.grid_sampler(n, torch.zeros(2, 4, 4, 2, device='cuda', dtype=n.dtype), 0, 0, False); a.imag; a.real;
+torch.conj(a); torch.resolve_conj(a);
 a.index_put((i,), a); a[0, 0].is_nonzero(); nn.LSTM(4, 4).cuda()(q)[0]; nn.GRU(4, 4).cuda()(q)[0];
 nn.RNN(4, 4).cuda()(q)[0]; nn.LSTMCell(4, 4).cuda()(a)[0]; nn.GRUCell(4, 4).cuda()(a); nn.RNNCell(4, 4).cuda()(a);
 nn.MultiheadAttention(4, 1).cuda()(q, q, q)[0];

@@ -87,7 +87,7 @@ RESULT: dict[str, str] = {
         trunc fix frac clone contiguous view reshape view_as reshape_as expand expand_as flatten unflatten
         squeeze unsqueeze transpose swapaxes swapdims movedim moveaxis permute t adjoint flip fliplr flipud roll rot90
         repeat tile repeat_interleave broadcast_to narrow select index_select gather take take_along_dim masked_select
-        diag diagonal diag_embed tril triu unfold fold pad pixel_shuffle pixel_unshuffle channel_shuffle
+        conj resolve_conj diag diagonal diag_embed tril triu unfold fold pad pixel_shuffle pixel_unshuffle channel_shuffle
         istft cross_map_lrn2d dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout feature_dropout
         avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
         max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d lp_pool1d lp_pool2d
@@ -315,11 +315,18 @@ STORES: dict[str, tuple[int, str]] = {
 }  # fmt: skip
 # What adds elements of a tensor to one of another, as many as a run has, each sum rounded to the precision of that.
 ADDING = frozenset("index_add scatter_add scatter_reduce index_reduce index_put".split())
+# What gives complex numbers, whatever it is given: what is imaginary a cast to float32 would drop.
+OF_PARTS = frozenset("complex polar view_as_complex".split())  # of those in half precision, some that few kernels take
+_FORWARD = frozenset("fft.fft fft.fft2 fft.fftn fft.rfft fft.rfft2 fft.rfftn fft.ihfft fft.ihfft2 fft.ihfftn".split())
+_BACK = frozenset("fft.ifft fft.ifft2 fft.ifftn".split())
+_BACK_TO_REAL = frozenset("fft.irfft fft.irfft2 fft.irfftn fft.hfft fft.hfft2 fft.hfftn".split())
+MAKING_COMPLEX = OF_PARTS | _FORWARD | _BACK
+# What gives real numbers of complex ones.
+MAKING_REAL = _BACK_TO_REAL | frozenset("view_as_real abs absolute angle real imag".split())
+# What is meant for complex numbers: those of which nobody knows what they are as well.
+TAKING_COMPLEX = _BACK | _BACK_TO_REAL
 # CUDA's autocast has no rule for them; cuFFT takes float16 for sizes that are powers of two only, and bfloat16 never.
-TRANSFORMS = frozenset(
-    "fft.fft fft.fft2 fft.fftn fft.ifft fft.ifft2 fft.ifftn fft.rfft fft.rfft2 fft.rfftn fft.irfft fft.irfft2 "
-    "fft.irfftn fft.hfft fft.hfft2 fft.hfftn fft.ihfft fft.ihfft2 fft.ihfftn stft".split()
-)
+TRANSFORMS = _FORWARD | _BACK | _BACK_TO_REAL | {"stft"}
 # No kernel takes these in half precision, or they raise.
 NO_HALF_KERNEL = frozenset(
     (

@@ -14,7 +14,20 @@ import pytest
 import torch
 from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import Opaque, Value
-from amp_migrate.flow.domain.tensor import BF16, BOOL, CUT, F16, F32, F64, FLOWS, INT, OTHER, Tensor, join_tensors
+from amp_migrate.flow.domain.tensor import (
+    BF16,
+    BOOL,
+    COMPLEX,
+    CUT,
+    F16,
+    F32,
+    F64,
+    FLOWS,
+    INT,
+    OTHER,
+    Tensor,
+    join_tensors,
+)
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from .conftest import Texts
@@ -27,6 +40,7 @@ BITS = {
     torch.float64: F64,
     torch.bool: BOOL,
     torch.int64: INT,
+    **dict.fromkeys((torch.complex32, torch.complex64, torch.complex128), COMPLEX),
 }
 Seen = dict[int, set[tuple[int, bool]]]
 

@@ -101,6 +101,10 @@ _SAME_OBJECT = frozenset(
     ).split()
 )
 _HOROVOD_WAITS = "horovod.torch.synchronize"
+_OPERATORS = (
+    *(table.RESULT, table.SEVERAL, table.AUTOCAST),
+    *(table.NO_HALF_KERNEL, table.MAKING_COMPLEX, table.MAKING_REAL),
+)
 _READY = frozenset(("torch.cuda.is_available", "torch.backends.cudnn.is_available", "torch.cuda.is_bf16_supported"))
 _SILENT = (
     "logging.",
@@ -228,7 +232,7 @@ def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         like = tensor_of(args.positional[0]) if args.positional else None
         return tensors.like(frame, like or SOME_TENSOR, args, op, node)
     base = op[:-1] if op.endswith("_") and op[:-1] in table.RESULT else op
-    if any(base in names for names in (table.RESULT, table.SEVERAL, table.AUTOCAST, table.NO_HALF_KERNEL)):
+    if any(base in names for names in _OPERATORS):
         return _operator(frame, base, args, node, in_place=base != op)
     cuda = frame.now.context.cuda
     if op in table.SPARSE_PRODUCTS and cuda.may_be_on:

@@ -40,6 +40,7 @@ from amp_migrate.flow.domain.tensor import (
     BOUNDED,
     BUFFER,
     COMPLEMENT,
+    COMPLEX,
     CONTEST,
     CPU,
     CUT,
@@ -197,10 +198,15 @@ def operate(
     said = dtype_of(frame, args)
     if said is not None and kind not in (table.INTEGER, table.BOOLEAN):
         precision = said
+    if name in table.MAKING_COMPLEX:
+        precision = COMPLEX
     if name == "stft" and constant(args.keywords.get("return_complex", NEVER)) is not False:  # pairs of real numbers
-        precision = OTHER
-    if name == "istft":  # of complex numbers, which have no half precision but where `stft` was given it
+        precision = COMPLEX | OTHER
+    # Complex numbers have no half precision but where a transform was given it, which is told by itself.
+    if name == "istft" or name in table.TAKING_COMPLEX - table.MAKING_COMPLEX:
         precision = F32 | F64
+    elif name in table.MAKING_REAL and tensors[0].precision & COMPLEX:
+        precision = tensors[0].precision & ~COMPLEX | F32 | F64
     if in_place:
         precision = tensors[0].precision
     _watch(frame, name, treatment, tensors, operands, autocast, node, args, kind, in_place=in_place)
@@ -764,7 +770,8 @@ def _watch(
             first = join_tensors(first, each)
         # The signal of `stft` is multiplied by its window first: a float32 one makes it float32.
         is_widened = kind == table.PROMOTED and not _natural(kind, tensors, 0) & LOW
-        if name in table.NO_HALF_KERNEL and not is_widened:
+        may_be_complex = name in table.TAKING_COMPLEX and bool(first.precision & (COMPLEX | OTHER))
+        if name in table.NO_HALF_KERNEL | table.OF_PARTS and not (is_widened or may_be_complex):
             analysis.event(frame, Act.NO_KERNEL, node, tensor=first, why=name)
         # What is low only where the region around is on has not left it there.
         is_left = bool(autocast.on & OFF) and not first.regions <= autocast.regions

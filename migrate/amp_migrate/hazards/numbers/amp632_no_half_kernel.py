@@ -13,7 +13,7 @@ from amp_migrate.flow.domain.tensor import LOW
 from amp_migrate.hazards.seen.autocast_regions import is_left_to_callers
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
-from amp_migrate.tables.operators import NO_HALF_KERNEL, TRANSFORMS
+from amp_migrate.tables.operators import NO_HALF_KERNEL, OF_PARTS, TRANSFORMS
 
 RULE = Rule(
     code="AMP632",
@@ -44,7 +44,7 @@ RULE = Rule(
 )
 FLOAT16_ONLY = False
 OF_MODELS = True
-_NAMES = sorted({name.rpartition(".")[2] for name in NO_HALF_KERNEL})
+_NAMES = sorted({name.rpartition(".")[2] for name in NO_HALF_KERNEL | OF_PARTS})
 _SIGN = re.compile(rf"\b(?:{'|'.join(_NAMES)})\s*\(")
 
 
@@ -82,4 +82,6 @@ def _hazard(script: Script, file: File, matrix: cst.BaseExpression, operator: st
     message = f"no kernel takes {quoted} in half precision"
     if operator in TRANSFORMS:
         message += ", but cuFFT's for float16 of sizes that are powers of two"
+    if operator in OF_PARTS:
+        message = f"complex numbers are made of {quoted} in half precision, which few kernels take"
     return Hazard(matrix, message, f"write {quoted}.float() there", repair, file)
