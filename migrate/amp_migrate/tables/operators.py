@@ -87,13 +87,13 @@ RESULT: dict[str, str] = {
         trunc fix frac clone contiguous view reshape view_as reshape_as expand expand_as flatten unflatten
         squeeze unsqueeze transpose swapaxes swapdims movedim moveaxis permute t adjoint flip fliplr flipud roll rot90
         repeat tile repeat_interleave broadcast_to narrow select index_select gather take take_along_dim masked_select
-        conj resolve_conj diag diagonal diag_embed tril triu unfold fold pad pixel_shuffle pixel_unshuffle channel_shuffle
+        diag diagonal diag_embed tril triu unfold fold pad pixel_shuffle pixel_unshuffle channel_shuffle
         istft cross_map_lrn2d dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout feature_dropout
         avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
         max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d lp_pool1d lp_pool2d
         batch_norm instance_norm masked_fill masked_scatter index_fill index_copy index_add scatter scatter_reduce
         index_reduce scatter_add index_put clamp_min clamp_max amax amin mean nanmean std var quantile
-        zero fill copy nan_to_num real imag bernoulli normal uniform exponential random
+        zero fill copy nan_to_num real imag conj resolve_conj bernoulli normal uniform exponential random
         cumulative_trapezoid diff trace renorm linalg.inv inverse pinverse linalg.pinv cholesky
         linalg.cholesky cholesky_inverse matrix_exp
         linalg.matrix_exp matrix_power linalg.matrix_power linalg.det det logdet logcumsumexp
