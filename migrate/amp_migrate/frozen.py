@@ -27,8 +27,10 @@ T = TypeVar("T")
 def frozen(cls: type[T]) -> type[T]:
     """Make a class one of frozen data, with the fields that its annotations name, as `dataclasses` knows them.
 
-    Two are equal where all fields are that compare, and are hashed by those. None may be given by keyword alone.
+    Two are equal where all fields are that compare, and are hashed by those. None may be given by keyword alone. How it
+    is shown a class may say by itself.
     """
+    shows_itself = "__repr__" in vars(cls)
     made: Any = dataclass(init=False, repr=False, eq=False)(cls)
     known = fields(made)
     same = _read(each.name for each in known if each.compare)
@@ -40,7 +42,8 @@ def frozen(cls: type[T]) -> type[T]:
     made.__init__ = _taking(known, calls_on=hasattr(made, "__post_init__"))
     made.__eq__ = is_equal
     made.__hash__ = lambda self: hash(hashed(self))
-    made.__repr__ = _shown
+    if not shows_itself:
+        made.__repr__ = _shown
     made.__setattr__ = made.__delattr__ = _refuse
     return made  # type: ignore[no-any-return]
 

@@ -68,6 +68,8 @@ def test_two_are_equal_hashed_and_shown_by_their_fields_as_dataclasses_are(make:
     assert hash(kind(1, 2, 4)) == hash(kind(1, 3, 5)) != hash(kind(2))
     assert repr(kind(1)) == "Kind(x=1, y=2)"
     assert kind.__match_args__ == ("x", "y", "z")
+    shown = {"__annotations__": {"x": int}, "__repr__": lambda self: f"<{self.x}>"}
+    assert repr(make(type("Kind", (), shown))(1)) == "<1>"
 
 
 def test_nothing_is_changed_but_in_a_copy() -> None:
