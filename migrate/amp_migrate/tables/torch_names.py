@@ -203,8 +203,9 @@ SCHEDULER_FACTORIES = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.")
 # Packages whose own recipes train under autocast with a scaler: the losses in their models are made for it.
 TRAINED_WITH_AMP = frozenset(
     (
-        "accelerate detectron2 diffusers einops espnet2 fairseq mmcv mmdet mmengine mmpretrain mmseg monai "
-        "open_clip sentence_transformers speechbrain timm torch torchaudio torchvision transformers ultralytics"
+        "accelerate detectron2 dgl diffusers einops espnet2 fairseq mmaction mmcls mmcv mmdet mmdet3d mmengine mmocr "
+        "mmpose mmpretrain mmrotate mmseg mmyolo monai nnunet nnunetv2 open_clip sentence_transformers spconv "
+        "speechbrain timm torch torchaudio torchsparse torchvision transformers ultralytics"
     ).split()
 )
 
