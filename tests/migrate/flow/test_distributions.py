@@ -146,3 +146,10 @@ def test_a_policy_gets_gradients_through_what_it_draws(is_discrete: bool) -> Non
     assert [each.code for each in outcome.findings] == ["AMP501"]
     assert "scaler.step(optimizer)" in outcome.after
     assert "is_floating_point" not in outcome.after
+
+
+def test_a_covariance_matrix_is_taken_apart_in_float32() -> None:
+    made = "MultivariateNormal(self.mean(x), torch.diag_embed(torch.relu(self.spread(x)) + 1))"
+    text = _POLICY.format(loss="-density.mean()", draw="rsample", kind="MultivariateNormal", made=made)
+    after = migrate_text(text, Settings()).after
+    assert "torch.diag_embed(torch.relu(self.spread(x)) + 1).float())" in after

@@ -60,6 +60,9 @@ def make(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         frame.write(owner, f"<{index}>", value, strong=False)
     for word, value in args.keywords.items():
         frame.write(owner, f"<{word}>", value, strong=False)
+    matrix = args.get(1, "covariance_matrix") or args.keywords.get("precision_matrix")
+    if kind == "MultivariateNormal" and matrix and tensor_of(matrix) is not None:
+        operate(frame, "linalg.cholesky", [matrix], node)
     given = [each for value in args.all() for each in _parameters(frame, value)]
     if given:
         together = operate(frame, "add", given, node)
