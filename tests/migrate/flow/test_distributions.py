@@ -152,4 +152,4 @@ def test_a_covariance_matrix_is_taken_apart_in_float32() -> None:
     made = "MultivariateNormal(self.mean(x), torch.diag_embed(torch.relu(self.spread(x)) + 1))"
     text = _POLICY.format(loss="-density.mean()", draw="rsample", kind="MultivariateNormal", made=made)
     after = migrate_text(text, Settings()).after
-    assert "torch.diag_embed(torch.relu(self.spread(x)) + 1).float())" in after
+    assert "torch.diag_embed((torch.relu(self.spread(x)) + 1).float()))" in after
