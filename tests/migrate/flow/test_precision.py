@@ -890,6 +890,7 @@ def test_neither_a_container_nor_a_distribution_can_be_cast(told: Tell) -> None:
         ("i @ kept[1].t()", False),
         ("i[:4] @ i[4:].t()", False),
         ("i.chunk(2)[0] @ i.t()", False),
+        ("nn.MultiheadAttention(8, 2).cuda()(i, i, i)", False),
     ],
 )
 def test_a_variable_that_is_one_of_several_tensors_is_the_same_in_all_of_a_product(

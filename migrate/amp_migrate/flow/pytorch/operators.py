@@ -248,7 +248,7 @@ def _is_written_twice(name: str, node: ast.AST) -> bool:
     operands: list[ast.expr] = []
     if isinstance(node, ast.BinOp):
         operands = [node.left, node.right]
-    elif isinstance(node, ast.Call):
+    elif isinstance(node, ast.Call) and name != "multi_head_attention_forward":  # that has weights between
         # What attention weighs is multiplied with the weights, not with the keys.
         given = node.args[:2] if name == "scaled_dot_product_attention" else node.args
         operands = [*([node.func.value] if isinstance(node.func, ast.Attribute) else []), *given]
