@@ -359,7 +359,7 @@ class StepMigration:
         told: list[Finding] = []
         if _goes_backward(step):
             message = f"training step moved to {self._what(scaler)}"
-            told.append(Finding.at(step.file.tree, step.place, FP32_STEP.code, Kind.MIGRATED, message))
+            told += (Finding.at(step.file.tree, each, FP32_STEP.code, Kind.MIGRATED, message) for each in step.told)
         if scaler is not None and step.has_summed_penalty:
             told.append(Finding.at(step.file.tree, step.place, FP32_STEP.code, Kind.NOTE, LOW_SCALE_NOTE))
         if scaler is not None:

@@ -234,6 +234,16 @@ class TrainingStep:
         return own or ((self.file, self.place),)
 
     @property
+    def told(self) -> tuple[cst.CSTNode, ...]:
+        """The place, and that of what goes backward by itself first in each other loop that steps an optimizer."""
+        tree = self.file.tree
+        stepping = {tree.loop(each.statement) for each in self.optimizer_steps}
+        first: dict[cst.CSTNode | None, cst.CSTNode] = {}
+        for node in (self.place, *(node for _, node in self.places)):
+            first.setdefault(next((each for each in tree.loops(node) if each in stepping), None), node)
+        return tuple(first.values())
+
+    @property
     def computes(self) -> bool:
         """Whether something here computes in low precision, and does not only go backward or step."""
         return bool(self.regions or self.extractions) or any(each.inline for each in self.backwards)

@@ -282,7 +282,8 @@ class Traveller:
     def _from_self(self, file: File, at: cst.CSTNode, names: list[str], create: bool) -> Route | Refusal:
         inner = file.tree.owner_class(at)
         keepers = [_keeper(name) for name in names]
-        for kept in (names, keepers):
+        behind = [] if inner is None else [self._behind_property(file, inner, name) for name in names]
+        for kept in (names, keepers, behind):
             found = None if inner is None else self._assigning_class(file, inner, kept)
             if found is not None:
                 return self._from_class(file, at, found, kept, create)
@@ -403,6 +404,16 @@ class Traveller:
         """The class that gives an object its attributes: its own, or the first of those it derives from."""
         lineage = self.project.lineage(file, owner)
         return next((each for each in lineage if any(each[0].class_attribute(each[1], name) for name in names)), None)
+
+    def _behind_property(self, file: File, owner: cst.ClassDef, name: str) -> str:
+        """The attribute that a property gives, `self._optimizer` for `self.optimizer`; the name itself for others."""
+        lineage = self.project.lineage(file, owner)
+        getter = next(filter(None, (method_of(each, name.removeprefix("self.")) for _, each in lineage)), None)
+        if getter is None or [dotted(each.decorator) for each in getter.decorators] != ["property"]:
+            return name
+        kept = {each.value and dotted(each.value) for each in find(getter.body, cst.Return)}
+        path = kept.pop() if len(kept) == 1 else None
+        return path if path is not None and path.startswith("self.") else name
 
     def _from_other_names(
         self,

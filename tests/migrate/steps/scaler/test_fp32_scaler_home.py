@@ -433,3 +433,55 @@ def test_scaler_is_made_by_the_base_class_that_is_given_a_network_with_its_optim
               agent.learn(x, y)
         """
     )
+
+
+_OF_A_PROPERTY = """
+      class Trainer:
+          def __init__(self, model, optimizer, momentum):
+              self.model = model
+              self._optimizer = optimizer
+    HOME
+          @property
+          def optimizer(self):
+              RETURN
+
+          def train(self, loader):
+              for epoch in range(3):
+                  self.epoch(loader)
+
+          def epoch(self, loader):
+              for x, y in loader:
+                  self.optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    "gives", ["return self._optimizer", "assert self._optimizer is not None; return self._optimizer"]
+)
+def test_scaler_is_made_beside_the_optimizer_that_a_property_gives(rewrites: Check, gives: str) -> None:
+    rewrites(
+        _OF_A_PROPERTY.replace("RETURN", gives).replace(
+            "    HOME\n", '    +         self.scaler = torch.amp.GradScaler("cuda")\n\n'
+        )
+        + """\
+    ~             loss = F.mse_loss(self.model(x), y)
+    -             loss.backward()
+    -             self.optimizer.step()
+    +             self.scaler.scale(loss).backward()
+    +             self.scaler.step(self.optimizer)
+    +             self.scaler.update()
+"""
+    )
+
+
+@pytest.mark.parametrize("gives", ["return chosen(self)", "return self._optimizer if self.model else chosen(self)"])
+def test_what_else_a_property_gives_is_not_assigned_anywhere(leaves: Check, gives: str) -> None:
+    leaves(
+        _OF_A_PROPERTY.replace("RETURN", gives).replace("    HOME\n", "\n")
+        + """\
+                  loss = F.mse_loss(self.model(x), y)
+                  loss.backward()
+                  self.optimizer.step()
+""",
+        "`self.optimizer` is not assigned in this class",
+    )

@@ -1,0 +1,68 @@
+"""Where a step that has moved is told, and how often it is counted."""
+
+from __future__ import annotations
+
+import pytest
+from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.report.finding import Kind
+from amp_migrate.settings import Settings
+
+TWO = """\
+import torch
+from torch import nn
+
+loader = [(torch.randn(4, 8).cuda(), torch.randn(4, 1).cuda())] * 3
+
+
+def train():
+    first = nn.Linear(8, 1).cuda()
+    optimizer = torch.optim.Adam(first.parameters())
+    for x, y in loader:
+        loss = nn.functional.mse_loss(first(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    for _ in range(2):
+        second = nn.Linear(8, 1).cuda()
+        other = torch.optim.Adam(second.parameters())
+        for x, y in loader:
+            loss = nn.functional.mse_loss(second(x), y)
+            loss.backward()
+            other.step()
+            other.zero_grad()
+
+
+train()
+"""
+ONE = """\
+import torch
+from torch import nn
+
+loader = [(torch.randn(4, 8).cuda(), torch.randn(4, 1).cuda())] * 3
+model = nn.Linear(8, 1).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for x, y in loader:
+    optimizer.zero_grad()
+    LOSSES
+    optimizer.step()
+"""
+
+
+def moved(text: str) -> list[int]:
+    """The lines at which it is told that a step has moved."""
+    return [each.line for each in migrate_text(text, Settings()).findings if each.kind is Kind.MIGRATED]
+
+
+def test_each_of_two_loops_that_share_a_scaler_is_told() -> None:
+    assert moved(TWO) == [12, 20]
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        "model(x).mean().backward()\n    (model(x) - y).abs().mean().backward()",
+        "for part in x.chunk(2):\n        model(part).abs().mean().backward()\n    model(x).mean().backward()",
+    ],
+)
+def test_what_goes_backward_for_one_step_is_told_once(losses: str) -> None:
+    assert moved(ONE.replace("LOSSES", losses)) == [9 if losses.startswith("model") else 10]
