@@ -417,9 +417,13 @@ class Analysis:
         """Whether a run has come to so many statements that a function which is only consulted is not worth more."""
         return self.consulted > self._allowance * (_FOR_CONSTRUCTORS if code.name == "__init__" else 1)
 
-    def follows_objects(self, code: Code, bases: list[str]) -> bool:
-        """Whether an object of a class is looked into. Data sets of other files give what they read."""
-        if self.is_own(code) or DATA_SETS.isdisjoint(bases):
+    def follows_objects(self, code: Code, bases: list[str], is_told_cpu: Callable[[], bool]) -> bool:
+        """Whether an object of a class is looked into. Data sets of other files give what they read.
+
+        Args:
+            is_told_cpu: whether it is told the CPU: what it makes is there if all that it may be told is.
+        """
+        if self.is_own(code) or DATA_SETS.isdisjoint(bases) or is_told_cpu():
             return True
         self.not_followed[code] = None
         return False

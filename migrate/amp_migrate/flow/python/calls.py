@@ -41,7 +41,7 @@ from amp_migrate.flow.domain.state import Cell, meet
 from amp_migrate.flow.domain.tensor import FLOWS, Tensor, is_same, settled
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import attributes, builtins, containers, enums
-from amp_migrate.flow.python.arguments import Arguments, bind
+from amp_migrate.flow.python.arguments import DEFAULT, Arguments, bind
 from amp_migrate.flow.python.classes import class_of, has_unread_base, is_module_class, lineage
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.python.statements import under
@@ -448,7 +448,8 @@ def instantiate(frame: Frame, kind: Class, args: Arguments, node: ast.AST) -> Va
         del frame.now.cells[cell]
     analysis.instances.setdefault(kind.code, {})[made] = None
     bases = [each.name for each in lineage(frame, kind) if isinstance(each, External)]
-    if not analysis.follows_objects(kind.code, bases):
+    init = attributes.load_of_class(frame, kind, made, made, "__init__")
+    if not analysis.follows_objects(kind.code, bases, lambda: _is_told_cpu(frame, init, args)):
         analysis.pytorch.hide(frame, made)
         return one(made)
     container = next((containers.BASES[each][1] for each in bases if each in containers.BASES), None)
@@ -458,7 +459,6 @@ def instantiate(frame: Frame, kind: Class, args: Arguments, node: ast.AST) -> Va
     if projects := frozenset(each for each in maker if isinstance(each, Func)):
         call(frame, projects, args.behind(one(kind)), node)
         frame.is_dead = False  # what it gives is not told from the object that is made here
-    init = attributes.load_of_class(frame, kind, made, made, "__init__")
     own = frozenset(each for each in init if not isinstance(each, (Native, Opaque)))
     if own:
         call(frame, own, args, node)
@@ -471,6 +471,14 @@ def instantiate(frame: Frame, kind: Class, args: Arguments, node: ast.AST) -> Va
     if frame.is_dead:
         return NEVER
     return one(made)
+
+
+def _is_told_cpu(frame: Frame, init: Value, args: Arguments) -> bool:
+    """Whether a constructor is told the CPU, be it by a default."""
+    functions = [each.function for each in init if isinstance(each, Method) and isinstance(each.function, Func)]
+    read = frame.analysis.heap.read
+    defaults = (read(of, DEFAULT + each.arg, frame.task) for of in functions for each in of.code.parameters)
+    return any(map(frame.analysis.pytorch.is_cpu, (*args.all(), *defaults)))
 
 
 def _fields(frame: Frame, kind: Class, made: Obj, args: Arguments) -> bool:

@@ -271,6 +271,11 @@ class PyTorch:
         self.places |= 0 if is_of_weights else named
         return (named & ~MPS | DEVICE if named & MPS else named) or None
 
+    @staticmethod
+    def is_cpu(value: Value) -> bool:
+        """Whether a value is the CPU, by a name for it or as a device."""
+        return bool(value) and all(isinstance(each, Const) and _place_named(each) == CPU for each in value)
+
     # Tensors
 
     def tensor_attribute(self, frame: Frame, tensor: Tensor, name: str, node: ast.AST) -> Value:

@@ -357,7 +357,11 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
     if out is not None and out != NONE_VALUE:
         return out
     said = pytorch.precision_of(args.keywords["dtype"]) if "dtype" in args.keywords else None
-    where = pytorch.place_of(args.keywords["device"]) if "device" in args.keywords else None
+    device = args.keywords.get("device", NEVER)
+    where = pytorch.place_of(device)
+    if where is None and any(isinstance(each, Opaque) for each in device):  # which is no tensor here
+        where = ANYWHERE
+        pytorch.places |= where
     rank = SHAPED
     precision, tags = F32, 0
     first = args.positional[0] if args.positional else NEVER

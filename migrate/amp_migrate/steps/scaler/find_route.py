@@ -411,7 +411,7 @@ class Traveller:
         getter = next(filter(None, (method_of(each, name.removeprefix("self.")) for _, each in lineage)), None)
         if getter is None or [dotted(each.decorator) for each in getter.decorators] != ["property"]:
             return name
-        kept = {each.value and dotted(each.value) for each in find(getter.body, cst.Return)}
+        kept = {None if each.value is None else dotted(each.value) for each in find(getter.body, cst.Return)}
         path = kept.pop() if len(kept) == 1 else None
         return path if path is not None and path.startswith("self.") else name
 

@@ -417,3 +417,45 @@ def test_a_data_set_of_another_file_without_a_word_for_a_device_is_on_the_cpu(tm
 )
 def test_one_that_may_bring_something_to_a_device_shows_nothing(words: dict[str, str], tmp_path: Path) -> None:
     assert _with_data(tmp_path, **words) == ["train.py"]
+
+
+_LOADED = """\
+import torch
+
+
+def load(n, device{default}):
+    return Points(n, device=device)
+
+
+class Points(torch.utils.data.Dataset):
+    def __init__(self, n, device="cpu"):
+        self.x = torch.zeros(n, 1, 8, 8, device={device})
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, i):
+        return self.x[i], self.x[i]
+"""
+
+
+@pytest.mark.parametrize(
+    ("data", "default", "device", "changed"),
+    [
+        ("load(32)", "='cpu'", "device", []),
+        ("load(32, 'cpu')", "", "device", []),
+        ("load(32, torch.device('cpu'))", "=None", "device", []),
+        ("Points(32)", "", "device", []),
+        ("load(32, 'cuda')", "='cpu'", "device", ["train.py"]),
+        ("load(32)", "=open('device').read()", "device", ["train.py"]),
+        ("load(32)", "='cpu'", "'cuda'", ["train.py"]),
+        ("load(32)", "='cpu'", "open(device).read()", ["train.py"]),
+    ],
+)
+def test_a_data_set_that_is_told_the_cpu_makes_its_data_there(
+    data: str, default: str, device: str, changed: list[str], tmp_path: Path
+) -> None:
+    steps = _STEPS.format(given="", more="").replace("Data()", data).replace("import Data\n", "import Points, load\n")
+    (tmp_path / "train.py").write_text(steps)
+    (tmp_path / "data.py").write_text(_LOADED.format(default=default, device=device))
+    assert [each.source.path.name for each in migrate([tmp_path], Settings()).changed] == changed
