@@ -66,6 +66,7 @@ from amp_migrate.flow.questions import (
     IN_THREADS,
     LEFT_SCALED,
     LOSS_ON_CPU,
+    MADE_ANEW,
     MENDED,
     NO_BFLOAT16,
     NOT_DIVIDED,
@@ -471,6 +472,7 @@ def _found(questions: Questions, script: str, torch: Version, measured: Measured
             harm = Harm(fault.site, _message(fault), False, Trouble.ARRAY, is_told=False, quiet=quiet)
             found.append((_key(fault), harm))
             continue
+        is_told |= is_array  # it raises where it is one in half precision, as a region in training makes it
         # To fill with another number costs nothing where it turns out to be float32.
         is_filled = fault.what == WRONG_BY_ITSELF[Act.OVERFLOW] and _is_floating(fault)
         if not (fault.what == _OF_THE_CACHE and torch >= CACHE_MENDED) and (is_told or mending or is_filled):
@@ -553,7 +555,8 @@ def _message(fault: Fault) -> str:
         return f"{name}() takes probabilities that low precision has rounded"
     if fault.why == A_ROUNDED_PROBABILITY:
         return "a division by probabilities that low precision has rounded, to zero at last"
-    return f"{fault.what}: {fault.why}" if fault.why else fault.what
+    what = "a scaler would be made anew" if fault.what == MADE_ANEW else fault.what  # of an optimizer that goes on
+    return f"{what}: {fault.why}" if fault.why else what
 
 
 def _regions(event: Event) -> frozenset[Site]:

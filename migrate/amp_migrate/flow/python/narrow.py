@@ -59,7 +59,7 @@ def _narrow(frame: Frame, test: ast.expr, truth: bool) -> None:
         if bool(test.value) is not truth:
             frame.state = None
     elif isinstance(test, (ast.Name, ast.Attribute)):
-        is_own = isinstance(test, ast.Name) and _is_local(frame, test.id)
+        is_own = _is_of_module(frame, test) or (isinstance(test, ast.Name) and _is_local(frame, test.id))
         _keep(frame, test, lambda value: _tested(value, truth, is_own))
     elif isinstance(test, ast.Compare) and len(test.ops) == 1:
         _narrow_comparison(frame, test, truth)

@@ -285,3 +285,73 @@ with torch.no_grad():
     assert "with torch.no_grad():\n    codes = graph(nodes.cuda(), edges.cuda()).cpu().numpy()\n" in plan.after
     assert "scaler.step(optimizer)" in plan.after
     assert any("could not be read: graphs.Convolution" in each.message for each in plan.findings)
+
+
+CHOSEN = """
+class Layer(nn.Module):
+    def __init__(self, norm=False):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3, padding=1)
+        self.norm = norm
+        if self.norm == "batch":
+            self.norm_layer = nn.BatchNorm2d(3)
+        elif self.norm == "instance":
+            self.norm_layer = nn.InstanceNorm2d(3)
+
+    def forward(self, x):
+        if self.norm:
+            return self.norm_layer(self.conv(x))
+        else:
+            return self.conv(x)
+
+
+model = {model}.cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        out = model(x.cuda())
+    out = out.permute(0, 2, 3, 1).cpu().detach().numpy().squeeze(0)
+    print(cv2.blur(out, (3, 3)).mean())
+"""
+
+
+@pytest.mark.parametrize(
+    "model", ["Layer()", 'Layer("batch")', "Layer(sys.argv[1])", 'nn.Sequential(Layer("instance"), Layer())']
+)
+def test_array_of_a_layer_that_is_made_for_some_values_alone(migrate: Check, model: str) -> None:
+    plan = migrate(CHOSEN.format(model=model), "fp16", f"import sys\n{HEAD}")
+    assert 'with torch.amp.autocast(device_type="cuda", dtype=torch.float16):\n            out = model(' in plan.after
+    assert "out = out.float().permute(0, 2, 3, 1)" in plan.after
+
+
+def test_array_of_what_a_training_region_may_make_low_is_told(migrate: Check) -> None:
+    seen = "cv2.blur(out.permute(0, 2, 3, 1).detach().cpu().numpy()[0], (3, 3))"
+    text = f"""
+class Layer(nn.Module):
+    def __init__(self, norm):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 3, 3, padding=1), norm
+
+    def forward(self, x):
+        if self.norm:
+            return self.layer_of_others(self.conv(x))
+        return self.conv(x)
+
+
+model = Layer(len(sys.argv)).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for x, y in loader:
+    optimizer.zero_grad()
+    out = model(x.cuda())
+    loss = nn.functional.mse_loss(out, y.cuda())
+    loss.backward()
+    optimizer.step()
+    print({seen}.mean())
+"""
+    plan = migrate(text, "fp16", f"import sys\n{HEAD}")
+    assert seen in plan.after
+    assert any("gets an array in half precision" in each.message for each in plan.findings)
