@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow.domain.atoms import tensors_in
@@ -15,6 +17,7 @@ from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.autocast_regions import FLOAT16, AutocastRegion
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
+from amp_migrate.syntax import nodes_in
 from amp_migrate.trees.nodes import written_string
 
 RULE = Rule(
@@ -41,8 +44,9 @@ RULE = Rule(
     why=(
         "Gradients of a float16 forward are float16 on their way: what is smaller than 6e-8 is zero. A scaler "
         "multiplies the loss so that they are not; bfloat16 does not need one. One that is enabled for bfloat16 alone "
-        "is off where it is needed. What `torch.autograd.grad` takes of a loss that is not scaled is lost alike, "
-        "though a scaler scales the loss beside it."
+        "is off where it is needed, and so is one that another option than that of the region asks for. What "
+        "`torch.autograd.grad` takes of a loss that is not scaled is lost alike, though a scaler scales the loss "
+        "beside it."
     ),
     sources=(f"{AMP}#gradient-scaling",),
     safety=Safety.MANUAL,
@@ -59,10 +63,12 @@ _FLOAT16 = frozenset({"float16", "fp16", "half", *FLOAT16})
 def detect(script: Script) -> Iterator[Hazard]:
     """Every plain backward through float16 that an optimizer steps on, and every scaler that is off in float16.
 
-    And all gradients that are taken of a plain loss where a scaler scales another.
+    So is one that is scaled by another option than that of its region. And all gradients that are taken of a plain
+    loss where a scaler scales another.
     """
     yield from _off_in_float16(script)
     yield from _unscaled(script)
+    yield from _by_another_option(script)
     yield from _taken(script)
 
 
@@ -112,6 +118,52 @@ def _unscaled(script: Script) -> Iterator[Hazard]:
                 f"{file.tree.quote(call)} is the backward of a {what}, and nothing scales it",
                 "scale it and step through a GradScaler, or compute in bfloat16",
             )
+
+
+def _by_another_option(script: Script) -> Iterator[Hazard]:
+    """Every plain backward in the `else` of an option that scales, of a region that another option switches on.
+
+    Both are attributes of one object, which nothing in sight sets, and no test brings together.
+    """
+    file, flowing = script.file, script.flowing
+    given = [file.names.argument(each.call, "enabled") for each in script.regions.values()]
+    switches = {None if each is None else dotted(each) for each in given}
+    switch = switches.pop() if len(switches) == 1 else None
+    if switch is None or not all(_is_float16(script, each) for each in script.regions.values()):
+        return
+    losses = [(each, flowing.interpreted.node_at(file, each.site)) for each in flowing.questions.events(Act.BACKWARD)]
+    for event, call in losses:
+        choice = None if call is None else next((e for e in file.tree.ancestors(call) if isinstance(e, cst.If)), None)
+        if call is None or choice is None or event.units != PURE or choice.orelse not in [*file.tree.ancestors(call)]:
+            continue
+        is_halved = any(each.tags & HALVED for each in tensors_in(event.subject))
+        scaled = (each for other, each in losses if other.scaler and other.optimizer & event.optimizer and each)
+        is_chosen = is_halved and any(choice.body in [*file.tree.ancestors(each)] for each in scaled)
+        option = dotted(choice.test)
+        if is_chosen and option is not None and _are_apart(script, switch, option):
+            yield Hazard(
+                call,
+                f"{file.tree.quote(call)} is the backward of a float16 loss, and nothing scales it, where "
+                f"`{switch}` is on and `{option}` is off",
+                "let one option switch both on",
+            )
+
+
+def _are_apart(script: Script, switch: str, option: str) -> bool:
+    """Whether two options of one object may be chosen apart, as far as the files of the script show."""
+    (of, _, one), (other, _, two) = switch.rpartition("."), option.rpartition(".")
+    if not of or of != other or of == "self" or one == two:
+        return False
+    analysis = script.flowing.questions.analysis
+    for node in (each for module in analysis.modules.values() if module for each in nodes_in(module.tree)):
+        if isinstance(node, ast.Attribute) and node.attr in (one, two) and isinstance(node.ctx, ast.Store):
+            return False
+        tested = node.test if isinstance(node, (ast.If, ast.IfExp, ast.Assert, ast.While)) else None
+        tested = node if isinstance(node, (ast.BoolOp, ast.Compare)) else tested
+        named = () if tested is None else (each.attr for each in nodes_in(tested) if isinstance(each, ast.Attribute))
+        if {one, two} <= {*named}:
+            return False
+    return True
 
 
 def _is_float16(script: Script, region: AutocastRegion) -> bool:

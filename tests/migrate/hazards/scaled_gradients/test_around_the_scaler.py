@@ -668,3 +668,47 @@ def test_weights_that_are_made_like_what_a_region_gives(marked: Check, like: str
 )
 def test_weights_that_stay_float32_beside_a_region(clean: Check, like: str, first: str) -> None:
     clean(MADE_LATER.format(like=like, first=first))
+
+
+BY_OPTIONS = """
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--use_amp", action="store_true")
+    parser.add_argument("--scaler", action="store_true")
+    args = parser.parse_args()
+    {before}
+    model = nn.Linear(8, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    scaler = torch.amp.GradScaler("cuda", enabled=args.use_amp)
+    for x, y in [(torch.randn(4, 8), torch.randn(4, 1))] * 3:
+        optimizer.zero_grad()
+        with torch.amp.autocast(device_type="cuda", dtype=torch.{dtype}, enabled=args.use_amp):
+            loss = F.mse_loss(model(x.cuda()), y.cuda())
+        if {option}:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss.backward(){told}
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "before", "dtype", "is_told"),
+    [
+        ("args.scaler", "pass", "float16", True),
+        ("args.use_amp", "pass", "float16", False),
+        ("args.scaler", "pass", "bfloat16", False),
+        ("args.scaler", "args.scaler = args.use_amp", "float16", False),
+        ("args.scaler", "assert args.scaler or not args.use_amp", "float16", False),
+        ("args.scaler or args.use_amp", "pass", "float16", False),
+        ("scaler.is_enabled()", "pass", "float16", False),
+    ],
+)
+def test_a_region_by_one_option_and_a_scaler_by_another(
+    marked: Check, option: str, before: str, dtype: str, is_told: bool
+) -> None:
+    told = "  # AMP629" if is_told else ""
+    marked(BY_OPTIONS.format(option=option, before=before, dtype=dtype, told=told))
