@@ -66,3 +66,12 @@ def test_each_of_two_loops_that_share_a_scaler_is_told() -> None:
 )
 def test_what_goes_backward_for_one_step_is_told_once(losses: str) -> None:
     assert moved(ONE.replace("LOSSES", losses)) == [9 if losses.startswith("model") else 10]
+
+
+def test_a_scaler_that_the_move_would_make_anew_is_none_that_is_there() -> None:
+    text = ONE.replace("LOSSES", "model(x).mean().backward()").replace("for x, y", "for _ in range(3):\n  for x, y")
+    head = "  head = nn.Linear(1, 1).cuda()\n  of_head = torch.optim.Adam(head.parameters())\n"
+    text = text.replace("  for x, y", f"{head}  for x, y").replace("model(x)", "head(model(x))")
+    text = text.replace("\n    optimizer.step()", "\n    optimizer.step()\n    of_head.step()\n    of_head.zero_grad()")
+    (found,) = migrate_text(text, Settings()).findings
+    assert found.message == "left as it was: a scaler would be made anew (line 9)"
