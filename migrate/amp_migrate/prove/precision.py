@@ -422,13 +422,13 @@ class Result:
             return _found(questions, self.scripts[0], self._torch, self._measured)
 
 
-def harms(before: Original, after: Result) -> list[Harm]:
+def harms(before: Original, after: Found) -> list[Harm]:
     """What is wrong with the precision of a result, and not of the original, in order of place.
 
     Args:
         before: the files as they were; asked only where something is wrong now, or no device is named.
     """
-    faults, at, read = after.answer
+    faults, at, read = after
     new = list(_new(faults, before.faults(read))) if any(harm for _, harm in faults) else []
     if at is not None and before.answer.is_on_cpu:
         new.insert(0, Harm(at, "everything is on the CPU", is_sure=True, trouble=Trouble.ON_CPU))

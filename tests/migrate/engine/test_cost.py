@@ -14,6 +14,7 @@ import libcst as cst
 import pytest
 from amp_migrate import syntax
 from amp_migrate.analysis.names.scopes import Scope, Scopes
+from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.engine import workspace
 from amp_migrate.engine.migrate import migrate
@@ -775,3 +776,66 @@ def test_a_file_that_scripts_of_several_parts_may_run_in_a_region_is_interpreted
     assert len(in_parts.split(workspace, Settings())) > 2
     assert len(in_parts.migrate_in_parts(workspace, Settings()).changed) == 3
     assert asked == {"scaling": 1}
+
+
+INNERMOST = """
+import torch
+
+
+def step(net, x):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(5):
+        loss = net(x.cuda()).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_who_calls_a_function_is_asked_once_however_many_ways_lead_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Counter[int]()
+    call_sites = Project.call_sites
+
+    def counting(project: Project, function: FunctionRef) -> Any:
+        asked[layers] += 1
+        return call_sites(project, function)
+
+    monkeypatch.setattr(Project, "call_sites", counting)
+    for layers in (3, 6):
+        text = INNERMOST
+        for layer in range(layers):
+            for each in range(2):
+                below = [f"layer_{layer - 1}_{n}" for n in range(2)] if layer else ["step", "step"]
+                calls = "\n    ".join(f"{name}(net, x)" for name in below)
+                text += f"\n\ndef layer_{layer}_{each}(net, x):\n    {calls}\n"
+        top = f"layer_{layers - 1}_"
+        text += f"\n\nnet, x = torch.nn.Linear(8, 8).cuda(), torch.ones(4, 8)\n{top}0(net, x)\n{top}1(net, x)\n"
+        path = tmp_path / f"layers_{layers}.py"
+        path.write_text(text)
+        assert migrate([path], Settings()).changed
+    assert asked[6] <= 2 * asked[3]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_results_of_parts_that_become_one_are_looked_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setattr(in_parts, "PART_BYTES", 60)
+    (tmp_path / "amp_parts").mkdir()
+    (tmp_path / "amp_parts/net_0.py").write_text(
+        NET.format(0).replace("self.first(x)", "torch.fft.rfft(self.first(x)).abs()")
+    )
+    for number in range(2):
+        (tmp_path / f"task_{number}").mkdir()
+        (tmp_path / f"task_{number}" / f"train_{number}.py").write_text(SCRIPT.format(0))
+    workspace = Workspace.open([tmp_path])
+    assert len(in_parts.split(workspace, Settings())) > 1
+    before = done()
+    outcome = in_parts.migrate_in_parts(workspace, Settings(), workers)
+    looked_at = since(before)[Work.PROGRAMS]
+    assert len(outcome.changed) == 3
+    # Each script once; and the model in a region, by each process, and for the one part.
+    assert looked_at == 2 + workers + 1
+    assert migrate([tmp_path], Settings()).plans == outcome.plans

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from amp_migrate.analysis.components import Components
 from amp_migrate.engine.imports.import_graph import ImportGraph
@@ -22,12 +22,15 @@ from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding
 from amp_migrate.settings import Dtype, Settings
 
+if TYPE_CHECKING:  # which needs LibCST
+    from amp_migrate.engine.results.examined import Looked
+
 Progress: TypeAlias = "Callable[[int, int], None]"
 # Small enough that the trees of a part take little memory and that two processes share a middling project; large
 # enough that what many files import is not parsed many times.
 PART_BYTES = 192 * 2**10
 # A file without any of these has no part in a step of another file that imports it; it may have old names to change.
-_STEP_SIGN = re.compile(r"\bbackward\s*\(|GradScaler|scale_loss|amp\.initialize|FP16_Optimizer")
+STEP_SIGN = re.compile(r"\bbackward\s*\(|GradScaler|scale_loss|amp\.initialize|FP16_Optimizer")
 
 
 def migrate_in_parts(
@@ -41,10 +44,11 @@ def migrate_in_parts(
     """
     parts = split(workspace, settings)
     outcomes: dict[Part, Outcome] = {}
+    looked: Looked = {}  # parts that become one have results that were looked at
     while todo := [part for part in parts if part not in outcomes]:
         total = sum(map(len, parts))
         progress(total - sum(map(len, todo)), total)
-        for part, outcome in _outcomes(workspace, settings, todo, workers):
+        for part, outcome in _outcomes(workspace, settings, todo, workers, looked):
             outcomes[part] = outcome
             progress(sum(len(done) for done in parts if done in outcomes), total)
         parts = _joined(parts, outcomes)
@@ -64,7 +68,7 @@ def split(workspace: Workspace, settings: Settings) -> list[Part]:
         sizes[source.path] = len(source.text)
         if settings.dtype is Dtype.FP16:
             brought[source.path] = graph.brought(source.path)
-            if not _STEP_SIGN.search(source.text):
+            if not STEP_SIGN.search(source.text):
                 apart.add(source.path)
     if sum(sizes.values()) <= PART_BYTES and len(set(map(settings.torch_of, sizes))) < 2:
         return [tuple(sizes)] if sizes else []
@@ -97,7 +101,7 @@ def _by_project(workspace: Workspace) -> list[list[Path]]:
 
 
 def _outcomes(
-    workspace: Workspace, settings: Settings, parts: Sequence[Part], workers: int
+    workspace: Workspace, settings: Settings, parts: Sequence[Part], workers: int, looked: Looked
 ) -> Iterator[tuple[Part, Outcome]]:
     # LibCST and all rules take longer to load than many a tree takes to be searched in vain.
     with collected_later():
@@ -106,9 +110,9 @@ def _outcomes(
     if workers > 1 and len(parts) > 1:
         from amp_migrate.engine.parts.processes import in_processes  # a single part never needs it
 
-        yield from in_processes(workspace, settings, parts, workers)
+        yield from in_processes(workspace, settings, parts, workers, looked)
         return
-    planner = OneByOne(workspace, settings, workers)
+    planner = OneByOne(workspace, settings, workers, looked)
     *others, last = sorted(parts, key=len)  # what the largest leaves behind is most, and goes with the process
     for part in others:
         yield part, planner.plan(part)

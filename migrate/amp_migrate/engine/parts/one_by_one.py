@@ -5,7 +5,8 @@ from __future__ import annotations
 from amp_migrate.engine.migrate import migrate_workspace
 from amp_migrate.engine.outcome import Outcome, Part
 from amp_migrate.engine.parsed_files import Parsed, forget_oldest
-from amp_migrate.engine.results.examined import Examined
+from amp_migrate.engine.parts.in_parts import STEP_SIGN
+from amp_migrate.engine.results.examined import Examined, Looked
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.programs import InRegions
 from amp_migrate.settings import Settings
@@ -16,9 +17,13 @@ class OneByOne:
 
     Args:
         workers: how many processes may look at the results of one part.
+        looked: what results of parts came to that may be planned again, as one; new ones are added.
     """
 
-    def __init__(self, workspace: Workspace, settings: Settings, workers: int = 1) -> None:
+    def __init__(
+        self, workspace: Workspace, settings: Settings, workers: int = 1, looked: Looked | None = None
+    ) -> None:
+        self.looked: Looked = {} if looked is None else looked
         self._workers = workers
         self._workspace = workspace
         self._settings = settings
@@ -31,8 +36,12 @@ class OneByOne:
         here, settings = self._workspace.focused(part), self._settings.written_for(part)
         if settings.target_torch != self._torch:
             self._torch, self._parsed, self._in_regions = settings.target_torch, {}, {}
-        examined = Examined(here, self._torch, self._in_regions, self._workers)
-        return migrate_workspace(here, settings, self._parsed, examined)
+        examined = Examined(here, self._torch, self._in_regions, self._workers, self.looked)
+        outcome = migrate_workspace(here, settings, self._parsed, examined)
+        # What another part may want to change as well is a file without a step, as a model is that both import.
+        if any(not STEP_SIGN.search(each.source.text) for each in outcome.changed):
+            self.looked.update(examined.looked)
+        return outcome
 
     def forget_oldest(self) -> None:
         """Keep only what was parsed last, so that memory does not grow with the number of parts."""

@@ -18,6 +18,7 @@ from amp_migrate.engine.parts.children import Child
 from amp_migrate.engine.parts.garbage import collect
 from amp_migrate.engine.parts.one_by_one import OneByOne
 from amp_migrate.engine.problems import refused
+from amp_migrate.engine.results.examined import Looked
 from amp_migrate.engine.source import display_name
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.report.finding import Finding
@@ -25,9 +26,13 @@ from amp_migrate.settings import Settings
 
 
 def in_processes(
-    workspace: Workspace, settings: Settings, parts: Sequence[Part], workers: int
+    workspace: Workspace, settings: Settings, parts: Sequence[Part], workers: int, looked: Looked
 ) -> Iterator[tuple[Part, Outcome]]:
-    """Plan every part in up to `workers` processes; where one dies, each file of the part it had has a finding."""
+    """Plan every part in up to `workers` processes; where one dies, each file of the part it had has a finding.
+
+    Args:
+        looked: what results came to: see `OneByOne`.
+    """
     workspace.settle_projects()
     left = list(reversed(parts))
     planners: list[_Planner] = []
@@ -35,12 +40,14 @@ def in_processes(
         while left or planners:
             while left and len(planners) < workers:
                 with interrupts.held():  # no child answers a signal for its parent, and the parent knows every child
-                    planners.append(_Planner(workspace, settings))
+                    planners.append(_Planner(workspace, settings, looked))
                 planners[-1].ask(left.pop())
             ready = wait([planner.channel for planner in planners])
             for planner in [each for each in planners if each.channel in ready]:
                 part: Part = planner.part
-                outcome: Outcome | None = planner.answer()
+                answer: tuple[Outcome, Looked] | None = planner.answer()
+                outcome, new = answer or (None, {})
+                looked.update(new)
                 if outcome is None or not left:
                     planners.remove(planner)
                     planner.end()
@@ -57,8 +64,8 @@ class _Planner(Child):
 
     part: Part
 
-    def __init__(self, workspace: Workspace, settings: Settings) -> None:
-        super().__init__(_plan, workspace, settings)
+    def __init__(self, workspace: Workspace, settings: Settings, looked: Looked) -> None:
+        super().__init__(_plan, workspace, settings, looked)
 
     def ask(self, part: Part) -> None:
         self.part = part
@@ -66,15 +73,16 @@ class _Planner(Child):
             self.channel.send(part)
 
 
-def _plan(channel: Connection, workspace: Workspace, settings: Settings) -> None:
-    planner = OneByOne(workspace, settings)
+def _plan(channel: Connection, workspace: Workspace, settings: Settings, looked: Looked) -> None:
+    planner = OneByOne(workspace, settings, looked=looked)
     while True:
         part = channel.recv()
         collect()
-        before = work.done()
+        before, known = work.done(), {*planner.looked}
         outcome = planner.plan(part)
         planner.forget_oldest()
-        channel.send((outcome, work.since(before)))
+        new = {each: found for each, found in planner.looked.items() if each not in known}
+        channel.send(((outcome, new), work.since(before)))
 
 
 def _died(path: Path) -> Finding:

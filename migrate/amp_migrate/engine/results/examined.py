@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.workspace import Workspace
@@ -14,6 +13,9 @@ from amp_migrate.flow.programs import InRegions, Programs
 from amp_migrate.frozen import frozen
 from amp_migrate.prove.precision import Found, Harm, Measured, Original, Result, harms
 from amp_migrate.tables.signatures import Version
+
+# What results came to, by the oldest PyTorch and the scripts, each with the texts that it hangs on.
+Looked: TypeAlias = "dict[tuple[Version, tuple[str, ...]], list[tuple[Mapping[str, str | None], Found]]]"
 
 
 @frozen
@@ -37,18 +39,25 @@ class Examined:
     Args:
         in_regions: what is known of the originals in regions, by name; new ones are added.
         workers: how many processes may look at once.
+        looked: what results came to in other plans of the same files.
 
     Attributes:
         programs: those of the originals.
+        looked: what results came to, in these plans as well.
     """
 
     def __init__(
-        self, workspace: Workspace, torch: Version, in_regions: InRegions | None = None, workers: int = 1
+        self,
+        workspace: Workspace,
+        torch: Version,
+        in_regions: InRegions | None = None,
+        workers: int = 1,
+        looked: Looked | None = None,
     ) -> None:
         self._workspace, self._torch, self._workers = workspace, torch, workers
         self.programs = Programs(in_regions)
         self._before: dict[tuple[str, ...], Original] = {}
-        self._after: defaultdict[tuple[str, ...], list[tuple[Mapping[str, str | None], Result]]] = defaultdict(list)
+        self.looked: Looked = {each: [*known] for each, known in (looked or {}).items()}
 
     def harms(self, results: Results, *scripts: str) -> list[Harm]:
         """What is wrong with the result of a script, and was not with the original.
@@ -58,13 +67,11 @@ class Examined:
         Args:
             scripts: the script; behind it, files of which it makes what their functions get, called or not.
         """
-        result = self._known(scripts, results)
-        if result is None:
-            look = _Look(results, scripts, self._torch)
-            _, texts = look()
-            result = look.result
-            self._after[scripts].append((texts, result))
-        return harms(self._original(scripts, results), result)
+        found = self._known(scripts, results)
+        if found is None:
+            found, texts = _Look(results, scripts, self._torch)()
+            self._of(scripts).append((texts, found))
+        return harms(self._original(scripts, results), found)
 
     def look_at_once(self, results: Results, several: Iterable[tuple[str, ...]]) -> Mapping[tuple[str, ...], Found]:
         """Look at the results of several scripts at once, for who asks for their harms behind it: what each comes to.
@@ -74,16 +81,15 @@ class Examined:
         if self._workers < 2:
             return {}
         known = {each: self._known(each, results) for each in several}
-        looks = {each: _Look(results, each, self._torch) for each, result in known.items() if result is None}
+        looks = {each: _Look(results, each, self._torch) for each, found in known.items() if found is None}
         # What they have read before is parsed once for all of them, rather than once by each.
-        before = (result.answer.read for each in looks for _, result in self._after[each][-1:])
+        before = (last.read for each in looks for _, last in self._of(each)[-1:])
         for file in dict.fromkeys(chain.from_iterable(map(sorted, before))):
             FlowFiles(results.workspace).module(file)
         # Where something is wrong, the original is looked at, too: at the same time, if there is nothing else to do.
         is_free = len(results.with_amp) > 0 and 2 * len(looks) <= self._workers
         self._answer([*looks.values()], [self._original(each, results) for each in looks if is_free])
-        each_result = {each: result or looks[each].result for each, result in known.items()}
-        found = {each: result.answer for each, result in each_result.items() if "answer" in vars(result)}
+        found = {each: answer for each in known if (answer := self._known(each, results)) is not None}
         originals = ((self._original(each, results), answer) for each, answer in found.items())
         self._answer((), [original for original, answer in originals if original.is_asked_by(answer)])
         return found
@@ -98,15 +104,18 @@ class Examined:
         answers = at_once(questions, self._workers)
         for look, found in zip(looks, answers, strict=False):
             if found is not None:
-                look.result.answer, texts = found
-                self._after[look.result.scripts].append((texts, look.result))
+                answer, texts = found
+                self._of(look.scripts).append((texts, answer))
         for original, found in zip(unknown, answers[len(looks) :], strict=True):
             if found is not None:
                 original.answer = found
 
-    def _known(self, scripts: tuple[str, ...], results: Results) -> Result | None:
+    def _of(self, scripts: tuple[str, ...]) -> list[tuple[Mapping[str, str | None], Found]]:
+        return self.looked.setdefault((self._torch, scripts), [])
+
+    def _known(self, scripts: tuple[str, ...], results: Results) -> Found | None:
         files = FlowFiles(results.workspace)
-        return next((each for texts, each in self._after[scripts] if files.is_like(texts)), None)
+        return next((each for texts, each in self._of(scripts) if files.is_like(texts)), None)
 
     def _original(self, scripts: tuple[str, ...], results: Results) -> Original:
         if scripts not in self._before:
@@ -118,9 +127,10 @@ class _Look:
     """A look at the result of a script."""
 
     def __init__(self, results: Results, scripts: tuple[str, ...], torch: Version) -> None:
+        self.scripts = scripts
         self._files = FlowFiles(results.workspace)
-        self.result = Result(self._files, scripts, torch, results.measured)
+        self._result = Result(self._files, scripts, torch, results.measured)
 
     def __call__(self) -> tuple[Found, Mapping[str, str | None]]:
         """What it comes to, and the texts of the files that this hangs on."""
-        return self.result.answer, self._files.texts
+        return self._result.answer, self._files.texts

@@ -84,20 +84,28 @@ def _is_to_be_filled_in(node: cst.FunctionDef) -> bool:
     return isinstance(last, cst.Raise) and all(isinstance(each, cst.Expr) for each in said)
 
 
-def is_uncalled(project: Project, site: CallSite, seen: tuple[cst.CSTNode, ...] = ()) -> bool:
+def is_uncalled(project: Project, site: CallSite) -> bool:
     """Whether a call stands in a function that nobody calls, or only such functions."""
     node = site.file.tree.function(site.call)
-    if node is None or node in seen:
-        return node is not None
-    return is_unused(project, project.reference(site.file, node), seen)
+    return node is not None and is_unused(project, project.reference(site.file, node))
 
 
-def is_unused(project: Project, function: FunctionRef, seen: tuple[cst.CSTNode, ...] = ()) -> bool:
+def is_unused(project: Project, function: FunctionRef) -> bool:
     """Whether nobody calls a function, or only functions that nobody calls."""
-    sites = project.call_sites(function)
-    if sites is None or _is_called_unseen(project, function) or any(True for _ in project.possible_calls(function)):
-        return False
-    return all(is_uncalled(project, each, (*seen, function.node)) for each in sites)
+    waiting, seen = [function], {function.node}
+    while waiting:
+        called = waiting.pop()
+        sites = project.call_sites(called)
+        if sites is None or _is_called_unseen(project, called) or any(True for _ in project.possible_calls(called)):
+            return False
+        for site in sites:
+            caller = site.file.tree.function(site.call)
+            if caller is None:
+                return False
+            if caller not in seen:
+                seen.add(caller)
+                waiting.append(project.reference(site.file, caller))
+    return True
 
 
 def is_offered(project: Project, function: FunctionRef) -> bool:

@@ -34,7 +34,7 @@ def lives_for_a_batch(project: Project, creation: Creation, at: cst.CSTNode) -> 
     if any(_takes_batches(each) or _is_long(each) for each in tree.loops(at) if each not in around):
         return False
     taking = [each for each in around if _takes_batches(each)]
-    if not taking and (function is None or not _gets_batches(project, project.reference(creation.file, function), ())):
+    if not taking and (function is None or not _gets_batches(project, project.reference(creation.file, function))):
         return False
     return not _is_of_a_new_model(project, creation, taking[-1] if taking else function)
 
@@ -63,17 +63,19 @@ def _makes_module(project: Project, file: File, value: cst.BaseExpression | None
     return is_class or file.names.callee(value).startswith("torch.nn.")
 
 
-def _gets_batches(project: Project, function: FunctionRef, seen: tuple[cst.CSTNode, ...]) -> bool:
+def _gets_batches(project: Project, function: FunctionRef) -> bool:
     """Whether a loop over batches gives some function one, through others or by itself."""
-    if function.node in seen:
-        return False
-    for site in (*(project.call_sites(function) or ()), *project.possible_calls(function)):
-        tree = site.file.tree
-        caller = tree.function(site.call)
-        if site.call.args and any(map(_takes_batches, tree.loops(site.call))):
-            return True
-        if caller is not None and _gets_batches(project, project.reference(site.file, caller), (*seen, function.node)):
-            return True
+    waiting, seen = [function], {function.node}
+    while waiting:
+        called = waiting.pop()
+        for site in (*(project.call_sites(called) or ()), *project.possible_calls(called)):
+            tree = site.file.tree
+            if site.call.args and any(map(_takes_batches, tree.loops(site.call))):
+                return True
+            caller = tree.function(site.call)
+            if caller is not None and caller not in seen:
+                seen.add(caller)
+                waiting.append(project.reference(site.file, caller))
     return False
 
 

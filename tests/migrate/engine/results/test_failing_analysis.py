@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from amp_migrate.engine.migrate import migrate
 from amp_migrate.prove import precision
-from amp_migrate.prove.precision import Harm, Original, Result
+from amp_migrate.prove.precision import Found, Harm, Original
 from amp_migrate.settings import Settings
 
 SCRIPT = """
@@ -36,8 +36,8 @@ torch.save({"optimizer": good.optimizer.state_dict()}, "last.pt")
 def test_what_fails_is_told_and_the_others_move(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, error: Exception, said: str
 ) -> None:
-    def harms(before: Original, after: Result) -> list[Harm]:
-        if after.scripts[0].endswith("bad.py"):
+    def harms(before: Original, after: Found) -> list[Harm]:
+        if any(each.endswith("bad.py") for each in after.read):
             raise error
         return precision.harms(before, after)
 
