@@ -754,6 +754,11 @@ class Questions:
         others = (each for each in self.events(Act.BACKWARD) if each.leaves <= event.leaves)
         return all(tensor.tags & (SCORE | CONTEST) for each in others for tensor in tensors_in(each.subject))
 
+    def is_constant(self, event: Event) -> bool:
+        """Whether a buffer gets nothing behind its making, and so is as good as any input."""
+        born = NOTHING if event.tensor is None else event.tensor.born
+        return bool(born) and self.analysis.pytorch.stored.isdisjoint(born)
+
     def given_small(self) -> list[Fault]:
         """The regions in which code that nobody has read gets a number it cannot divide by; at their first statements.
 

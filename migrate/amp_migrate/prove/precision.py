@@ -697,6 +697,7 @@ def _faults(questions: Questions) -> Sequence[Fault]:
     added = {site: Fault(site, what) for site in uncleared}
     found = [each for each in found if each.what != ADDED or each.site not in added] + [*added.values()]
     found = [each for each in found if each.why != WITHOUT_LIMIT or questions.is_unlimited(each.event)]
+    found = [e for e in found if e.why != A_BUFFER or e.event is None or not questions.is_constant(e.event)]
     by_region = (*(questions.doubled_regions() or questions.idle_regions()), *questions.evaluating_apart())
     by_region += (*questions.given_small(), *questions.idle_steps(), *questions.unread_models)
     found += _beside_inverses(questions)

@@ -113,6 +113,7 @@ class PyTorch:
         of_unread: the regions in which modules compute that nobody has read.
         in_float64: the regions in which weights are in float64, which they leave.
         lowered: the leaves that a gradient comes to through what a region has computed in low precision.
+        stored: where buffers were made that get something else behind their making, and what they get.
         limited: the leaves whose values something keeps within limits, or replaces.
         normalized: what batch and instance norms have got in float16, each as the leaves that its gradient comes to.
         born_inside: where operators have run in regions.
@@ -150,6 +151,7 @@ class PyTorch:
         self.in_float64: set[Site] = set()
         self.halved: set[Atom] = set()
         self.lowered: set[Atom] = set()
+        self.stored: set[Site] = set()
         self.limited: set[Atom] = set()
         self.normalized: set[frozenset[Atom]] = set()
         self.born_inside: set[Site] = set()
@@ -335,6 +337,7 @@ class PyTorch:
     def index_store(self, frame: Frame, tensor: Tensor, index: Value, value: Value, node: ast.AST) -> None:
         """Store into a part of a tensor."""
         gradients.replaced(frame, tensor, (index, value), node)
+        gradients.overwritten(frame, tensor)
         gradients.note_size(frame, value)
         operators.index_store(frame, tensor, index, value, node)
 
@@ -436,6 +439,8 @@ class PyTorch:
 
     def attribute_stored(self, frame: Frame, owner: Atom, name: str, value: Value, node: ast.AST) -> None:
         """An object's attribute gets a value; what it was is asked, and so depended on, only where that matters."""
+        if frame.code.name != "__init__":
+            self.stored.update(born for each in tensors_in(value) for born in each.born)
         is_rough = any(each.tags & ROUGH for each in tensors_in(value))
         if is_rough and not (frame.code.name == "__init__" and owner in self._own(frame)):
             for each in tensors_in(frame.read(owner, name)):

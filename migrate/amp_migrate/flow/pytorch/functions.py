@@ -347,6 +347,7 @@ def _operator(frame: Frame, op: str, args: Arguments, node: ast.AST, *, in_place
         return found
     for each in tensors_in(out):
         gradients.replaced(frame, each, [found], node)
+        gradients.overwritten(frame, each)
     return out
 
 

@@ -884,6 +884,7 @@ def stored(frame: Frame, tensor: Tensor, name: str, value: Value, node: ast.AST)
     """`p.grad = x`, `p.grad.data = x`, `p.grad.copy_(x)`: what is put into a gradient has to be of its scale."""
     if name == "data":
         frame.analysis.pytorch.limited |= tensor.leaf
+        overwritten(frame, tensor)
     note_size(frame, value)
     if name == "grad" and tensor.leaf:
         _replaced(frame, tensor.leaf, [value], node)
@@ -905,6 +906,7 @@ def stored(frame: Frame, tensor: Tensor, name: str, value: Value, node: ast.AST)
 def changed_in_place(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.AST) -> None:
     """A tensor is changed: a gradient by a number, or a parameter by a gradient."""
     replaced(frame, tensor, args.positional, node, name)
+    overwritten(frame, tensor)
     if name in _LIMITING_WEIGHTS:
         frame.analysis.pytorch.limited |= tensor.leaf
     if tensor.reads and (name == "zero" or (name == "fill" and constant(args.get(0, "value") or NEVER) == 0)):
@@ -988,6 +990,12 @@ def _replaced(frame: Frame, leaves: frozenset[Atom], by: Iterable[Value], node: 
     _, keys = states_of(frame, leaves)
     optimizers = frozenset(key[1] for key in keys)
     frame.analysis.event(frame, Act.REPLACED, node, leaves=leaves, optimizer=optimizers, why=why)
+
+
+def overwritten(frame: Frame, tensor: Tensor) -> None:
+    """What stands in a tensor is something else from now on: of a buffer that matters, behind its making."""
+    if tensor.tags & BUFFER and frame.code.name != "__init__":
+        frame.analysis.pytorch.stored |= tensor.born
 
 
 def updated(frame: Frame, old: Tensor, value: Value, node: ast.AST) -> None:
@@ -1575,6 +1583,8 @@ def put_out_of_sight(frame: Frame, value: Value, node: ast.AST) -> list[Atom]:
     registry = frame.analysis.pytorch.registry
     note_size(frame, value)
     inside = all_in(frame, value)
+    for each in tensors_in(inside):
+        overwritten(frame, each)
     reached = inside | {each.owner for each in inside if isinstance(each, Native)}
     gone = [
         each for each in reached if isinstance(each, Atom) and (each in registry.optimizers or each in registry.scalers)

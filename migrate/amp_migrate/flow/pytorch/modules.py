@@ -828,7 +828,11 @@ def method(frame: Frame, owner: Atom, name: str, args: Arguments, node: ast.AST)
         value = args.get(1, "tensor") or UNKNOWN
         # It goes where its module goes, as a parameter does.
         marked = frozenset(
-            each.but(tags=each.tags | BUFFER, place=ANYWHERE if each.place == CPU else each.place)
+            each.but(
+                tags=each.tags | BUFFER,
+                place=ANYWHERE if each.place == CPU else each.place,
+                born=each.born or frozenset({frame.site(node)}),
+            )
             if isinstance(each, Tensor)
             else each
             for each in value

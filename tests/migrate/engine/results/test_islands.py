@@ -279,10 +279,34 @@ def test_a_buffer_that_follows_what_it_computes_is_kept_in_float32_with_its_prod
     assert f"        {OFF}\n            {inside}" in after
 
 
-def test_a_buffer_that_stays_what_it_is_is_as_good_as_a_weight() -> None:
-    text = CODEBOOK.format(update="").replace("x.pow(2).sum(1, keepdim=True) - 2 * x", "-x")
+MULTIPLIED = ["may overflow, or round, in half precision: a buffer is multiplied"]
+
+
+@pytest.mark.parametrize(
+    ("update", "expected"),
+    [
+        ("", []),
+        ("self.seen = index", []),
+        ("self.codes.mul_(self.decay)", MULTIPLIED),
+        ("self.codes.data = self.codes.data * self.decay", MULTIPLIED),
+        ("self.codes = self.codes * self.decay", MULTIPLIED),
+        ("self.codes[:, 0] = x.detach().mean(0)", MULTIPLIED),
+        ("torch.mul(self.codes, self.decay, out=self.codes)", MULTIPLIED),
+        ("shrink(self.codes)", MULTIPLIED),
+        ("elsewhere.shrink(self.codes)", MULTIPLIED),
+    ],
+)
+def test_a_buffer_that_stays_what_it_is_is_as_good_as_an_input(update: str, expected: list[str]) -> None:
+    text = CODEBOOK.format(update=f"        {update}\n").replace("x.pow(2).sum(1, keepdim=True) - 2 * x", "-x")
+    text = f"import elsewhere\n\n\ndef shrink(codes):\n    codes.mul_(0.9)\n\n\n{text}"
     assert OFF not in migrate_text(text, Settings()).after
-    assert said(text, Settings()) == ["may overflow, or round, in half precision: a buffer is multiplied"]
+    assert said(text, Settings()) == expected
+
+
+def test_what_a_constructor_puts_into_a_buffer_is_what_it_is_made_of() -> None:
+    text = CODEBOOK.format(update="").replace("x.pow(2).sum(1, keepdim=True) - 2 * x", "-x")
+    text = text.replace("torch.randn(8, 64))", "torch.zeros(8, 64))\n        self.codes[0] = 0.5")
+    assert said(text, Settings()) == []
 
 
 NEAREST = """\
