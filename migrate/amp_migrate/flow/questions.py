@@ -729,23 +729,30 @@ class Questions:
 
     @cached_property
     def unread_models(self) -> tuple[Fault, ...]:
-        """Where models run in regions in code that nobody has read: the first that gets gradients, with all names.
+        """Where models run in regions in code that nobody has read: the first of each file that get gradients.
+
+        Each has the names of its file that no other has had before.
 
         None of what a loss is told to come from, or is given what is low. What is evaluated alone is each by itself.
         What a module only keeps, a tokenizer as well as a layer, is one if losses are computed by it.
         """
         named = self.analysis.pytorch.called
-        told = [named.get(site, "") for site in {each.site for each in self.events(Act.UNREAD_LOSS)} | self._foreign]
-        events = [each for each in self.events(Act.UNREAD_MODEL) if each.seen_by and not _is_named(each.why, told)]
+        known = [named.get(site, "") for site in {each.site for each in self.events(Act.UNREAD_LOSS)} | self._foreign]
+        events = [each for each in self.events(Act.UNREAD_MODEL) if each.seen_by and not _is_named(each.why, known)]
         events = [each for each in events if any(each.sure_in.values()) or self._is_reached(each.subject)]
         quiet = {each for each in events if each.context and self.without_gradients(each.context.cuda.regions)}
         trained = frozenset().union(*(each.subject for each in events if each not in quiet))
         alone = [each for each in events if each in quiet and trained.isdisjoint(each.subject)]
         others = [each for each in events if each not in alone]
-        names = dict.fromkeys(each.why for each in others)
-        wholes = ", ".join(each for each in names if not any(each.startswith(f"{whole}.") for whole in names))
-        first = [Fault(others[0].site, UNREAD_MODELS, why=wholes, event=others[0])] if others else []
-        return (*first, *(Fault(each.site, UNREAD_MODELS, why=each.why, event=each) for each in alone))
+        names = {each.why: each for each in reversed(others)}
+        by_file: dict[str, list[Event]] = {}
+        for each in others:
+            is_part = any(each.why.startswith(f"{whole}.") for whole in names)
+            if names[each.why] is each and not is_part:
+                by_file.setdefault(each.site.file, []).append(each)
+        told = [(first, ", ".join(each.why for each in (first, *rest))) for first, *rest in by_file.values()]
+        told += ((each, each.why) for each in alone)
+        return tuple(Fault(each.site, UNREAD_MODELS, why=why, event=each) for each, why in told)
 
     def is_unlimited(self, event: Event | None) -> bool:
         """Whether nothing in sight limits the weights that a loss is computed of: no change of them, no other loss."""

@@ -362,3 +362,42 @@ def test_of_what_a_word_chooses_beside_classes_only_classes_are_told(
     assert [each.source.path.name for each in outcome.changed] == ["train.py"]
     found = [each.message for each in outcome.findings if each.code == "AMP504"]
     assert found == [f"{GIVEN}{name}" for name in names]
+
+
+LAYER = """\
+import {0}
+from torch import nn
+
+
+class {1}(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = {0}.{1}(9)
+        self.last = nn.Linear(9, 3)
+
+    def forward(self, x):
+        return self.last(self.layer(x))
+"""
+CHOOSING = """\
+import sys, torch
+from first import Ring
+from second import Star
+
+model = {"ring": Ring, "star": Star}[sys.argv[1]]().cuda()
+"""
+
+
+def test_what_nobody_has_read_is_told_in_each_file_that_has_some(tmp_path: Path) -> None:
+    (tmp_path / "first.py").write_text(LAYER.format("maps", "Ring"))
+    (tmp_path / "second.py").write_text(LAYER.format("maps", "Star"))
+    (tmp_path / "train.py").write_text(CHOOSING + EPOCH.format(forward="loss = (model(x) - target).square().mean()"))
+    found = [each for each in migrate([tmp_path], Settings()).findings if each.code == "AMP504"]
+    assert [(Path(each.path).name, each.line, each.message) for each in found] == [
+        ("first.py", 12, f"{MODEL}maps.Ring"),
+        ("second.py", 12, f"{MODEL}maps.Star"),
+    ]
+
+
+def test_a_copy_of_a_model_that_nobody_has_read_is_none_of_the_tensors_that_have_such_a_method() -> None:
+    found = told("maps.Learner(head).cuda()", "loss = judge(model.clone()(x), target)")
+    assert [message for _, message in found] == [f"{MODEL}maps.Learner"]
