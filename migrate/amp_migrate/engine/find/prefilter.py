@@ -49,6 +49,8 @@ _ATTRIBUTE = re.compile(r"getattr\([^()]*,\s*['\"]amp['\"]")
 _TYPE_COMMENT = re.compile(r"#[ \t]*type:")
 # A byte above 0x7f is a part of a letter beyond ASCII, and continues an identifier like any other letter.
 _LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") | frozenset(range(0x80, 0x100))
+# A file without any of these has no part in a step of another file that imports it; it may have old names to change.
+STEP_SIGN = re.compile(r"\bbackward\s*\(|GradScaler|scale_loss|amp\.initialize|FP16_Optimizer")
 
 
 def may_matter(data: Bytes) -> bool:

@@ -7,7 +7,6 @@ and are planned again, so that the result is that of planning everything at once
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from amp_migrate.analysis.components import Components
+from amp_migrate.engine.find.prefilter import STEP_SIGN
 from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.outcome import FilePlan, Outcome, Part
 from amp_migrate.engine.parts.garbage import collect, collected_later
@@ -29,8 +29,6 @@ Progress: TypeAlias = "Callable[[int, int], None]"
 # Small enough that the trees of a part take little memory and that two processes share a middling project; large
 # enough that what many files import is not parsed many times.
 PART_BYTES = 192 * 2**10
-# A file without any of these has no part in a step of another file that imports it; it may have old names to change.
-STEP_SIGN = re.compile(r"\bbackward\s*\(|GradScaler|scale_loss|amp\.initialize|FP16_Optimizer")
 
 
 def migrate_in_parts(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from amp_migrate.engine.find.prefilter import STEP_SIGN
 from amp_migrate.engine.migrate import migrate_workspace
 from amp_migrate.engine.outcome import Outcome, Part
 from amp_migrate.engine.parsed_files import Parsed, forget_oldest
-from amp_migrate.engine.parts.in_parts import STEP_SIGN
 from amp_migrate.engine.results.examined import Examined, Looked
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.programs import InRegions

@@ -30,7 +30,7 @@ paths = [Path("a.py"), Path("b.py"), Path("c.py")]
 interrupts.listen()
 try:
     if sys.argv[1] == "planned":
-        list(processes.in_processes(Workspace.open(paths), Settings(), [(path,) for path in paths], 2))
+        list(processes.in_processes(Workspace.open(paths), Settings(), [(path,) for path in paths], 2, {}))
     else:
         at_once.at_once([plan] * 3, 2)
 except KeyboardInterrupt:
