@@ -20,7 +20,6 @@ from amp_migrate.flow.domain.atoms import (
     Native,
     Obj,
     Opaque,
-    Part,
     Some,
     Super,
     Tup,
@@ -39,7 +38,7 @@ from amp_migrate.flow.domain.atoms import (
 from amp_migrate.flow.domain.contexts import ON, Context
 from amp_migrate.flow.domain.machine import Facts, assuming_all
 from amp_migrate.flow.domain.state import Cell, meet
-from amp_migrate.flow.domain.tensor import FLOWS, OTHER, Tensor, is_same, settled
+from amp_migrate.flow.domain.tensor import FLOWS, Tensor, is_same, settled
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import attributes, builtins, containers, enums
 from amp_migrate.flow.python.arguments import DEFAULT, Arguments, bind
@@ -63,9 +62,6 @@ def call(frame: Frame, callee: Value, args: Arguments, node: ast.AST) -> Value:
     if callee and all(isinstance(each, Native) and containers.lacks(each) for each in callee):
         frame.analysis.event(frame, Act.NOT_A_TENSOR, node)
     callee = _but_of_truths(_but_out_of_registries(frame, callee))
-    guessed = [each for each in callee if isinstance(each, Tensor) and each.precision & OTHER]
-    if len(guessed) == len(callee):
-        callee = frozenset(map(_behind, guessed))
     if len(callee) == 1:
         (atom,) = callee
         return call_atom(frame, atom, args, node)
@@ -155,16 +151,6 @@ def call_atom(frame: Frame, atom: Atom | Tensor, args: Arguments, node: ast.AST)
         return pytorch.call_unknown(frame, atom, args, node)
     frame.is_dead = True
     return NEVER
-
-
-def _behind(tensor: Tensor) -> Opaque:
-    """What is called, and so is none of the tensors that it was taken for: a copy of a model, of `model.clone()`.
-
-    It is what the method is of that only has the name of one of tensors.
-    """
-    owners = {each.owner for each in tensor.reach if isinstance(each, Part)}
-    owner = owners.pop() if len(owners) == 1 else None
-    return owner if isinstance(owner, Opaque) else Opaque()
 
 
 def _call_wrapped(frame: Frame, atom: Wrapped, args: Arguments, node: ast.AST) -> Value:

@@ -396,8 +396,3 @@ def test_what_nobody_has_read_is_told_in_each_file_that_has_some(tmp_path: Path)
         ("first.py", 12, f"{MODEL}maps.Ring"),
         ("second.py", 12, f"{MODEL}maps.Star"),
     ]
-
-
-def test_a_copy_of_a_model_that_nobody_has_read_is_none_of_the_tensors_that_have_such_a_method() -> None:
-    found = told("maps.Learner(head).cuda()", "loss = judge(model.clone()(x), target)")
-    assert [message for _, message in found] == [f"{MODEL}maps.Learner"]
