@@ -575,9 +575,7 @@ def _tags(
         tags |= INVERSE
     if _is_steep(name, tensors, operands):
         tags |= STEEP
-    # What nobody knows, and no region has made, is float32 as it was: so is what something low is taken from it as.
-    is_low = all(each.may_be_low or each.rank == SCALAR for each in tensors)
-    if name in _DIFFERENCES and is_low and len(tensors) == 2 and not all(each.tags & BOUNDED for each in tensors):
+    if name in _DIFFERENCES and len(tensors) == 2 and not all(each.tags & BOUNDED for each in tensors):
         tags |= EXTENT
     if tags & (PROBABILITY | COMPLEMENT) and precision & LOW:
         tags |= ROUNDED

@@ -80,7 +80,6 @@ def test_a_product_of_differences_is_kept_in_float32(computed: str) -> None:
         "p = boxes.sigmoid()\nreturn ((p[:, 3] - p[:, 1]) * (p[:, 2] - p[:, 0])).sum()",
         "boxes = boxes.float()\nreturn ((boxes[:, 3] - boxes[:, 1]) * (boxes[:, 2] - boxes[:, 0])).sum()",
         "return ((x[:, 3] - x[:, 1]) * (x[:, 2] - x[:, 0])).sum() + boxes.sum()",
-        "d = boxes - x\nreturn (d * d).sum()",  # what no region has made is float32
     ],
 )
 def test_other_products_and_what_is_not_low_stay(computed: str) -> None:
