@@ -6,11 +6,8 @@ from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import APEX, APEX_AMP, APEX_REMOVAL, APEX_TRANSITION, EXAMPLES, TORCH
 from amp_migrate.tables.apex_names import SHIM_SINCE
 
-APEX_STEP = Rule(
-    code="AMP201",
-    name="apex-step",
-    summary="a training step scaled by apex.amp",
-    example="""
+# Preparation and step move together.
+_STEP = """
           import torch
         - from apex import amp
 
@@ -30,7 +27,13 @@ APEX_STEP = Rule(
         +     scaler.scale(loss).backward()
         +     scaler.step(optimizer)
         +     scaler.update()
-        """,
+        """
+
+APEX_STEP = Rule(
+    code="AMP201",
+    name="apex-step",
+    summary="a training step scaled by apex.amp",
+    example=_STEP,
     why=(
         "NVIDIA deleted apex.amp in May 2025. The step moves to a native region and GradScaler as a "
         "whole; where the script also trains without Apex, the two branches become one with `enabled=`."
@@ -42,27 +45,7 @@ APEX_INITIALIZE = Rule(
     code="AMP202",
     name="apex-initialize",
     summary="amp.initialize prepares models and optimizers for Apex",
-    example="""
-          import torch
-        - from apex import amp
-
-          model = torch.nn.Linear(3, 1)
-          optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
-        + scaler = torch.amp.GradScaler("cuda")
-
-          for x, y in loader:
-              optimizer.zero_grad()
-        -     loss = (model(x) - y).square().mean()
-        -     with amp.scale_loss(loss, optimizer) as scaled_loss:
-        -         scaled_loss.backward()
-        -     optimizer.step()
-        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
-        +         loss = (model(x) - y).square().mean()
-        +     scaler.scale(loss).backward()
-        +     scaler.step(optimizer)
-        +     scaler.update()
-        """,
+    example=_STEP,
     why="Native AMP needs no preparation. The scaler is created in the place of the call.",
     sources=(APEX_REMOVAL, APEX_TRANSITION),
 )

@@ -319,14 +319,14 @@ ADDING = frozenset("index_add scatter_add scatter_reduce index_reduce index_put"
 OF_PARTS = frozenset("complex polar view_as_complex".split())  # of those in half precision, some that few kernels take
 _FORWARD = frozenset("fft.fft fft.fft2 fft.fftn fft.rfft fft.rfft2 fft.rfftn fft.ihfft fft.ihfft2 fft.ihfftn".split())
 _BACK = frozenset("fft.ifft fft.ifft2 fft.ifftn".split())
-_BACK_TO_REAL = frozenset("fft.irfft fft.irfft2 fft.irfftn fft.hfft fft.hfft2 fft.hfftn".split())
+BACK_TO_REAL = frozenset("fft.irfft fft.irfft2 fft.irfftn fft.hfft fft.hfft2 fft.hfftn".split())
 MAKING_COMPLEX = OF_PARTS | _FORWARD | _BACK
 # What gives real numbers of complex ones.
-MAKING_REAL = _BACK_TO_REAL | frozenset("view_as_real abs absolute angle real imag".split())
+MAKING_REAL = BACK_TO_REAL | frozenset("view_as_real abs absolute angle real imag".split())
 # What is meant for complex numbers: those of which nobody knows what they are as well.
-TAKING_COMPLEX = _BACK | _BACK_TO_REAL
+TAKING_COMPLEX = _BACK | BACK_TO_REAL
 # CUDA's autocast has no rule for them; cuFFT takes float16 for sizes that are powers of two only, and bfloat16 never.
-TRANSFORMS = _FORWARD | _BACK | _BACK_TO_REAL | {"stft"}
+TRANSFORMS = _FORWARD | _BACK | BACK_TO_REAL | {"stft"}
 # No kernel takes these in half precision, or they raise.
 NO_HALF_KERNEL = frozenset(
     (
@@ -338,6 +338,8 @@ NO_HALF_KERNEL = frozenset(
         "linalg.tensorinv linalg.tensorsolve"
     ).split()
 ) | {quantization.FUSED, *TRANSFORMS}
+# What is to get float32: it takes no half precision, or makes of it what few kernels take.
+IN_FLOAT32 = NO_HALF_KERNEL | OF_PARTS
 # The methods that take nothing but their tensor: what is given more is of something else, `manifold.exp(x, v)`.
 TAKING_NOTHING = frozenset(
     (

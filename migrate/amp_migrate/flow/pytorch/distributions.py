@@ -56,10 +56,7 @@ def make(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     inner = args.get(0, "base_distribution") if kind == "Independent" else None
     if inner and all(isinstance(each, Obj) and _kind(each) in _NORMAL for each in inner):
         return inner
-    for index, value in enumerate(args.positional):
-        frame.write(owner, f"<{index}>", value, strong=False)
-    for word, value in args.keywords.items():
-        frame.write(owner, f"<{word}>", value, strong=False)
+    modules.hold_arguments(frame, owner, args)
     matrix = args.get(1, "covariance_matrix") or args.keywords.get("precision_matrix")
     if kind == "MultivariateNormal" and matrix and tensor_of(matrix) is not None:
         operate(frame, "linalg.cholesky", [matrix], node)

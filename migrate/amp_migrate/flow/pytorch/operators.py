@@ -203,7 +203,7 @@ def operate(
     if name == "stft" and constant(args.keywords.get("return_complex", NEVER)) is not False:  # pairs of real numbers
         precision = COMPLEX | OTHER
     # Complex numbers have no half precision but where a transform was given it, which is told by itself.
-    if name == "istft" or name in table.TAKING_COMPLEX - table.MAKING_COMPLEX:
+    if name == "istft" or name in table.BACK_TO_REAL:
         precision = F32 | F64
     elif name in table.MAKING_REAL and tensors[0].precision & COMPLEX:
         precision = tensors[0].precision & ~COMPLEX | F32 | F64
@@ -771,7 +771,7 @@ def _watch(
         # The signal of `stft` is multiplied by its window first: a float32 one makes it float32.
         is_widened = kind == table.PROMOTED and not _natural(kind, tensors, 0) & LOW
         may_be_complex = name in table.TAKING_COMPLEX and bool(first.precision & (COMPLEX | OTHER))
-        if name in table.NO_HALF_KERNEL | table.OF_PARTS and not (is_widened or may_be_complex):
+        if name in table.IN_FLOAT32 and not (is_widened or may_be_complex):
             analysis.event(frame, Act.NO_KERNEL, node, tensor=first, why=name)
         # What is low only where the region around is on has not left it there.
         is_left = bool(autocast.on & OFF) and not first.regions <= autocast.regions

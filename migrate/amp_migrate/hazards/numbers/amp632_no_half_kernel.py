@@ -13,7 +13,7 @@ from amp_migrate.flow.domain.tensor import LOW
 from amp_migrate.hazards.seen.autocast_regions import is_left_to_callers
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
-from amp_migrate.tables.operators import NO_HALF_KERNEL, OF_PARTS, TRANSFORMS
+from amp_migrate.tables.operators import IN_FLOAT32, OF_PARTS, TRANSFORMS
 
 RULE = Rule(
     code="AMP632",
@@ -44,7 +44,7 @@ RULE = Rule(
 )
 FLOAT16_ONLY = False
 OF_MODELS = True
-_NAMES = sorted({name.rpartition(".")[2] for name in NO_HALF_KERNEL | OF_PARTS})
+_NAMES = sorted({name.rpartition(".")[2] for name in IN_FLOAT32})
 _SIGN = re.compile(rf"\b(?:{'|'.join(_NAMES)})\s*\(")
 
 
