@@ -6,10 +6,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.analysis.files import File
 from amp_migrate.flow.domain.atoms import Atom
 from amp_migrate.flow.domain.machine import EMPTY, LOST, Machine
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.flow.pytorch.gradients import AGAIN
+from amp_migrate.hazards.seen.rounds import branches
+from amp_migrate.hazards.seen.rounds import rounds as rounds_of
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.trees.nodes import find
 
@@ -22,17 +25,19 @@ def made_anew(script: Script) -> Iterator[tuple[Event, cst.CSTNode]]:
     made = questions.events(Act.OPTIMIZER_MADE)
     for event in questions.events(Act.SCALER_MADE):
         node = script.flowing.interpreted.node_at(script.file, event.site)
-        again = [machine for machine, _ in event.states if machine.get(AGAIN)]
-        if node is None or not again:
+        if node is None or _asks_for_itself(script, node):
             continue
         loop = script.file.tree.loop(node)
-        rounds = set() if loop is None else _stepped_in(script, loop, event)
+        rounds = _stepped_in_rounds(script, node, event, made)
+        ways = [machine for machine, _ in event.states]
+        # Where there were too many ways to tell them apart, none knows any more whether it has come round.
+        again = [each for each in ways if each.get(AGAIN)]
+        again = again or [each for each in ways if loop is None and _lost(each, rounds)]
         stepped = {optimizer for machine in again for optimizer in _stepped(machine, event, rounds)}
         is_anew = stepped and all(_stepped(each, event, rounds) or _is_first(each, stepped) for each in again)
-        if not is_anew or _asks_for_itself(script, node):
-            continue
         around = loop or script.file.tree.function(node) or script.file.tree.module
-        if not any(each.optimizer & stepped and script.flowing.runs(script.file, around, each) for each in made):
+        own = (each for each in made if each.optimizer & stepped and script.flowing.runs(script.file, around, each))
+        if is_anew and not any(own):
             yield event, node
 
 
@@ -50,13 +55,38 @@ def _stepped(machine: Machine, event: Event, rounds: set[Atom]) -> list[Atom]:
     Where there were too many ways to tell them apart, the loop says by itself what it has stepped when it comes round.
     """
     known = [key[2] for key in machine.keys if key[0] == "stepped" and key[1] in event.scaler]
-    return known or [each for each in rounds if (grad := machine.grad(each)) is not None and grad.kind == LOST]
+    return known or _lost(machine, rounds)
 
 
-def _stepped_in(script: Script, loop: cst.CSTNode, made: Event) -> set[Atom]:
+def _lost(machine: Machine, optimizers: set[Atom]) -> list[Atom]:
+    """Of some optimizers, those with gradients that differed on ways that have become one."""
+    return [each for each in optimizers if (grad := machine.grad(each)) is not None and grad.kind == LOST]
+
+
+def _stepped_in_rounds(script: Script, node: cst.CSTNode, made: Event, optimizers: list[Event]) -> set[Atom]:
+    """The optimizers that a loop steps with the scaler that is made in it, or in a function that it calls.
+
+    Of a loop that calls the function, those that were made before it, and where it does in each round.
+    """
+    found: set[Atom] = set()
+    own = script.file.tree.loop(node)
+    for each in rounds_of(script.flowing, script.file, script.file.tree.statement(node)):
+        if each.loop is None:
+            continue
+        stepped = _stepped_in(script, each.file, each.loop, made)
+        if each.loop is own:
+            found |= stepped
+        elif not any(branches(*one) for one in each.way):
+            seen = [one for one in optimizers if one.optimizer & stepped]
+            if not any(script.flowing.runs(each.file, each.loop, one) for one in seen):
+                found |= {atom for one in seen for atom in stepped & one.optimizer}
+    return found
+
+
+def _stepped_in(script: Script, file: File, loop: cst.CSTNode, made: Event) -> set[Atom]:
     """The optimizers that a loop steps with the scaler that is made in it."""
     steps = script.flowing.questions.events(Act.SCALER_STEP)
-    own = [each for each in steps if each.scaler & made.scaler and script.flowing.runs(script.file, loop, each)]
+    own = [each for each in steps if each.scaler & made.scaler and script.flowing.runs(file, loop, each)]
     return {atom for each in own for atom in each.optimizer if isinstance(atom, Atom)}
 
 

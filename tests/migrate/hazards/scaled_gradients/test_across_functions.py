@@ -303,6 +303,62 @@ def test_a_scaler_that_is_made_anew_is_told_where_there_are_too_many_ways(marked
     clean(MANY.format(makes="pass", epoch=f"{any_of_many(12 * ' ')}\n            {SCALER}"))
 
 
+WRAPPED = """
+    import averages
+
+    class Trainer:
+        def __init__(self, model, loader, kind, policy):
+            self.model, self.loader, self.kind, self.policy = model, loader, kind, policy
+            self.prepare()
+
+        def prepare(self):
+            params = self.model.parameters()
+            if self.kind == "sgd":
+                self.optimizer = torch.optim.SGD(params, lr=0.1)
+            else:
+                self.optimizer = torch.optim.Adam(params)
+            if self.policy == "slow":
+                self.optimizer = averages.Slow(self.optimizer)
+            elif self.policy == "slower":
+                self.optimizer = averages.Slower(self.optimizer)
+
+        def _{private}train(self):
+            scaler = torch.amp.GradScaler("cuda"){mark}
+            for x in self.loader:
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = self.model(x).mean()
+                scaler.scale(loss).backward()
+                scaler.step(self.optimizer)
+                scaler.update()
+                self.optimizer.zero_grad()
+
+        def train(self, chosen):
+            for epoch in range(10):
+                {before}
+                {call}
+
+    def main(model, loader, kind, policy, chosen):
+        Trainer(model, loader, kind, policy).train(chosen)
+"""
+
+
+@pytest.mark.parametrize("private", ["", "_"])
+def test_a_scaler_of_a_method_is_told_though_too_many_optimizers_may_have_stepped(marked: Check, private: str) -> None:
+    call = f"self._{private}train()"
+    marked(WRAPPED.format(private=private, mark="  # AMP614", before="pass", call=call))
+
+
+@pytest.mark.parametrize(
+    ("before", "call"),
+    [("self.prepare()", "self._train()"), ("pass", "if epoch == chosen: self._train()")],
+    ids=["with its optimizer", "once"],
+)
+def test_a_scaler_of_a_method_that_may_be_right_is_not_told_where_too_many_may_have_stepped(
+    clean: Check, before: str, call: str
+) -> None:
+    clean(WRAPPED.format(private="", mark="", before=before, call=call))
+
+
 def test_a_scaler_that_is_made_anew_need_not_be_saved(marked: Check) -> None:
     saved = 'torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "last.pt")'
     marked(FOLDS.format(before=MADE, fold=saved, epoch=ANEW_HERE))
