@@ -51,6 +51,7 @@ class Withdrawn(NamedTuple):
         hint: what to do by hand.
         line: that of the one step; 0 for all steps of the file.
         regions: the lines of the regions that the reason is about, as far as they are known.
+        own: those of the steps that it is about, of all steps of the file, as far as functions tell them apart.
     """
 
     code: str
@@ -59,6 +60,7 @@ class Withdrawn(NamedTuple):
     hint: str
     line: int = 0
     regions: tuple[int, ...] = ()
+    own: tuple[int, ...] = ()
 
     @property
     def of(self) -> tuple[str, str, int]:

@@ -94,6 +94,7 @@ from amp_migrate.flow.questions import (
     wrong_states,
 )
 from amp_migrate.flow.source import Code, Module, Site, site_of
+from amp_migrate.flow.task import Task
 from amp_migrate.frozen import frozen
 from amp_migrate.tables.signatures import Version
 
@@ -324,6 +325,7 @@ class Harm:
         is_told: whether it is to be told where it is not mended so.
         regions: those it happens in, or that have made what is low.
         quiet: the first statements of these, where gradients are recorded in none: they may as well be float32.
+        run_by: the functions that it happens in, by themselves or by what they call, the nearest first.
     """
 
     site: Site
@@ -335,6 +337,7 @@ class Harm:
     island: Island | None = None
     regions: frozenset[Site] = frozenset()
     quiet: tuple[Site, ...] = ()
+    run_by: tuple[Site, ...] = ()
 
     @property
     def may_follow(self) -> bool:
@@ -488,7 +491,8 @@ def _found(questions: Questions, script: str, torch: Version, measured: Measured
                 else _regions(fault.event)
             )
             quiet = questions.without_gradients(regions) if is_sure or fault.what in _MAY_EVALUATE else ()
-            harm = Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told, island, regions, quiet)
+            run_by = _run_by(fault.event) if is_sure and fault.event is not None else ()
+            harm = Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told, island, regions, quiet, run_by)
             if behind and is_sure and (fault.what in _OF_SCALERS or fault.what == _NEVER_CLEARED):
                 harm = replace(harm, site=behind[0], message=NOT_UNDERSTOOD, trouble=Trouble.UNREACHED)
             # Not what else there is in a program decides on a refused loss, nor on code of which nobody has the text.
@@ -557,6 +561,18 @@ def _message(fault: Fault) -> str:
         return "a division by probabilities that low precision has rounded, to zero at last"
     what = "a scaler would be made anew" if fault.what == MADE_ANEW else fault.what  # of an optimizer that goes on
     return f"{what}: {fault.why}" if fault.why else what
+
+
+def _run_by(event: Event) -> tuple[Site, ...]:
+    """The functions that something happens in, by themselves or by what they call, the nearest first."""
+    tasks = dict.fromkeys(each for each in event.seen_by if isinstance(each, Task))
+    found: dict[Site, None] = {}
+    level = list(tasks)
+    while level:
+        found |= dict.fromkeys(task.code.site for task in level)
+        level = [*dict.fromkeys(each for task in level for each in task.callers if each not in tasks)]
+        tasks |= dict.fromkeys(level)
+    return tuple(found)
 
 
 def _regions(event: Event) -> frozenset[Site]:

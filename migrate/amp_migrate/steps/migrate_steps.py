@@ -51,6 +51,7 @@ from amp_migrate.write.editor import Editor
 # What the text of a file has that trains, by an optimizer or by hand. One that only clears gradients, or only reads
 # them, looks at something.
 _TRAINS = re.compile(r"optim|(?:\b|_)opt(?:\b|_)|zero_grad.*\.grad\b|\.grad\b.*zero_grad", re.IGNORECASE | re.DOTALL)
+_GOES_WITH = "it goes with what goes backward in line {}, and stays with that"
 
 
 class StepMigration:
@@ -184,7 +185,9 @@ class StepMigration:
         lines = {file.tree.position(node)[0]: (file, node) for file, node in step.places}
         behind = {next((each for each in sorted(lines) if each >= region), 0) for region in why.regions}
         left = tuple(lines[each] for each in behind if each) if len(behind) == 1 < len(lines) else ()
-        return Refusal(step.file, step.place, why.reason, why.hint, left=left)
+        is_of_others = line == 0 and why.own and lines.keys().isdisjoint(why.own)
+        reason = _GOES_WITH.format(why.own[0]) if is_of_others else why.reason
+        return Refusal(step.file, step.place, reason, why.hint, left=left)
 
     def _gather_again(
         self, file: File, function: cst.FunctionDef | None, backwards: list[Backward]
@@ -385,7 +388,7 @@ class StepMigration:
             reason = withdrawn.reason
             if withdrawn.left and (file, node) not in withdrawn.left:
                 ((_, own),) = withdrawn.left
-                reason = f"it goes with what goes backward in line {file.tree.position(own)[0]}, and stays with that"
+                reason = _GOES_WITH.format(file.tree.position(own)[0])
             self._tell(file, node, withdrawn, f"left as it was: {reason}")
 
     def _refuse(self, refusal: Refusal, *steps: TrainingStep) -> None:

@@ -313,7 +313,8 @@ def worse_numerics(
                 what = f"{sure[0].message} beside what is to be float32: it {min(apart_for)} ({file}{where.line})"
                 hint = _LEFT_IN_FLOAT32
             lines, regions = _lines_of(changed[name], sure[0]), _regions_before(changed[name], sure[0])
-            withdrawn = [Withdrawn(FP32_STEP.code, name, what, hint, each, regions) for each in lines]
+            at = _lines_at(changed[name], sure[0])
+            withdrawn = [Withdrawn(FP32_STEP.code, name, what, hint, each, regions, at) for each in lines]
             if any(each.of not in known for each in withdrawn):
                 apart += withdrawn
             else:
@@ -363,6 +364,21 @@ def _lines_of(plan: FilePlan, harm: Harm) -> list[int]:
     around = {_function_at(functions, each) for each in places}
     found = [each.line for each in own if _function_at(functions, each.line) in around]
     return found if 0 < len(found) < len(own) else [0]
+
+
+def _lines_at(plan: FilePlan, harm: Harm) -> tuple[int, ...]:
+    """The lines of the steps that a harm may be of: what it happens in comes to them, or their regions have part in it.
+
+    A norm is derived twice by who asks for the gradient, whichever region the model runs in elsewhere.
+    """
+    functions = _functions(plan.source.text)
+    places = [line_before(plan, each.line) for each in harm.run_by if each.file == plan.source.name]
+    if not places:
+        return ()
+    places += () if harm.trouble is Trouble.NORM_TWICE else _regions_before(plan, harm)
+    around = [_function_at(functions, each) for each in places]
+    own = [each.line for each in _steps(plan) if _function_at(functions, each.line) in around]
+    return tuple(sorted(own, key=lambda line: around.index(_function_at(functions, line))))
 
 
 def _regions_before(plan: FilePlan, harm: Harm) -> tuple[int, ...]:

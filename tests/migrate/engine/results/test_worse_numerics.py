@@ -1369,6 +1369,61 @@ def test_what_goes_with_a_step_that_is_left_does_not_have_its_reason() -> None:
     assert other == "left as it was: it goes with what goes backward in line 15, and stays with that"
 
 
+OF_A_METHOD = """\
+import torch
+from torch import nn
+
+
+class Trainer:
+    def __init__(self, loader, weight):
+        self.loader, self.weight, self.penalties = loader, weight, []
+        self.critic = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Linear(16, 1)).cuda()
+        self.generator = nn.Linear(4, 8).cuda()
+        self.of_critic = torch.optim.Adam(self.critic.parameters(), lr=1e-4)
+        self.of_generator = torch.optim.Adam(self.generator.parameters(), lr=1e-4)
+
+    def penalty(self, real, fake):
+        mixed = (0.5 * real + 0.5 * fake).requires_grad_(True)
+        scores = self.critic(mixed)
+        gradient = torch.autograd.grad(scores, mixed, torch.ones_like(scores), create_graph=True)[0]
+        return ((gradient.norm(2, dim=1) - 1) ** 2).mean()
+
+    def train_critic(self, noise, real):
+        self.of_critic.zero_grad()
+        fake = self.generator(noise)
+        loss = self.critic(fake.detach()).mean() - self.critic(real).mean()
+        if self.weight > 0:
+            penalty = self.penalty(real, fake.detach())
+            self.penalties.append(penalty.item())
+            loss = loss + self.weight * penalty
+        loss.backward()
+        self.of_critic.step()
+        return fake
+
+    def train_generator(self, fake, real):
+        self.of_generator.zero_grad()
+        loss = nn.functional.mse_loss(fake, real) - self.critic(fake).mean()
+        loss.backward()
+        self.of_generator.step()
+
+    def train(self):
+        for real in self.loader:
+            fake = self.train_critic(torch.randn(16, 4).cuda(), real.cuda())
+            self.train_generator(fake, real.cuda())
+
+
+Trainer([torch.randn(16, 8)] * 3, 10).train()
+"""
+
+
+def test_a_method_that_derives_nothing_twice_does_not_have_the_reason_of_one_that_does() -> None:
+    plan = migrate_text(OF_A_METHOD, Settings())
+    assert not plan.changed
+    own, other = (each.message for each in plan.findings)
+    assert "a norm is derived twice in float16" in own
+    assert other == "left as it was: it goes with what goes backward in line 27, and stays with that"
+
+
 CHOSEN = """\
 import sys
 import torch
