@@ -365,7 +365,7 @@ CREATED = NEW.union(_GIVEN.split())
 LIKE = frozenset(
     "zeros_like ones_like empty_like rand_like randn_like full_like new_zeros new_ones new_empty new_full".split()
 )
-ZEROS = frozenset(("zeros", "zeros_like", "new_zeros"))
+ZEROS, ONES = (frozenset((each, f"{each}_like", f"new_{each}")) for each in ("zeros", "ones"))
 # What draws random numbers: in another order it gives others.
 RANDOM = frozenset(
     (

@@ -42,6 +42,9 @@ IN_VAIN_IN_FLOAT16 = [
     "least = torch.tensor(1e-10).cuda()\nx = torch.max(least, x)  # in vain\nloss = 10 * torch.log10(x)",
     "x = torch.maximum(x, x.new_tensor(1e-10))  # in vain\nloss = x.log2()",
     "x = torch.fmax(x, torch.full_like(x, 1e-10))  # in vain\nloss = x.log()",
+    "x = torch.max(x, torch.ones_like(x) * 1e-10)  # in vain\nloss = x.log()",
+    "x = torch.where(x > 1e-10, x, 1e-10 * x.new_ones(2, 8))  # in vain\nloss = x.log()",
+    "x = x.relu() + (torch.zeros_like(x) + 1e-10)  # in vain\nloss = x.log()",
     "x = torch.max(x, torch.full((), 1e-10))  # in vain\nloss = x.log()",
     "x = x.clip(min=torch.tensor(1e-10))  # in vain\nloss = x.log()",
     "x = x.relu() + torch.as_tensor(1e-10)  # in vain\nloss = x.log()",
@@ -81,6 +84,9 @@ HOLDS = [
     # A tensor of float32 with elements makes float32 of what it limits.
     "loss = torch.max(x, torch.full((8,), 1e-10, device='cuda')).log()",
     "loss = x / torch.max(x.norm(), torch.tensor(1e-10))",
+    "loss = torch.max(x, torch.ones((2, 8), device='cuda') * 1e-10).log()",
+    "loss = torch.max(x, torch.ones_like(x) * 1e-6).log() + (x.relu() + torch.zeros_like(x) * 1e-10 + 1).log()",
+    "loss = torch.max(x, torch.ones_like(x) + 1e-10).log()",
     # No operator is infinite there, or it has been left behind.
     "loss = x.clamp(-1 + 1e-7, 1 - 1e-7).tanh()",
     "loss = ((x + 1e-8).exp() + 1).log()",

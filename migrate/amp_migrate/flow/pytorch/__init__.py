@@ -156,6 +156,7 @@ class PyTorch:
         self.normalized: set[frozenset[Atom]] = set()
         self.born_inside: set[Site] = set()
         self.zeros: set[Site] = set()
+        self.ones: set[Site] = set()
         self.weighing: defaultdict[Site, set[Atom]] = defaultdict(set)
         self.asking_gradients: set[ast.AST] = set()
         self.cleared: dict[ast.AST, tuple[str, frozenset[Atom], bool]] = {}
@@ -472,6 +473,13 @@ class PyTorch:
             gradients.cleared(frame, tensor.leaf, node, node, is_gone=value == NONE_VALUE)
         if name == "requires_grad" and isinstance(node, ast.Attribute):
             assign(frame, node.value, tensors.method(frame, tensor, "requires_grad_", Arguments([value]), node), node)
+
+    def note_filled(self, name: str, site: Site) -> None:
+        """Note where an operator of a name makes tensors of nothing but zeros or ones."""
+        if name in table.ZEROS:
+            self.zeros.add(site)
+        elif name in table.ONES:
+            self.ones.add(site)
 
     def are_zeros(self, value: Value) -> bool:
         """Whether a value is nothing but tensors that were made of zeros."""

@@ -396,8 +396,7 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
         said = precision | OTHER
     precision = precision if said is None else said
     fresh = made(precision, rank, place, tags=tags, regions=regions, born=frozenset({frame.site(node)}))
-    if op in table.ZEROS:
-        frame.analysis.pytorch.zeros.add(frame.site(node))
+    pytorch.note_filled(op, frame.site(node))
     return one(tensors.asked_for_gradient(frame, fresh, args, node))
 
 

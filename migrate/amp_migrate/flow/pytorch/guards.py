@@ -50,10 +50,12 @@ class Guards:
 
     Attributes:
         unshown: where nothing shows in a region that what is kept is low, by a number that float16 would round.
+        numbers: the number that all elements are of what is computed in a place; None where it is not always one.
     """
 
     made: dict[Site, dict[_Guard, None]] = field(default_factory=lambda: defaultdict(dict))
     unshown: set[Site] = field(default_factory=set)
+    numbers: dict[Site, float | None] = field(default_factory=dict)
 
     def of(self, tensor: Tensor) -> Iterator[_Guard]:
         """Those that a tensor's elements have gone through."""
@@ -65,6 +67,7 @@ def follow(frame: Frame, name: str, operands: Sequence[Value], node: ast.AST, ar
     """Note what is kept from a point in vain, and what is infinite there; whether the result may be such a point."""
     guards, site = frame.analysis.pytorch.guards, frame.site(node)
     tensors = [tensor_of(each) for each in operands]
+    _note_number(frame, name, operands, site)
     for tensor, points, needs_gradient in _singular(name, operands, tensors):
         for guard in guards.of(tensor):
             if not points.isdisjoint(guard.points) and (tensor.flows & FLOWS or not needs_gradient):
@@ -84,6 +87,17 @@ def follow(frame: Frame, name: str, operands: Sequence[Value], node: ast.AST, ar
     if in_region and not found and any(_rounded(frame, name, operands, args, F32 | OTHER)):
         guards.unshown.add(site)
     return bool(found)
+
+
+def _note_number(frame: Frame, name: str, operands: Sequence[Value], site: Site) -> None:
+    """Note the number that a tensor is filled with so: `torch.ones_like(x) * 1e-8`, `torch.zeros_like(x) + 1e-8`."""
+    pytorch = frame.analysis.pytorch
+    made = {"mul": pytorch.ones, "multiply": pytorch.ones, "add": pytorch.zeros}.get(name, set())
+    for value, other in permutations(operands, 2) if made and len(operands) == 2 else ():
+        tensor, number = tensor_of(value), constant(other)
+        if tensor is not None and tensor.born and tensor.born <= made and isinstance(number, (int, float)):
+            known = pytorch.guards.numbers
+            known[site] = number if known.get(site, number) == number else None
 
 
 def stored(frame: Frame, tensor: Tensor, value: Value, node: ast.AST) -> Tensor:
@@ -158,6 +172,9 @@ def _numbers(frame: Frame, value: Value | None) -> list[float]:
     """
     tensor = tensor_of(value or NEVER)
     if tensor is not None and (tensor.rank == SCALAR or tensor.may_be_low):
+        filled = [frame.analysis.pytorch.guards.numbers.get(each) for each in tensor.born]
+        if filled and None not in filled:
+            return sorted(each for each in filled if each is not None)
         return ranges.numbers_of(frame, value or NEVER)
     return [float(each.value) for each in value or () if isinstance(each, Const) and each.kind in ("int", "float")]
 

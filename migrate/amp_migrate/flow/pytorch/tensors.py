@@ -306,8 +306,7 @@ def like(frame: Frame, tensor: Tensor, args: Arguments, name: str, node: ast.AST
         regions=tensor.regions if said is None else regions_of(args.keywords["dtype"]),
         born=frozenset({frame.site(node)}),
     )
-    if name in table.ZEROS:
-        pytorch.zeros.add(frame.site(node))
+    pytorch.note_filled(name, frame.site(node))
     return one(asked_for_gradient(frame, fresh, args, node))
 
 
