@@ -664,14 +664,16 @@ class Questions:
         """The regions of steps that low precision does nothing for, while it does something for others.
 
         A step is told from others where its loss goes backward in the function that opens its regions, and that runs no
-        region of another. One that is opened elsewhere may be for the forward of any.
+        region of another. One that is opened elsewhere may be for the forward of any, if a gradient leaves it.
         """
         analysis = self.analysis
         losses = {each.code: None for each in self.events(Act.BACKWARD)}
         opened: defaultdict[Code | None, set[Site]] = defaultdict(set)
         for site in (each for each, mode in analysis.pytorch.opened.items() if mode & ON):
             holding = (code for code in losses if code.has(site) and not any(each.has(site) for each in code.inner))
-            opened[next(holding, None)].add(site)
+            code = next(holding, None)
+            if code is not None or not self._serves_no_loss(site):
+                opened[code].add(site)
         working = [code for code, sites in opened.items() if sites & analysis.pytorch.working]
         told_apart = (code for code in opened if code is not None and code not in analysis.given_up)
         idle = [code for code in told_apart if code not in working]

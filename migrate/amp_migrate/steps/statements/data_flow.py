@@ -17,13 +17,13 @@ _ENDS = frozenset({"item", "numpy", "tolist"})
 _MUTATORS = frozenset("append extend insert add update setdefault appendleft".split())
 
 
-def _key(node: cst.CSTNode) -> str | None:
+def key_of(node: cst.CSTNode) -> str | None:
     """What a flow is followed by: a plain name, or one attribute of `self`."""
     while isinstance(node, (cst.Subscript, cst.Call)):
         node = node.value if isinstance(node, cst.Subscript) else node.func
     path = dotted(node)
     if path is None:
-        return _key(node.value) if isinstance(node, cst.Attribute) else None
+        return key_of(node.value) if isinstance(node, cst.Attribute) else None
     parts = path.split(".")
     return ".".join(parts[:2]) if parts[0] == "self" and len(parts) > 1 else parts[0]
 
@@ -78,11 +78,11 @@ def targets(statement: Statement) -> list[cst.BaseExpression]:
 
 def writes(statement: Statement) -> frozenset[str]:
     """What a statement gives a value to by itself, or puts something into; not that of which it wants gradients."""
-    found = {_key(target) for target in targets(statement) if not _is_switch(target)}
+    found = {key_of(target) for target in targets(statement) if not _is_switch(target)}
     if isinstance(statement, cst.Expr) and isinstance(statement.value, cst.Call):
         func = statement.value.func
         if isinstance(func, cst.Attribute) and (func.attr.value in _MUTATORS or func.attr.value.endswith("_")):
-            found.add(None if _is_switch(func) else _key(func.value))
+            found.add(None if _is_switch(func) else key_of(func.value))
     return frozenset(key for key in found if key is not None)
 
 
@@ -114,4 +114,4 @@ def overwrites(statement: Statement) -> frozenset[str]:
     if not isinstance(statement, (cst.Assign, cst.AnnAssign)):
         return frozenset()
     plain = [t for t in targets(statement) if not isinstance(t, cst.Subscript) and not _is_switch(t)]
-    return frozenset(key for key in map(_key, plain) if key is not None) - statement_reads(statement)
+    return frozenset(key for key in map(key_of, plain) if key is not None) - statement_reads(statement)

@@ -13,6 +13,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.steps.statements.data_flow import (
     is_plain_number,
+    key_of,
     leaves_graph,
     overwrites,
     reads,
@@ -20,7 +21,7 @@ from amp_migrate.steps.statements.data_flow import (
     targets,
     writes,
 )
-from amp_migrate.trees.nodes import Block, Statement, find, header, nested_statements
+from amp_migrate.trees.nodes import Block, Statement, block_of, find, header, nested_statements
 
 
 class Effects:
@@ -30,6 +31,7 @@ class Effects:
         self._file = file
         self._project = project
         self._of_method: dict[cst.FunctionDef, tuple[frozenset[str], frozenset[str]]] = {}
+        self._filled: dict[Statement, str | None] = {}
 
     def reads(self, statement: Statement) -> frozenset[str]:
         """The names that a statement reads, and of `self` the attributes."""
@@ -41,7 +43,9 @@ class Effects:
 
     def writes(self, statement: Statement) -> frozenset[str]:
         """What a statement gives a value to, or puts something into."""
-        return writes(statement).union(*(each[1] for each in self._methods(statement)))
+        filled = self._fills(statement)
+        own = writes(statement).union(*(each[1] for each in self._methods(statement)))
+        return own if filled is None else own | {filled}
 
     def backward_slice(self, wanted: frozenset[str], before: list[Statement], at: Statement) -> list[Statement]:
         """The statements among `before` whose results reach the names `wanted` at the statement `at`.
@@ -74,6 +78,18 @@ class Effects:
                 for names in hidden.values():
                     names.difference_update(more)
         return found[::-1]
+
+    def _fills(self, statement: Statement) -> str | None:
+        """The object that keeps what a statement calls its method with: `losses.put(loss)` for `losses.total()`."""
+        if statement not in self._filled:
+            call = statement.value if isinstance(statement, cst.Expr) else None
+            owner = call.func.value if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) else None
+            self._filled[statement] = None
+            if isinstance(call, cst.Call) and call.args and owner is not None and key_of(owner) != "self":
+                function = self._project.called(self._file, call)
+                is_kept = function is not None and function.owner is not None and _keeps_given(function.node)
+                self._filled[statement] = key_of(owner) if is_kept else None
+        return self._filled[statement]
 
     def _ends(self, statement: Statement) -> bool:
         """Whether a statement assigns what no gradient comes back from, by itself or by the function it calls."""
@@ -111,3 +127,10 @@ class Effects:
 
 def _attributes(names: frozenset[str]) -> frozenset[str]:
     return frozenset(each for each in names if each.startswith("self."))
+
+
+def _keeps_given(method: cst.FunctionDef) -> bool:
+    """Whether a method puts something that it is given into an attribute of its object."""
+    given = {each.name.value for each in (*method.params.params[1:], *method.params.kwonly_params)}
+    inside = nested_statements(block_of(method))
+    return any(_attributes(writes(each)) and not given.isdisjoint(statement_reads(each)) for each in inside)

@@ -315,12 +315,26 @@ optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
 train(loader, Table().cuda(), kind(net), optimizer)
 """
 MOVED = ["AMP501", "AMP501"]
+JUDGED = """pretrain(net, loader)
+
+
+def test(loader):
+    hits = 0
+    for x, at in loader:
+        out = net(x.cuda())
+        hits += (out.argmax(1) == at.cuda()).sum().item()
+    print(hits)
+
+
+test(loader)
+"""
 
 
 @pytest.mark.parametrize(
     ("blanks", "codes"),
     [
         ({"before": "pretrain(net, loader)"}, ["AMP501", "AMP590"]),
+        ({"before": JUDGED}, ["AMP501", "AMP590"]),  # which records gradients that nobody gets
         # What computes in half precision may be for this step's loss.
         ({"inner": "\n        pretrain(seeker.net, [(x, x)])"}, MOVED),
         # And what nobody has read may compute.

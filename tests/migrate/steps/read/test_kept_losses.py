@@ -126,3 +126,52 @@ def test_a_loss_of_what_no_forward_is_given_for_its_own_sake_is_left(migrate: Mi
     plan = migrate(SCENE.format(lines=lines))
     assert [each.message.startswith(LEFT) for each in plan.findings if each.kind is Kind.LEFT] == [True]
     assert "scaler" not in plan.after
+
+
+COLLECTED = """\
+class Losses{of_module}:
+    def __init__(self):
+        super().__init__()
+        self.kept = []
+
+    def put(self, loss):
+        {put}
+
+    def total(self):
+        return sum(self.kept)
+
+
+net = nn.Linear(3, 3).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for parts in loader:
+    losses = Losses(){cuda}
+    for x, y in parts:
+        loss = nn.functional.mse_loss(net(x.cuda()), y.cuda())
+        losses.put(loss)
+    total = losses.total()
+    optimizer.zero_grad()
+    total.backward()
+    optimizer.step()
+"""
+OF_MODULE = {"of_module": "(nn.Module)", "cuda": ".cuda()"}
+OF_NONE = {"of_module": "", "cuda": ""}
+
+
+@pytest.mark.parametrize("kind", [OF_MODULE, OF_NONE], ids=["module", "object"])
+@pytest.mark.parametrize("put", ["self.kept.append(loss)", "self.kept = [*self.kept, loss / 2]"])
+def test_losses_that_an_object_collects_move_with_their_forwards(
+    migrate: Migrate, kind: dict[str, str], put: str
+) -> None:
+    plan = migrate(COLLECTED.format(put=put, **kind))
+    assert f"{REGION}for x, y in parts:\n" in plan.after
+    assert "        total = losses.total()\n    optimizer.zero_grad()\n    scaler.scale(total).backward()" in plan.after
+
+
+@pytest.mark.parametrize("kind", [OF_MODULE, OF_NONE], ids=["module", "object"])
+@pytest.mark.parametrize("put", ["print(loss)", "self.kept.append(self.other)"])
+def test_losses_that_an_object_is_not_seen_to_collect_are_left(
+    migrate: Migrate, kind: dict[str, str], put: str
+) -> None:
+    plan = migrate(COLLECTED.format(put=put, **kind))
+    assert [each.kind for each in plan.findings] == [Kind.LEFT]
+    assert "scaler" not in plan.after
