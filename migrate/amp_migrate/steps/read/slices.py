@@ -6,6 +6,7 @@ import builtins
 import re
 import sys
 from collections.abc import Collection, Iterator
+from functools import partial
 
 import libcst as cst
 
@@ -14,7 +15,7 @@ from amp_migrate.analysis.files import File, object_bindings, object_path
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.model.training_step import Backward
 from amp_migrate.steps.regions.find_regions import RegionFinder
-from amp_migrate.steps.statements.data_flow import reads, targets, writes
+from amp_migrate.steps.statements.data_flow import key_of, reads, targets, writes
 from amp_migrate.steps.statements.no_grad import is_quiet
 from amp_migrate.tables import operators
 from amp_migrate.trees.nodes import LOOP_TYPES, Block, Statement, block_of, blocks, find, nested_statements, statements
@@ -30,6 +31,7 @@ _PLAIN_METHODS = (
     | {"detach", "cpu", "cuda", "to"}
     | {name for each in (dict, list, set, str, int, object) for name in dir(each)}
 )
+_OF_NO_TENSOR = ("step", "parameters")
 _LIBRARIES = frozenset((*sys.stdlib_module_names, "numpy", "torch"))
 # Functions that give back another module, and run none.
 _COPIES = re.compile(r"_*(deep)?(copy|clone)(_|$)")
@@ -66,7 +68,8 @@ class Slices:
             wanted = reads([backward.loss]) if backward.part is None else self.regions.effects.reads(at)
             sliced = self.regions.effects.backward_slice(wanted, before, at)
             found = [each for each in sliced if each not in self.tree.ancestors(at)]  # `for loss in losses:`
-            if any(self.regions.runs_forward(each) for each in found):
+            filled = {self.regions.effects.fills(each) for each in found}
+            if any(self._runs_forward(each, filled) for each in found):
                 return found, True
             seen.append((found, before))
             # A function of the project that runs the forward itself needs none to be taken for granted before it.
@@ -80,6 +83,19 @@ class Slices:
             if kept:
                 return [*part, *kept], True
         return found, False
+
+    def _runs_forward(self, statement: Statement, filled: Collection[str | None]) -> bool:
+        """Whether a statement runs a forward, and not only a method of a module that sums up what it was filled with.
+
+        Args:
+            filled: the objects that keep what the methods are given which the slice calls.
+        """
+        return statement in self.regions.assumed or any(
+            not (isinstance(call.func, cst.Attribute) and key_of(call.func.value) in filled)
+            or self.roles.project.called(self.file, call) is None
+            or self.roles.is_seen_to_compute(self.file, call)
+            for call in self.regions.forwards(statement)
+        )
 
     def _keeping(
         self, found: Collection[Statement], backward: Backward, before: Collection[Statement]
@@ -235,7 +251,7 @@ class Slices:
         return hands_on and not any(map(self._is_called_later, targets(statement)))
 
     def _is_called_later(self, target: cst.BaseExpression) -> bool:
-        """Whether what a name is given is called or steps, as no tensor does: `net, opt = prepare(net, opt)`.
+        """Whether what a name is given is called, steps or has parameters: `net, opt = prepare(net, opt)` is no tensor.
 
         Or is asked in a loop, in which it was not made, for what no tensor has: `faster = convert(net)`.
         """
@@ -245,7 +261,7 @@ class Slices:
         body, around = self.tree.body(target), set(self.tree.loops(target))
         calls = [call for call in self.file.calls if self.tree.body(call) is body]
         asked = (each for each in calls if not around.issuperset(self.tree.loops(each)))
-        is_called = any(path in (object_path(c.func), _method_of(c, "step")) for c in calls)
+        is_called = any(path in (object_path(c.func), *map(partial(_method_of, c), _OF_NO_TENSOR)) for c in calls)
         return is_called or any(f"{_method_of(c)}.".startswith(f"{path}.") for c in asked)
 
     def _unknown(self, found: Collection[Statement]) -> list[Statement]:

@@ -43,7 +43,7 @@ class Effects:
 
     def writes(self, statement: Statement) -> frozenset[str]:
         """What a statement gives a value to, or puts something into."""
-        filled = self._fills(statement)
+        filled = self.fills(statement)
         own = writes(statement).union(*(each[1] for each in self._methods(statement)))
         return own if filled is None else own | {filled}
 
@@ -79,7 +79,7 @@ class Effects:
                     names.difference_update(more)
         return found[::-1]
 
-    def _fills(self, statement: Statement) -> str | None:
+    def fills(self, statement: Statement) -> str | None:
         """The object that keeps what a statement calls its method with: `losses.put(loss)` for `losses.total()`."""
         if statement not in self._filled:
             call = statement.value if isinstance(statement, cst.Expr) else None

@@ -175,3 +175,14 @@ def test_losses_that_an_object_is_not_seen_to_collect_are_left(
     plan = migrate(COLLECTED.format(put=put, **kind))
     assert [each.kind for each in plan.findings] == [Kind.LEFT]
     assert "scaler" not in plan.after
+
+
+@pytest.mark.parametrize("kind", [OF_MODULE, OF_NONE], ids=["module", "object"])
+def test_a_sum_of_collected_losses_is_no_forward_where_nothing_says_what_gave_them(
+    migrate: Migrate, kind: dict[str, str]
+) -> None:
+    unseen = "learners = package.Learners(net)\noptimizer = torch.optim.SGD(learners.parameters(), lr=0.1)\n"
+    text = COLLECTED.format(put="self.kept.append(loss)", **kind).replace("net(x", "learners.clone()(x")
+    plan = migrate(text.replace("optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n", unseen))
+    assert [each.message.startswith(LEFT.replace("loss", "total")) for each in plan.findings] == [True]
+    assert "scaler" not in plan.after
