@@ -36,17 +36,20 @@ class Obstacles:
         self.regions = regions
         self.is_mixed = is_mixed
 
-    def without_forward(self, backward: Backward, unknown: cst.Call | None) -> Refusal:
+    def without_forward(self, backward: Backward, unknown: cst.Call | None, tensor: str | None = None) -> Refusal:
         """What to say where the forward pass behind a loss is not to be seen.
 
         Args:
             unknown: what the loss is computed by that may be it, if anything is.
+            tensor: a tensor that it is computed of, and that an optimizer is given by itself.
         """
         loss = self.tree.quote(backward.loss)
         reason = f"the forward pass behind `{loss}` is not in this function"
         callee = "" if unknown is None else self.tree.quote(unknown.func)
         if unknown is not None and self.roles.applies_function(self.file, unknown.func):
             reason = f"`{loss}` is computed by `{callee}`, an autograd function, and by no module"
+        elif unknown is None and tensor is not None:
+            reason = f"no module computes `{loss}`: `{tensor}` is what the optimizer steps"
         elif unknown is not None:
             reason = f"the forward pass behind `{loss}` cannot be seen: nothing says what `{callee}` is"
         hint = "put forward and loss into a torch.amp.autocast region by hand, and scale the loss before backward()"

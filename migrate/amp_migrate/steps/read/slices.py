@@ -17,7 +17,7 @@ from amp_migrate.steps.model.training_step import Backward
 from amp_migrate.steps.regions.find_regions import RegionFinder
 from amp_migrate.steps.statements.data_flow import key_of, reads, targets, writes
 from amp_migrate.steps.statements.no_grad import is_quiet
-from amp_migrate.tables import operators
+from amp_migrate.tables import operators, torch_names
 from amp_migrate.trees.nodes import LOOP_TYPES, Block, Statement, block_of, blocks, find, nested_statements, statements
 from amp_migrate.trees.own_calls import calls_of
 
@@ -167,6 +167,19 @@ class Slices:
         unknown = (call for each in ordered for call in calls_of(each) if self._is_unknown(call))
         calls = [call for call in unknown if not self.roles.losses.is_call(self.file, call)]
         return next((call for call in calls if _method_of(call, "forward")), next(iter(calls), None))
+
+    def trained_tensor(self, found: Collection[Statement], backward: Backward) -> str | None:
+        """A tensor that the loss is computed of, and that an optimizer of the function gets by itself: `Adam([x])`."""
+        read = reads([backward.loss]).union(*map(self.regions.effects.reads, found))
+        body = self.tree.body(backward.statement)
+        made = (each for each in self.file.calls if self.tree.body(each) is body and each.args)
+        for call in (e for e in made if self.file.names.callee(e).startswith(torch_names.OPTIMIZER_FACTORIES)):
+            given = call.args[0].value
+            tensors = [each.value for each in given.elements] if isinstance(given, (cst.List, cst.Tuple)) else []
+            names = [each.value for each in tensors if isinstance(each, cst.Name) and each.value in read]
+            if names:
+                return names[0]
+        return None
 
     def is_same_in_each_round(self, found: Collection[Statement], backward: Backward) -> bool:
         """Whether a loop goes backward on the same of what was given before it: no forward that callers ran is in that.

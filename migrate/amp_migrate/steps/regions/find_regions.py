@@ -51,7 +51,7 @@ class RegionFinder:
         self._of_prepared = of_prepared
         self.tree = file.tree
         self.roles = roles
-        self.effects = Effects(file, roles.project)
+        self.effects = Effects(file, roles.project, roles.has_forward)
         self.assumed: set[Statement] = set()
         # Statements outside every region whose results go on from what was computed in one.
         self.derived: set[Statement] = set()

@@ -6,11 +6,12 @@ Trainers keep their tensors as attributes, and the method that computes one is n
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.project import Project
+from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.steps.statements.data_flow import (
     is_plain_number,
     key_of,
@@ -25,11 +26,16 @@ from amp_migrate.trees.nodes import Block, Statement, block_of, find, header, ne
 
 
 class Effects:
-    """Reads and writes of the statements of one file, those of the own methods they call included."""
+    """Reads and writes of the statements of one file, those of the own methods they call included.
 
-    def __init__(self, file: File, project: Project) -> None:
+    Args:
+        has_forward: whether a function runs a module.
+    """
+
+    def __init__(self, file: File, project: Project, has_forward: Callable[[FunctionRef], bool]) -> None:
         self._file = file
         self._project = project
+        self._has_forward = has_forward
         self._of_method: dict[cst.FunctionDef, tuple[frozenset[str], frozenset[str]]] = {}
         self._filled: dict[Statement, str | None] = {}
 
@@ -80,7 +86,10 @@ class Effects:
         return found[::-1]
 
     def fills(self, statement: Statement) -> str | None:
-        """The object that keeps what a statement calls its method with: `losses.put(loss)` for `losses.total()`."""
+        """The object that keeps what a statement calls its method with: `losses.put(loss)` for `losses.total()`.
+
+        None where the method is a forward, which gives what it keeps a gradient itself.
+        """
         if statement not in self._filled:
             call = statement.value if isinstance(statement, cst.Expr) else None
             owner = call.func.value if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) else None
@@ -88,7 +97,8 @@ class Effects:
             if isinstance(call, cst.Call) and call.args and owner is not None and key_of(owner) != "self":
                 function = self._project.called(self._file, call)
                 is_kept = function is not None and function.owner is not None and _keeps_given(function.node)
-                self._filled[statement] = key_of(owner) if is_kept else None
+                is_forward = is_kept and function is not None and self._has_forward(function)
+                self._filled[statement] = key_of(owner) if is_kept and not is_forward else None
         return self._filled[statement]
 
     def _ends(self, statement: Statement) -> bool:

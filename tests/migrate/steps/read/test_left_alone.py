@@ -341,6 +341,32 @@ def test_method_that_only_goes_backward_scales_nothing(leaves: Check, dtype: str
     leaves(text, "the forward pass behind `total` is not in this function", dtype=dtype)
 
 
+@pytest.mark.parametrize(
+    ("params", "why"),
+    [
+        ("[mean]", "no module computes `loss`: `mean` is what the optimizer steps"),
+        ("(mean, other)", "no module computes `loss`: `mean` is what the optimizer steps"),
+        ("[other]", "the forward pass behind `loss` is not in this function"),
+        ("params", "the forward pass behind `loss` is not in this function"),
+    ],
+)
+def test_a_fit_of_tensors_is_not_said_to_have_a_forward_elsewhere(leaves: Check, params: str, why: str) -> None:
+    text = f"""
+        def fit(target, other, params):
+            mean = torch.zeros_like(target).requires_grad_(True)
+            optimizer = torch.optim.Adam({params}, lr=0.1)
+            for _ in range(100):
+                optimizer.zero_grad()
+                loss = distance(mean.exp(), target)
+                loss.backward()
+                optimizer.step()
+
+        def distance(a, b):
+            return (a - b).square().sum()
+        """
+    leaves(text, why)
+
+
 @pytest.mark.parametrize("scaled", ["(total * self.loss_scale).backward()", "self.wrapped.backward(total)"])
 def test_method_that_goes_backward_with_a_scale(leaves: Check, scaled: str) -> None:
     text = """
