@@ -709,21 +709,22 @@ class Analysis:
         frame.task = _Outside(task)
         node = function.code.node
         assert isinstance(node, FUNCTIONS)
-        positional: list[Value] = []
         parameters = [*node.args.posonlyargs, *node.args.args]
+        owners: list[Value] = []
         if owner is not None and parameters and not function.code.is_static_as:
-            positional.append(self._some_object(frame, owner, function))
+            # One after another: the model of one goes with its own optimizer, and not with that of another.
+            owners = [one(each) for each in self._some_object(frame, owner, function)]
             if self._by_code.get(function.code):
                 return  # making the object has run it
-            parameters = parameters[1:]
         elif owner is not None and function.code.is_static_as == "classmethod":
-            positional.append(one(Class(owner, function.frame)))
-            parameters = parameters[1:]
-        positional += [self._some_argument(frame, function, each) for each in parameters]
+            owners = [one(Class(owner, function.frame))]
+        positional = [self._some_argument(frame, function, each) for each in parameters[1 if owners else 0 :]]
         named = {each.arg: self._some_argument(frame, function, each) for each in node.args.kwonlyargs}
         rest = UNKNOWN if node.args.vararg else NEVER
         others = self._some_keywords(function, node.args)
-        calls.call_atom(frame, function, Arguments(positional, rest, named, others), node)
+        for given in [[each, *positional] for each in owners] or [positional]:
+            frame.state = State({}, {}, context, START)
+            calls.call_atom(frame, function, Arguments(given, rest, named, others), node)
 
     @staticmethod
     def _some_keywords(function: Func, spec: ast.arguments) -> Value:

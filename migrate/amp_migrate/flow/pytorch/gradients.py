@@ -126,7 +126,7 @@ class Registry:
         self.parts: dict[Atom, set[frozenset[Atom]]] = {}  # those of each module that an optimizer may have been given
         self.wrapping: dict[Atom, None] = {}  # those that have the parameters of another
         self.scalers: dict[Atom, None] = {}
-        self.homes: dict[Atom, set[Code]] = {}
+        self.homes: dict[Atom, dict[Code, Value]] = {}  # and for which objects the methods of a class know each there
         self.shares: dict[Site, set[Share]] = {}  # what the calls of code that nobody has read have given of others
         self._sharing: dict[Atom, tuple[Atom, ...]] = {}
         self._with_twins: dict[Atom, frozenset[Atom]] = {}
@@ -236,10 +236,12 @@ def note_scaler(frame: Frame, scaler: Atom) -> None:
 
 
 def _note_home(frame: Frame, atom: Atom, is_new: bool) -> None:
-    homes = frame.analysis.pytorch.registry.homes.setdefault(atom, set())
+    homes = frame.analysis.pytorch.registry.homes.setdefault(atom, {})
     home = _home(frame.code)
-    if home not in homes or is_new:
-        homes.add(home)
+    before = homes.get(home, NEVER)
+    owners = join(before, _running_for([frame.task]).get(home, UNKNOWN))
+    if owners != before or is_new:
+        homes[home] = owners
         # Who has asked for the optimizers of a place before has to ask again.
         for each in homes:
             frame.analysis.heap.signal(REGISTRY, _label(each))
@@ -276,13 +278,19 @@ def relevant(frame: Frame, kind: Mapping[Atom, object]) -> list[Atom]:
         return []
     known: set[object] = set().union(*(world.now.subjects() for world in frame.now.worlds))
     places = analysis.pytorch.registry.homes
-    is_any_owned = any(isinstance(each, Opaque) and each.path and isinstance(each.path[0], Obj) for each in kind)
+    is_any_owned = any(
+        isinstance(each, Opaque) and each.path and isinstance(each.path[0], (Obj, Site)) for each in kind
+    )
     running_for = _running_for(seen) if is_any_owned else {}
     return [
         each
         for each in kind
         if each in known
-        or any(_is_owned_here(each, running_for.get(home, UNKNOWN)) for home in places.get(each, set()) & homes)
+        or any(
+            _is_owned_here(frame, each, running_for.get(home, UNKNOWN), known_for)
+            for home, known_for in places.get(each, {}).items()
+            if home in homes
+        )
     ]
 
 
@@ -297,11 +305,30 @@ def _running_for(tasks: Iterable[Task]) -> dict[Code, Value]:
     return found
 
 
-def _is_owned_here(part: Atom, owners: Value) -> bool:
-    """Whether something may be of the objects for which code runs; what one got that nobody knows, no other has."""
+def _is_owned_here(frame: Frame, part: Atom, owners: Value, known_for: Value) -> bool:
+    """Whether something may be of the objects for which code runs.
+
+    What one of them got that nobody knows, no other has; what one was given is another's where that has it, too.
+
+    Args:
+        known_for: the objects whose methods have it in their hands.
+    """
     root = part.path[0] if isinstance(part, Opaque) and part.path else None
-    are_known = all(isinstance(each, Obj) and isinstance(each.made_of, Class) for each in owners)
-    return not isinstance(root, Obj) or root in owners or not are_known
+    if not _are_made_in_sight(owners):
+        return True
+    if not isinstance(root, Site) or not _are_made_in_sight(known_for):
+        return not isinstance(root, Obj) or root in owners
+    return not owners.isdisjoint(known_for) or any(part in value for each in owners for value in _held(frame, each))
+
+
+def _are_made_in_sight(owners: Value) -> bool:
+    return all(isinstance(each, Obj) and isinstance(each.made_of, Class) for each in owners)
+
+
+def _held(frame: Frame, owner: Atom | Tensor) -> Iterator[Value]:
+    """What an object has as its attributes."""
+    names = frame.analysis.heap.names(owner, frame.task) if isinstance(owner, Obj) else []
+    return (frame.read(owner, name) for name in names if isinstance(owner, Obj))
 
 
 @remembered(50_000)

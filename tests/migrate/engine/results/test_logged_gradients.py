@@ -73,3 +73,54 @@ def test_a_library_that_logs_gradients_by_hooks(given: str, is_told: bool) -> No
     assert "scaler.step(optimizer)" in plan.after
     assert [each.line for each in plan.findings if each.message == WATCHED] == [8] * is_told
     assert not any(each.message == WATCHED for each in migrate_text(text, Settings(dtype=Dtype.BF16)).findings)
+
+
+TWO_WAYS = """\
+import torch
+from tensorboardX import SummaryWriter
+
+
+class Trainer:
+    def __init__(self, model, optimizer, criterion, loader, every=1):
+        self.model, self.optimizer, self.criterion = model, optimizer, criterion
+        self.loader, self.every, self.seen = loader, every, 0
+        self.writer = SummaryWriter()
+
+    @classmethod
+    def resumed(cls, path, model, optimizer, criterion, loader):
+        state = torch.load(path)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        return cls(model, optimizer, criterion, loader, every=state["every"])
+
+    @classmethod
+    def pretrained(cls, path, model, optimizer, criterion, loader):
+        model.load_state_dict(torch.load(path))
+        return cls(model, optimizer, criterion, loader)
+
+    def fit(self):
+        for _ in range(10):
+            self.train(self.loader)
+
+    def train(self, loader):
+        for x, y in loader:
+            loss = self.criterion(self.model(x.cuda()), y.cuda())
+            self.optimizer.zero_grad()
+            loss.backward(){before}
+            self.optimizer.step()
+            if self.seen % self.every == 0:
+                self.log()
+            self.seen += 1
+
+    def log(self):
+        for name, value in self.model.named_parameters():
+            self.writer.add_histogram(name, value.grad.data.cpu().numpy(), self.seen)
+"""
+
+
+@pytest.mark.parametrize("unscaled", ["", "\n            self.log()"])
+def test_an_object_that_is_made_in_two_ways_steps_its_own_optimizer(unscaled: str) -> None:
+    plan = migrate_text(TWO_WAYS.format(before=unscaled), Settings())
+    assert "self.scaler.step(self.optimizer)" in plan.after
+    assert ("self.scaler.unscale_(self.optimizer)" in plan.after) is bool(unscaled)
+    assert [each.code for each in plan.findings] == ["AMP501"]

@@ -102,3 +102,32 @@ def main(args, loader):
 
 def test_what_two_calls_make_is_one_thing_in_each(marked: Check) -> None:
     marked(SEVERAL)
+
+
+@pytest.mark.parametrize("own", ["optimizer", "None"])
+def test_one_object_steps_what_another_computes_of_what_both_are_given(marked: Check, own: str) -> None:
+    marked(
+        f"""
+        class Half:
+            def __init__(self, model, optimizer, scaler):
+                self.model, self.optimizer, self.scaler = model, optimizer, scaler
+
+            def learn(self, x, y):
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = F.mse_loss(self.model(x), y)
+                self.scaler.scale(loss).backward()
+
+            def finish(self):
+                nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)  # AMP601
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+                self.optimizer.zero_grad()
+
+        def main(model, optimizer, loader):
+            scaler = torch.amp.GradScaler("cuda")
+            first, second = Half(model, {own}, scaler), Half(model, optimizer, scaler)
+            for x, y in loader:
+                first.learn(x, y)
+                second.finish()
+        """
+    )
