@@ -46,6 +46,7 @@ from amp_migrate.flow.domain.machine import Machine, Worlds, made_key
 from amp_migrate.flow.domain.state import meet
 from amp_migrate.flow.domain.tensor import (
     ANYWHERE,
+    BF16,
     BOOL,
     CPU,
     CUT,
@@ -372,7 +373,12 @@ class PyTorch:
 
     def with_low_weights(self, frame: Frame, owner: Atom) -> list[Atom]:
         """A module and parts of it whose parameters were cast to half precision, be it on one way only."""
-        return modules.with_low_weights(frame, owner)
+        return modules.with_low_weights(frame, owner, LOW, is_trained=True)
+
+    def in_bfloat16(self, frame: Frame, owner: Atom) -> list[Atom]:
+        """Modules that nobody looks into whose parameters may be in bfloat16, be they trained or not."""
+        low = modules.with_low_weights(frame, owner, BF16, is_trained=False)
+        return [each for each in low if isinstance(each, Opaque) and self.is_used_as_module(frame, each)]
 
     def part_of_array(self, array: Some) -> Value:
         """What is taken from an array by an index, or in a loop."""
@@ -594,7 +600,14 @@ class PyTorch:
     def function(self, frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         """A call of something of another package."""
         found = functions.call(frame, name, args, node)
-        return unread.registered(frame, External(name), args, found, node)
+        return self._made_unread(frame, External(name), args, found, node)
+
+    @staticmethod
+    def _made_unread(frame: Frame, callee: Atom, args: Arguments, found: Value, node: ast.AST) -> Value:
+        """What a call of code gives that nobody has read, which may be a model."""
+        made = unread.registered(frame, callee, args, found, node)
+        modules.made_in_dtype(frame, made, args, node)
+        return made
 
     def run_module(self, frame: Frame, owner: Obj, args: Arguments, node: ast.AST) -> Value:
         """A module of the project is called."""
@@ -628,7 +641,7 @@ class PyTorch:
 
     def call_unknown(self, frame: Frame, callee: Opaque, args: Arguments, node: ast.AST) -> Value:
         """A call of something unknown: a module perhaps, or anything."""
-        found = unread.registered(frame, callee, args, self._call_unknown(frame, callee, args, node), node)
+        found = self._made_unread(frame, callee, args, self._call_unknown(frame, callee, args, node), node)
         modules.run_hooks_of_unread(frame, callee, args, found, node)
         return found
 
@@ -929,7 +942,8 @@ class PyTorch:
             if isinstance(owner, Class) and not all(each.startswith("torch.") for each in bases):
                 given = args.positional[0] if args.positional else NEVER
                 if not any(isinstance(each, Obj) and each.made_of is owner for each in given):
-                    return join(found, self._made_out_of_sight(frame, owner, node))
+                    found = join(found, self._made_out_of_sight(frame, owner, node))
+                    modules.made_in_dtype(frame, found, args, node)
             return found
         if name in ("__enter__", "__exit__") and isinstance(owner, Obj) and switches.is_switch(kind):
             if name == "__enter__":
@@ -962,7 +976,7 @@ class PyTorch:
         of = unread.name_of(frame, one(owner))
         unread.note_small(frame, of, args, node)
         found = modules.unknown_result(frame, NEVER, args, node, name=of and f"{of}.{name}", owner=one(owner))
-        return unread.registered(frame, call, args, found, node)
+        return self._made_unread(frame, call, args, found, node)
 
     @staticmethod
     def _declared(frame: Frame, name: str, args: Arguments, node: ast.AST) -> None:

@@ -46,12 +46,10 @@ from amp_migrate.flow.domain.state import meet
 from amp_migrate.flow.domain.tensor import (
     A_PIECE,
     ANYWHERE,
-    BF16,
     BUFFER,
     CPU,
     CUT,
     DEVICE,
-    F16,
     F32,
     F64,
     FLOWS,
@@ -91,6 +89,7 @@ _SLICED = frozenset(("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.Par
 _HANDS_BACK = frozenset(
     "to cuda cpu float double half bfloat16 train eval requires_grad_ apply type xpu compile share_memory".split()
 )
+_SAYING_DTYPE = ("dtype", "torch_dtype")
 _CHANGES_WEIGHTS = _HANDS_BACK - frozenset("train eval apply compile share_memory".split())
 _PARAMETERS = frozenset("parameters named_parameters".split())
 _BUFFERS = frozenset("buffers named_buffers".split())
@@ -944,11 +943,27 @@ def cast_weights(frame: Frame, owners: Sequence[Atom], name: str, args: Argument
         frame.write(each, FROZEN, const(True), strong=False)
 
 
+def made_in_dtype(frame: Frame, found: Value, args: Arguments, node: ast.AST) -> None:
+    """Code that nobody has read makes a model in the dtype that it is given: `from_pretrained(path, dtype=...)`."""
+    words = [word for word in _SAYING_DTYPE if word in args.keywords]
+    precision = reduce(or_, (_dtype_of_weights(frame, args.keywords[word]) for word in words), 0)
+    if precision & LOW:
+        within = [part for each in found if isinstance(each, Obj) for part in _with_parts(frame, each)]
+        become(frame, [*within, *(each for each in found if isinstance(each, Opaque))], precision, node)
+
+
+def _dtype_of_weights(frame: Frame, value: Value) -> int:
+    """The precision that weights are said to be made in: `"auto"` is that of a file, which may be any."""
+    texts = (str(each.value) for each in value if isinstance(each, Const))
+    named = (F32 | LOW if text == "auto" else DTYPES.get(f"torch.{text}", 0) for text in texts)
+    return reduce(or_, named, frame.analysis.pytorch.precision_of(value) or 0)
+
+
 def become(frame: Frame, owners: Iterable[Atom], precision: int, node: ast.AST) -> None:
     """The weights of modules get another precision, on some way."""
     known = _known_by_path(owners)
     dtypes = frozenset(External(name) for bit, name in DTYPE_OF.items() if bit & precision) or some("dtype")
-    if precision in (F16, BF16, F64):
+    if precision == F64 or precision & LOW:
         frame.analysis.event(frame, Act.DOUBLED if precision == F64 else Act.HALVED, node, subject=frozenset(known))
     for owner in known:
         frame.write(owner, DTYPE, dtypes, strong=False)
@@ -969,24 +984,37 @@ def _known_by_path(owners: Iterable[Atom]) -> list[Atom]:
     return [each for each in map(by_path, owners) if not isinstance(each, Opaque) or each.path]
 
 
-def with_low_weights(frame: Frame, owner: Atom) -> list[Atom]:
-    """A module, if its parameters may be in half precision, and the parts of it that nobody looks into and that may."""
+def with_low_weights(frame: Frame, owner: Atom, kind: int, *, is_trained: bool) -> list[Atom]:
+    """A module, if its parameters may be in half precision, and the parts of it that nobody looks into and that may.
+
+    Args:
+        kind: the precisions that are asked for.
+        is_trained: whether what is frozen is none of them.
+    """
     parts = frame.read(by_path(owner), CAST_PARTS)
-    return [each for each in (owner, *parts) if isinstance(each, Atom) and _has_low_weights(frame, each)]
+    found = [each for each in (owner, *parts) if isinstance(each, Atom) and _low_weights(frame, each) & kind]
+    return [each for each in found if not (is_trained and _is_frozen(frame, each))]
 
 
-def _has_low_weights(frame: Frame, owner: Atom) -> bool:
-    """Whether the parameters of a module were cast to half precision, be it on one way only.
+def _low_weights(frame: Frame, owner: Atom) -> int:
+    """In which half precision the parameters of a module may be, be it on one way only.
 
     What nobody looks into is cast with what it is a part of.
     """
     if isinstance(owner, Obj):
-        return weights(frame, owner).may_be_low
-    path = owner.path if isinstance(owner, Opaque) else ()
-    known = [Opaque(path[:end]) for end in range(1, len(path) + 1)]
+        return weights(frame, owner).precision & LOW
     precision_of = frame.analysis.pytorch.precision_of
-    is_cast = any((precision_of(frame.read(each, DTYPE)) or 0) & LOW for each in known)
-    return is_cast and not any(frame.read(each, FROZEN) for each in known)
+    return reduce(or_, (precision_of(frame.read(each, DTYPE)) or 0 for each in _wholes(owner)), 0) & LOW
+
+
+def _is_frozen(frame: Frame, owner: Atom) -> bool:
+    return not isinstance(owner, Obj) and any(frame.read(each, FROZEN) for each in _wholes(owner))
+
+
+def _wholes(part: Atom) -> list[Opaque]:
+    """What something that nobody looks into is a part of, and itself."""
+    path = part.path if isinstance(part, Opaque) else ()
+    return [Opaque(path[:end]) for end in range(1, len(path) + 1)]
 
 
 def get_item(frame: Frame, owner: Obj, index: Value, node: ast.AST) -> Value:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from amp_migrate.engine.migrate import migrate, migrate_text
-from amp_migrate.settings import Settings
+from amp_migrate.settings import Dtype, Settings
 
 TRAINED = """\
 import torch
@@ -113,3 +113,85 @@ def load(name, device="cuda"):
     outcome = migrate([tmp_path], Settings())
     assert not outcome.changed
     assert any(WEIGHTS_CAST in each.message for each in outcome.findings)
+
+
+LOADED = """\
+import torch
+from torch import nn
+from transformers import AutoModel, PreTrainedModel
+
+
+class Own(PreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.body = AutoModel.from_config(config)
+
+    def forward(self, ids):
+        return self.body(ids)[0]
+
+
+def main(loader, args):
+    dtype = dict(torch_dtype=torch.bfloat16)
+    {model}
+    optimizer = torch.optim.AdamW({trained}.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy({out}, y.cuda())
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        'AutoModel.from_pretrained("a", torch_dtype=torch.bfloat16).cuda()',
+        'AutoModel.from_pretrained("a", dtype=torch.float16, device_map="cuda")',
+        'AutoModel.from_pretrained("a", dtype="bfloat16").to("cuda")',
+        'AutoModel.from_pretrained("a", torch_dtype="auto").cuda()',
+        'AutoModel.from_pretrained("a", torch_dtype=torch.half if args.half else torch.float32).cuda()',
+        'AutoModel.from_pretrained("a", **dtype).cuda()',
+        'Own.from_pretrained("a", torch_dtype=torch.bfloat16).cuda()',
+        "AutoModel.from_config(args.config, torch_dtype=torch.bfloat16).cuda()",
+    ],
+)
+def test_what_a_package_makes_in_half_precision_leaves_the_step(model: str) -> None:
+    text = LOADED.format(model=f"model = {model}", trained="model", out="model(x.cuda())[0]")
+    plan = migrate_text(text, Settings())
+    assert not plan.changed
+    (left,) = plan.findings
+    assert WEIGHTS_CAST in left.message
+    assert model.partition("(")[0] in left.message
+
+
+@pytest.mark.parametrize("dtype", ["torch_dtype=torch.float32", "dtype=args.dtype", "torch_dtype=None"])
+def test_what_it_makes_in_float32_moves(dtype: str) -> None:
+    model = f'model = AutoModel.from_pretrained("a", {dtype}).cuda()'
+    text = LOADED.format(model=model, trained="model", out="model(x.cuda())[0]")
+    assert "scaler.step(optimizer)" in migrate_text(text, Settings()).after
+
+
+FROZEN = """llm = AutoModel.from_pretrained("a", torch_dtype=torch.{dtype}, device_map="cuda")
+    llm.requires_grad_(False)
+    model = nn.Linear(8, 8).cuda()"""
+
+
+def test_a_frozen_model_in_bfloat16_is_run_in_no_float16_region() -> None:
+    text = LOADED.format(
+        model=FROZEN.format(dtype="bfloat16"), trained="model", out="llm(inputs_embeds=model(x.cuda()).bfloat16())[0]"
+    )
+    plan = migrate_text(text, Settings())
+    assert not plan.changed
+    (left,) = plan.findings
+    assert "the weights of a model that its gradients come through were cast by `AutoModel" in left.message
+    assert migrate_text(text, Settings(dtype=Dtype.BF16)).changed
+
+
+def test_one_that_gives_features_alone_stays_out_of_the_question() -> None:
+    for dtype in ("bfloat16", "float16"):
+        features = "model(features.float())"
+        text = LOADED.format(model=FROZEN.format(dtype=dtype), trained="model", out=features).replace(
+            "        loss =",
+            "        with torch.no_grad():\n            features = llm(x.cuda())[0]\n        loss =",
+        )
+        assert "scaler.step(optimizer)" in migrate_text(text, Settings()).after
