@@ -262,13 +262,14 @@ class Questions:
         """Whether every loss that goes backward is on the CPU for certain.
 
         So is one of weights that are moved to the CPU, whatever else it is made of. Where the program names another
-        device, too, the weights of all optimizers have to be there: a loss that comes to the CPU says nothing of them.
-        Where it may name one, as `x.device` does, a loss of such weights need not be known to have stayed there.
+        device, too, or a data set that nobody looks into may, the weights of all optimizers have to be there: a loss
+        that comes to the CPU says nothing of them. Where nothing names one for certain, as `x.device` does not, a loss
+        of such weights need not be known to have stayed there.
         """
         losses = [_tensors(each) for each in self.events(Act.BACKWARD)]
-        if not losses or not (self._sees_all_but_data if self.names_device else self._sees_devices):
+        if not losses or not self._sees_all_but_data:
             return False
-        if self.names_device:
+        if self.names_device or not self._sees_devices:
             is_surely_named = bool(self.analysis.pytorch.places & (DEVICE | MPS))
             are_there = _are_on_cpu if is_surely_named else _may_be_on_cpu
             return all(map(are_there, losses)) and self.optimizes_on_cpu
