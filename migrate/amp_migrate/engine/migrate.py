@@ -131,7 +131,7 @@ def migrate_workspace(
             return migrate_workspace(workspace, again, parsed, examined)
         if unknown:
             again = replace(settings, withdrawn=(*settings.withdrawn, *withdrawn))
-            return migrate_workspace(workspace, again, parsed, examined)
+            return _with_faults(migrate_workspace(workspace, again, parsed, examined), outcome.problems)
         if settings.applies(STEP_LEFT.code):
             beside = (*_of_notebooks_apart(workspace, outcome), *_of_written_scripts(workspace, settings))
             outcome = replace(outcome, problems=(*outcome.problems, *beside))
@@ -171,9 +171,9 @@ def _withdrawn(
 ) -> tuple[Withdrawn, ...]:
     """What another plan has to know of the steps in what is left.
 
-    Apex steps, and float32 steps that something else changes beside: old names, which are no part of a step, are
-    replaced whatever becomes of it. Apex steps in files that belong together with what is wrong stay for its sake only
-    where no other plan can do without that: the shim may serve them, for Apex itself is gone.
+    Apex steps, and float32 steps: old names, which are no part of a step, are replaced whatever becomes of it, and a
+    hazard of a step that moves is none of one that stays. Apex steps in files that belong together with what is wrong
+    stay for its sake only where no other plan can do without that: the shim may serve them, for Apex itself is gone.
 
     Args:
         known: what the plans here knew already.
@@ -193,7 +193,7 @@ def _withdrawn(
             why = wrong[source.path]
             if source in apex:
                 own.append(_reason(APEX_STEP.code, source, why))
-            elif why.code == STEP_LEFT.code:
+            elif why.code == STEP_LEFT.code or (why.hint == PLEASE_REPORT and FP32_STEP.code in moved[source]):
                 own.append(_reason(FP32_STEP.code, source, why))
         found += own
         if causes and {each.of for each in own} <= old:
@@ -232,6 +232,26 @@ def _with_told(outcome: Outcome, told: Iterable[Finding]) -> Outcome:
     return replace(
         outcome, plans=plans, problems=(*outcome.problems, *(each for rest in by_file.values() for each in rest))
     )
+
+
+def _with_faults(outcome: Outcome, problems: Iterable[Finding]) -> Outcome:
+    """`outcome` with the faults of this tool for which steps were left in it, each in place of what says that."""
+    left = {each.path for each in outcome.findings if _is_left_for_fault(each)}
+    changed = {each.source.name for each in outcome.changed}
+    mine = [each for each in problems if each.hint == PLEASE_REPORT and each.path in left]
+    faults = [replace(each, hint=OUR_FAULT) if each.path in changed else each for each in mine]
+    told = {each.path for each in faults}
+
+    def kept(each: FilePlan) -> FilePlan:
+        is_told = each.source.name in told
+        return replace(each, findings=tuple(e for e in each.findings if not (is_told and _is_left_for_fault(e))))
+
+    plans = tuple(each for each in map(kept, outcome.plans) if each.changed or each.findings)
+    return replace(outcome, plans=plans, problems=(*outcome.problems, *faults))
+
+
+def _is_left_for_fault(finding: Finding) -> bool:
+    return finding.code == STEP_LEFT.code and finding.hint == OUR_FAULT
 
 
 def _told_in_the_file(each: FilePlan) -> FilePlan:

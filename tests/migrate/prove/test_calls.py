@@ -172,3 +172,20 @@ def test_a_plan_with_such_a_call_leaves_the_file_as_it_is(monkeypatch: pytest.Mo
     assert [(finding.code, finding.kind) for finding in plan.findings] == [("AMP002", Kind.ERROR)]
     assert "PyTorch 2.2 has no torch.amp.GradScaler" in plan.findings[0].message
     assert migrate_text(text, Settings(target_torch=(2, 3))).changed
+
+
+def test_nothing_is_said_of_half_precision_in_a_step_that_stays_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "import torch\nmodel = torch.nn.Linear(3, 4).cuda()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "with torch.autograd.set_detect_anomaly(True):\n    loss = model(torch.ones(3).cuda()).sum()\n"
+        "    loss.backward()\n    optimizer.step()\n"
+    )
+    assert [each.code for each in migrate_text(text, Settings(target_torch=(2, 3))).findings] == ["AMP615", "AMP501"]
+    monkeypatch.setattr(Editor, "new_scaler", lambda self, at, arguments: plain('torch.amp.GradScaler("cuda")'))
+    plan = migrate_text(text, Settings(target_torch=(2, 2)))
+    assert (plan.after, [each.code for each in plan.findings]) == (text, ["AMP002"])
+    beside = text + "with torch.cuda.amp.autocast():\n    model(torch.ones(3).cuda())\n"
+    plan = migrate_text(beside, Settings(target_torch=(2, 2)))
+    assert plan.after == beside.replace(
+        "torch.cuda.amp.autocast()", 'torch.amp.autocast(device_type="cuda", dtype=torch.float16)'
+    )

@@ -314,6 +314,29 @@ def test_the_scaler_of_an_object_and_its_checkpoint_go(wrong: Check) -> None:
     assert wrong(before, after.replace('load_state_dict(state["optimizer"])', 'load_state_dict(state["scaler"])')) != ""
 
 
+def test_what_stands_under_one_key_of_a_checkpoint_is_not_what_stands_under_another(wrong: Check) -> None:
+    before = """
+    import torch
+    class Trainer:
+        def save(self):
+            package = {}
+            package["model"] = {"state": self.model.state_dict()}
+            package["optimizer"] = self.optimizer.state_dict()
+            torch.save(package, "last.pt")
+            part = package["model"]
+            part["state"] = None
+            torch.save(part, "best.pt")
+        def __init__(self, model):
+            self.model = model
+            self.optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    """
+    after = before.replace(
+        "torch.save(package,", 'package["scaler"] = self.scaler.state_dict()\n            torch.save(package,'
+    ).replace("self.model = model", 'self.model = model\n            self.scaler = torch.amp.GradScaler("cuda")')
+    assert wrong(before, after) == ""
+    assert wrong(before, after.replace('part = package["model"]', 'part = package["scaler"]')) != ""
+
+
 def test_an_option_that_only_switches_precision_goes(wrong: Check) -> None:
     before = """
     import argparse, torch

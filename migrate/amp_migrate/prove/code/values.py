@@ -291,7 +291,7 @@ class Values:
         elif isinstance(target, ast.Starred):
             self._give(scope, target.value, OTHERS)
         elif isinstance(target, ast.Subscript) and is_carrier(value):
-            self._give(scope, target.value, frozenset({("items", value)}))
+            self._give(scope, target.value, frozenset({("items", value, _key(target))}))
 
     def _owner(self, node: ast.expr, scope: Scope) -> ast.ClassDef | None:
         """The class at the root of what an object inherits, where the object is `self`; None for any other."""
@@ -435,7 +435,7 @@ class Values:
             inside, scope = [node.value], self.inside(node, scope)
         else:
             return OTHERS
-        return frozenset({("items", flat(frozenset().union(*(self.of(each, scope) for each in inside))))})
+        return frozenset({("items", flat(frozenset().union(*(self.of(each, scope) for each in inside))), None)})
 
     def _at(self, place: Place) -> Value:
         """What is known of a place: nothing so far, or nothing of interest."""
@@ -650,7 +650,7 @@ class Values:
         return frozenset(("partial", function, skipped + len(node.args) - 1) for function, skipped, _ in runs)
 
     def _of_subscript(self, node: ast.Subscript, scope: Scope) -> Value:
-        index = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        index = _key(node)
         found: set[Atom] = set()
         for each in self.of(node.value, scope):
             if isinstance(each, tuple) and each[0] == "name" and each[1].startswith(_STATE):
@@ -660,7 +660,7 @@ class Values:
             elif isinstance(each, tuple) and each[0] == "tuple" and isinstance(index, int):
                 found |= each[1][index] if -len(each[1]) <= index < len(each[1]) else OTHERS
             elif isinstance(each, tuple) and each[0] == "items" and not isinstance(node.slice, ast.Slice):
-                found |= each[1]
+                found |= each[1] if index is None or each[2] in (None, index) else OTHERS
             else:
                 found.add(OTHER)
         return frozenset(found)
@@ -799,6 +799,11 @@ class Values:
             method = self.method(each, name)
             if method is not None:
                 yield method, 1, True
+
+
+def _key(node: ast.Subscript) -> object:
+    """The key or number that a subscript is written with; None for any other."""
+    return node.slice.value if isinstance(node.slice, ast.Constant) else None
 
 
 def _asked_as_scalers(function: Definition, file: File) -> Iterator[str]:
