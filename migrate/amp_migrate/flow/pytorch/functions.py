@@ -615,6 +615,8 @@ def _parameter(frame: Frame, args: Arguments, node: ast.AST) -> Value:
         if given.may_be_low and given.regions and not is_frozen:
             frame.analysis.event(frame, Act.LOW_LEAF, node, tensor=given, leaves=frozenset({Part(owner, "")}))
         modules.made_low(frame, [owner], one(given), node)
+        if given.place != CPU:  # where it stays, unless it is moved with its module
+            frame.write(owner, modules.PLACE, const(given.place), strong=False)
     # What sums up products is no weight that is trained, nor what is made of such: the codes of a codebook.
     running = frame.analysis.pytorch.running
     is_running = base.tags & (BUFFER | ROUGH) or any(isinstance(e, Part) and e.owner in running for e in base.reach)

@@ -240,19 +240,17 @@ def _find_leaves(frame: Frame, start: Atom) -> frozenset[Atom]:
                 found.add(whole_of(each))
         if has_unread_base(frame, each.made_of):
             found.add(whole_of(Opaque((each,))))
-        for value in held:
-            for atom in value:
-                if isinstance(atom, Tensor) and atom.leaf:
-                    found |= {
-                        leaf
-                        for leaf in atom.leaf
-                        if isinstance(leaf, Part)
-                        and isinstance(leaf.owner, Obj)
-                        and leaf.owner.external == "torch.nn.Parameter"
-                    }
-                elif isinstance(atom, Opaque) and atom.path:
-                    found.add(whole_of(atom))
+        found.update(_own_leaves(held))
+        found |= {whole_of(atom) for value in held for atom in value if isinstance(atom, Opaque) and atom.path}
     return frozenset(found)
+
+
+def _own_leaves(held: Iterable[Value]) -> Iterator[Part]:
+    """The parameters that a module keeps as its own, and not in a layer, among all that it holds."""
+    for leaf in (leaf for value in held for each in value if isinstance(each, Tensor) for leaf in each.leaf):
+        is_own = isinstance(leaf, Part) and isinstance(leaf.owner, Obj)
+        if is_own and leaf.owner.external == "torch.nn.Parameter":
+            yield leaf
 
 
 def weights(frame: Frame, owner: Obj, name: str = "*") -> Tensor:
@@ -913,12 +911,11 @@ def moved(frame: Frame, owner: Atom, name: str, args: Arguments, node: ast.AST) 
     within = _with_parts(frame, owner) if name in _CHANGES_WEIGHTS else {}
     unread = [each for held in within.values() for value in held for each in value if isinstance(each, Opaque)]
     cast_weights(frame, [*within, *unread], name, args, node)
-    where = None if place is None else const(place)
-    for each in within:
-        if where is not None:
-            frame.write(each, PLACE, where, strong=False)
-        if name == "requires_grad_":
-            gradients.note_switched(frame, frozenset({whole_of(each)}))
+    kept = (leaf.owner for held in within.values() for leaf in _own_leaves(held))
+    for moved_there in () if place is None else (*within, *kept):
+        frame.write(moved_there, PLACE, const(place), strong=False)
+    for each in within if name == "requires_grad_" else ():
+        gradients.note_switched(frame, frozenset({whole_of(each)}))
 
 
 def cast_weights(frame: Frame, owners: Sequence[Atom], name: str, args: Arguments, node: ast.AST) -> None:

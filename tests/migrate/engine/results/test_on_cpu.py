@@ -459,3 +459,74 @@ def test_a_data_set_that_is_told_the_cpu_makes_its_data_there(
     (tmp_path / "train.py").write_text(steps)
     (tmp_path / "data.py").write_text(_LOADED.format(default=default, device=device))
     assert [each.source.path.name for each in migrate([tmp_path], Settings()).changed] == changed
+
+
+_MOVED = """\
+import torch
+from torch import nn
+from data import load
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.scale = nn.Parameter(torch.FloatTensor(3))
+
+    def forward(self, x):
+        return self.layer(x) * self.scale
+
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+device = {device}
+model = Scaled(){to}
+optimizer = torch.optim.Adam(model.parameters())
+for x, y in load():
+    x, y = x.to(device), y.to(device)
+    optimizer.zero_grad()
+    loss = (model(x) - y).square().mean()
+    loss.backward()
+    optimizer.step()
+"""
+_POINTS = """\
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Points(Dataset):
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, i):
+        return torch.zeros(3){to}, torch.zeros(3)
+
+
+def load():
+    return DataLoader(Points())
+"""
+
+
+@pytest.mark.parametrize(
+    ("device", "to", "of_data", "changed"),
+    [
+        ('"cpu"', ".to(device)", "", []),
+        ('torch.device("cpu")', ".to(device)", ".float()", []),
+        ('"cpu"', "", "", ["train.py"]),
+        ('open("device").read()', ".to(device)", "", ["train.py"]),
+        ("device", ".to(device)", "", ["train.py"]),
+    ],
+)
+def test_a_model_that_is_moved_to_the_cpu_is_there_whoever_gives_its_batches(
+    device: str, to: str, of_data: str, changed: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(_MOVED.format(device=device, to=to))
+    (tmp_path / "data.py").write_text(_POINTS.format(to=of_data))
+    assert [each.source.path.name for each in migrate([tmp_path], Settings()).changed] == changed
+
+
+def test_a_parameter_that_comes_to_it_later_may_be_elsewhere(tmp_path: Path) -> None:
+    later = '.to("cpu")\nmodel.shift = nn.Parameter(torch.zeros(3, device="cuda"))'
+    text = _MOVED.format(device='"cpu"', to=later).replace("* self.scale", "* self.scale + self.shift.to(x.device)")
+    (tmp_path / "train.py").write_text(text)
+    (tmp_path / "data.py").write_text(_POINTS.format(to=""))
+    assert [each.source.path.name for each in migrate([tmp_path], Settings()).changed] == ["train.py"]
