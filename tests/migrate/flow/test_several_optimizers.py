@@ -11,7 +11,7 @@ from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import tensors_in
 from amp_migrate.flow.domain.tensor import UNKNOWN_LEAF
 from amp_migrate.flow.events import Act
-from amp_migrate.flow.questions import ONE_WITHOUT_GRADIENTS, SEVERAL_SCALES, faults
+from amp_migrate.flow.questions import CLIPPED, ONE_WITHOUT_GRADIENTS, SEVERAL_SCALES, faults
 
 from .conftest import Texts
 
@@ -794,3 +794,45 @@ def test_a_model_that_averages_weights_is_no_optimizer_of_them(told: Tell, avera
     assert "gradients are clipped while they are scaled" not in told_of(told, made + rounds)
     late = rounds.replace("    scaler.unscale_(optimizer)\n", "")
     assert "gradients are clipped while they are scaled" in told_of(told, made + late)
+
+
+_OF_ONE_LIST = """
+import torch
+from torch import nn
+from transformers.optimization import AdamW
+
+model = nn.Linear(8, 1).cuda()
+{params}
+optimizer = {kind}(params, lr=1e-5)
+{between}
+other = torch.optim.Adam(params, lr=1e-5)
+scaler = torch.amp.GradScaler("cuda")
+for x in loader:
+    with torch.amp.autocast("cuda", dtype=torch.float16):
+        loss = model(x).mean()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+    model.zero_grad()
+other.step()
+"""
+_GROUPS = """params = [
+    {"params": [p for n, p in model.named_parameters() if "bias" in n]},
+    {"params": [p for n, p in model.named_parameters() if "bias" not in n], "lr": 1e-4},
+]"""
+
+
+@pytest.mark.parametrize("kind", ["torch.optim.AdamW", "AdamW"])
+@pytest.mark.parametrize("params", ["params = list(model.parameters())", _GROUPS])
+def test_what_one_of_two_optimizers_of_one_list_unscales_is_that_of_the_other(
+    told: Tell, params: str, kind: str
+) -> None:
+    assert CLIPPED not in told_of(told, _OF_ONE_LIST.format(params=params, kind=kind, between=""))
+
+
+@pytest.mark.parametrize("between", ["params.append(more.weight)", "params = [*params, more.weight]", "params += rest"])
+def test_one_of_a_list_that_has_grown_may_have_others(told: Tell, between: str) -> None:
+    text = _OF_ONE_LIST.format(params="params = [model.weight]", kind="torch.optim.AdamW", between=between)
+    assert CLIPPED in told_of(told, text)

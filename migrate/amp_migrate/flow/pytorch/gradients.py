@@ -123,6 +123,9 @@ class Registry:
         self.optimizers: dict[Atom, frozenset[Atom] | None] = {}
         self.unread: dict[Atom, frozenset[Atom]] = {}  # what is made of parameters, by a class that nobody knows
         self.whole: dict[Atom, None] = {}  # the optimizers that were given all parameters of a module
+        self.lists: dict[
+            Atom, tuple[Code, str, tuple[Site, ...]]
+        ] = {}  # which list each was given, of those that stay as they are
         self.switched: set[Atom] = set()  # the leaves that somebody tells whether they get gradients
         self.parts: dict[Atom, set[frozenset[Atom]]] = {}  # those of each module that an optimizer may have been given
         self.wrapping: dict[Atom, None] = {}  # those that have the parameters of another
@@ -190,6 +193,8 @@ class Registry:
         mine, theirs = self.optimizers.get(optimizer), self.optimizers.get(other)
         if not self.wrapping.keys().isdisjoint((optimizer, other)):
             return bool(mine) and mine == theirs
+        if optimizer in self.lists and self.lists[optimizer] == self.lists.get(other):
+            return True
         return optimizer in self.whole and self.may_have_all_of(optimizer, other)
 
     def may_have_all_of(self, optimizer: Atom, other: Atom) -> bool:
@@ -1104,6 +1109,7 @@ def make_optimizer(frame: Frame, optimizer: Obj, args: Arguments, node: ast.AST)
         parts = (frame.analysis.pytorch.leaves_of(frame, each) for each in owners if isinstance(each, (Obj, Opaque)))
         frame.analysis.pytorch.registry.parts.setdefault(optimizer, set()).update(parts)
     _note_whole(frame, optimizer, is_whole)
+    _note_list(frame, [optimizer], node)
     # PyTorch makes no optimizer of an empty list: where no parameter is seen, nobody knows which they are.
     if not leaves or any(
         isinstance(each, Part) and isinstance(each.owner, Opaque) and not each.owner.path for each in leaves
@@ -1123,6 +1129,27 @@ def make_optimizer(frame: Frame, optimizer: Obj, args: Arguments, node: ast.AST)
         made: dict[Key, object] = {("fresh", optimizer): True, made_key(optimizer): True}
         changes = {grad_key(optimizer): NO_GRAD, **made, **dict.fromkeys(gone)}
         _change(frame, changes, lambda machine: (machine.but(changes),))
+
+
+def _note_list(frame: Frame, optimizers: Iterable[Atom], node: ast.AST) -> None:
+    """Note which list some optimizer is made of: another one that is made of it has the same parameters."""
+    given = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    registry = frame.analysis.pytorch.registry
+    if given is not None and not frame.runs_often and _stays_as_made(frame.code, given):
+        known = dict.fromkeys(optimizers, (frame.code, ast.unparse(given), frame.context_of_objects))
+        if not known.items() <= registry.lists.items():
+            registry.lists.update(known)
+            registry.forget_sharing()
+
+
+def _stays_as_made(code: Code, given: ast.expr) -> bool:
+    """Whether an expression is a variable that is bound once, and that nothing is done with but to hand it to calls."""
+    if not isinstance(given, ast.Name) or given.id not in code.bound or given.id in code.bound_anew:
+        return False
+    nodes = [*nodes_in(code.node)]
+    handed = {each for call in nodes if isinstance(call, ast.Call) for each in call.args}
+    reads = (each for each in nodes if isinstance(each, ast.Name) and each.id == given.id)
+    return all(each in handed or isinstance(each.ctx, ast.Store) for each in reads)
 
 
 def groups_of(frame: Frame, optimizer: Obj) -> Value:
@@ -1198,6 +1225,7 @@ def made_of_leaves(frame: Frame, found: Value, given: Value, node: ast.AST) -> N
     """What may be an optimizer of a class that nobody knows is made: of several, it is the one that is there."""
     if any(isinstance(each, Tensor) and each.leaf for each in all_in(frame, given, "['params']")):
         known = [each for each in found if isinstance(each, Atom) and each not in frame.analysis.plural]
+        _note_list(frame, known, node)
         made, unread = dict.fromkeys(known, leaves_of(frame, given)), frame.analysis.pytorch.registry.unread
         if not made.items() <= unread.items():
             unread.update(made)
