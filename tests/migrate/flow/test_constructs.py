@@ -230,6 +230,12 @@ CASES = {
         "x = 1 if input() else None\nif x is not None:\n    y = x\nelse:\n    z = x",
         {"y": "1", "z": "None"},
     ),
+    "a test of several of which one alone may fail": (
+        "x = 1 if input() else 's'\ny = 's' if input() else 't'\n"
+        "a = 2 if isinstance(y, str) and isinstance(x, int) else x\nb = 3 if not (x is None or y is None) else x\n"
+        "c = 4 if isinstance(x, int) and input() else x\nd = 5 if isinstance(y, int) or isinstance(x, str) else x",
+        {"a": "'s' | 2", "b": "3", "c": "'s' | 1 | 4", "d": "1 | 5"},
+    ),
     "a test of a type": (
         "x = 1 if input() else 's'\nif isinstance(x, str):\n    y = x\nelse:\n    z = x",
         {"y": "'s'", "z": "1"},

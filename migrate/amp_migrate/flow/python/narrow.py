@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import numbers
 from collections import abc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from amp_migrate.counters import implied_in
 from amp_migrate.flow.domain.atoms import (
@@ -25,6 +25,7 @@ from amp_migrate.flow.domain.atoms import (
     of_truth,
 )
 from amp_migrate.flow.domain.machine import assuming
+from amp_migrate.flow.domain.state import State
 from amp_migrate.flow.domain.tensor import Tensor
 from amp_migrate.flow.python.classes import is_module_class, lineage
 from amp_migrate.flow.python.frame import Frame
@@ -53,6 +54,8 @@ def _narrow(frame: Frame, test: ast.expr, truth: bool) -> None:
         if isinstance(test.op, ast.And) is truth:
             for each in test.values:
                 _narrow(frame, each, truth)
+        else:
+            _narrow_to_one(frame, test.values, truth)
     elif isinstance(test, ast.NamedExpr):
         _narrow(frame, test.target, truth)
     elif isinstance(test, ast.Constant):
@@ -68,6 +71,20 @@ def _narrow(frame: Frame, test: ast.expr, truth: bool) -> None:
             _narrow_kind(frame, test, truth)
         elif test.func.id == "callable" and len(test.args) == 1:
             _keep(frame, test.args[0], lambda value: frozenset(e for e in value if _may_be_called(e, truth)))
+
+
+def _narrow_to_one(frame: Frame, tests: Iterable[ast.expr], truth: bool) -> None:
+    """One of some tests is `truth`, and those before it are not: something is known where only one of them can be."""
+    before, ways = frame.now, []
+    behind: State | None = before
+    for each in tests:
+        frame.state = behind and behind.copy()
+        _narrow(frame, each, truth)
+        ways += [frame.state] if frame.state else []
+        frame.state = behind and behind.copy()
+        _narrow(frame, each, not truth)
+        behind = frame.state
+    frame.state = before if len(ways) > 1 else ways[0] if ways else None
 
 
 def _is_local(frame: Frame, name: str) -> bool:
