@@ -52,14 +52,18 @@ def detect(script: Script) -> Iterator[Hazard]:
         region = script.region_around(call)
         if region is None or not script.may_be_on_cuda(region):
             continue
-        if _is_refused(script, call):
-            hint = _hint(script, call, file, call, script.flowing.events(file, call, Act.REFUSED))
-            yield Hazard(call, f"{file.tree.quote(call)} raises under CUDA's autocast", hint)
+        is_refused, table = _is_refused(script, call), script.flowing.table_of(file, call)
+        refused = script.flowing.events(file, call, Act.REFUSED)
+        if is_refused or (table and refused):
+            hint = _hint(script, call, file, call, refused)
+            raises, by = ("may raise", f", by what {table} gives") if table else ("raises", "")
+            yield Hazard(call, f"{file.tree.quote(call)} {raises} under CUDA's autocast{by}", hint)
             continue
         for event, within, loss in _refused_in(script, region, call):
             line = within.tree.position(loss)[0]
             where = f"line {line}" if within is file else f"{seen_from(within.name, file.name)}:{line}"
-            what = f"{file.tree.quote(call)} runs {within.tree.quote(loss)} ({where})"
+            runs = f"may run, by what {table} gives," if table else "runs"
+            what = f"{file.tree.quote(call)} {runs} {within.tree.quote(loss)} ({where})"
             hint = _hint(script, call, within, loss, [event])
             yield Hazard(call, f"{what}, which raises under CUDA's autocast", hint)
             break
@@ -73,7 +77,8 @@ def _refused_in(script: Script, region: AutocastRegion, call: cst.Call) -> Itera
     for event in flowing.refused:
         by = event.context.cuda.regions if event.context is not None else ()
         is_its = any(flowing.interpreted.node_at(script.file, site) is region.call for site in by)
-        place = flowing.interpreted.place(event.site) if is_its and flowing.comes_to(script.file, call, event) else None
+        is_its &= flowing.comes_to(script.file, call, event, may_choose=True)
+        place = flowing.interpreted.place(event.site) if is_its else None
         if place is not None and isinstance(place[1], cst.Call):
             yield event, place[0], place[1]
 

@@ -193,11 +193,23 @@ class Flowing:
         found = self.questions.events(Act.REFUSED)
         return [each for each in found if any(each.sure_in.values()) and not self.is_given_up(each)]
 
-    def comes_to(self, file: File, call: cst.Call, event: Event) -> bool:
-        """Whether something happens in the one function that a call runs, or in what that calls."""
+    def comes_to(self, file: File, call: cst.Call, event: Event, *, may_choose: bool = False) -> bool:
+        """Whether something happens in the one function that a call runs, or in what that calls.
+
+        Args:
+            may_choose: whether it may be one of several that a table gives by a key.
+        """
         own = self._node(file, call)
         codes = () if own is None else self.questions.analysis.callees.get(own, ())
-        return len(codes) == 1 and event.code in self._run_from(codes) and _is_own(self.value_of(file, call.func))
+        is_one = len(codes) == 1 and _is_own(self.value_of(file, call.func))
+        return event.code in self._run_from(codes) and (is_one or (may_choose and bool(self.table_of(file, call))))
+
+    def table_of(self, file: File, call: cst.Call) -> str:
+        """What has made several objects of which a call runs one, by a key, as `LOSSES[args.loss]()`; else empty."""
+        made = [each for each in self.value_of(file, call.func) if isinstance(each, Obj)]
+        sites = {each.site for each in made}
+        by = self.questions.node_at(*sites) if len(made) > 1 == len(sites) else None
+        return ast.unparse(by) if isinstance(by, ast.Call) and _looks_up(by.func) else ""
 
     def is_followed(self, file: File, call: cst.Call) -> bool:
         """Whether a call runs functions of the program that have been looked at."""
@@ -295,6 +307,14 @@ def _is_own(called: Value) -> bool:
         isinstance(each.made_of, Class) if isinstance(each, Obj) else isinstance(each, (Class, Func, Method, Wrapped))
         for each in called
     )
+
+
+def _looks_up(kind: ast.expr) -> bool:
+    """Whether an expression takes something out of others: `KINDS[key]`, `KINDS.get(key)`, `getattr(kinds, key)`."""
+    if not isinstance(kind, ast.Call):
+        return isinstance(kind, ast.Subscript)
+    is_method = isinstance(kind.func, ast.Attribute) and bool(kind.args)
+    return is_method or (isinstance(kind.func, ast.Name) and kind.func.id == "getattr")
 
 
 def _training_in(file: File) -> set[str]:

@@ -75,6 +75,36 @@ def test_a_call_that_comes_to_a_refused_loss_is_told(marked_files: Check, made: 
     assert found[0].hint == "let the model end without its sigmoid, and use the form with logits"
 
 
+TABLE = 'LOSSES = {"ce": nn.CrossEntropyLoss, "bce": KIND}\n'
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("Loss", "criterion(model(x), y) may run, by what LOSSES[args.loss]() gives, self.bce(p, t) (line 12), which"),
+        ("nn.BCELoss", "criterion(model(x), y) may raise under CUDA's autocast, by what LOSSES[args.loss]() gives"),
+    ],
+)
+def test_so_is_one_to_what_a_table_may_give(marked_files: Check, kind: str, says: str) -> None:
+    for key in ("[args.loss]", ".get(args.loss)"):
+        made = f"{HELD}{TABLE.replace('KIND', kind)}criterion = LOSSES{key}()\n"
+        (found,) = marked_files(train=script(made, "loss = criterion(model(x), y)  # AMP622"))
+        assert found.message.startswith(says.replace("[args.loss]", key))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "criterion = nn.BCEWithLogitsLoss() if args.amp else Loss()\n",
+        "kind = nn.BCEWithLogitsLoss if args.amp else Loss\ncriterion = kind()\n",
+        f'{TABLE.replace("KIND", "Loss")}criterion = LOSSES["ce"]()\n',
+        f"{TABLE.replace('KIND', 'nn.BCEWithLogitsLoss')}criterion = LOSSES[args.loss]()\n",
+    ],
+)
+def test_what_something_else_may_give_is_not(marked_files: Check, made: str) -> None:
+    assert marked_files(train=script(HELD + made, "loss = criterion(model(x), y)")) == ()
+
+
 def test_so_is_one_to_the_loss_of_another_file(marked_files: Check) -> None:
     text = script("from losses import Loss\n", "loss = Loss()(model(x), y)  # AMP622")
     (found,) = marked_files(train=text, losses=f"{HEAD}{LOSS}")
