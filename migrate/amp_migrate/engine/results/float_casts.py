@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import field, replace
 from difflib import SequenceMatcher
 from functools import lru_cache
-from itertools import count, takewhile
+from itertools import count, islice, takewhile
 from pathlib import Path
 from typing import cast
 
@@ -29,7 +29,7 @@ from amp_migrate.frozen import frozen
 from amp_migrate.moves import wishes_of
 from amp_migrate.plan.code import Hole, code
 from amp_migrate.plan.describe import described
-from amp_migrate.plan.edit import Cast, Edit, Wrap
+from amp_migrate.plan.edit import After, Before, Cast, Edit, Wrap
 from amp_migrate.pragmas import read_pragmas
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Settings
@@ -139,11 +139,11 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
                 apart[statement] = why
     new += (each for statement, each in of_islands if not _is_computed_apart(each.node, statement, apart, editor))
     planned, behind = _begun_behind(plan.planned, apart)
-    new += _regions([each for each in apart if each not in behind], editor)
+    new += (editor.wrap(each, each, editor.no_autocast(each)) for each in apart if each not in behind)
     gone = {each.node for each in named}
     others = (each for each in (*planned, *new) if not (isinstance(each.change, Cast) and each.node in gone))
     try:
-        edits = complete(file.tree, (*named, *others))
+        edits = complete(file.tree, _joined([*named, *others], editor))
     except PlanConflict:  # the region that it begins has more in it than its statements
         return plan
     if edits == plan.planned:
@@ -211,12 +211,7 @@ def _computed_before(statement: Statement, call: cst.Call, name: str, editor: Ed
 
 def _off(planned: Iterable[Edit], editor: Editor) -> set[cst.CSTNode]:
     """The statements that stand in a region without autocast already."""
-    return {
-        statement
-        for each in planned
-        if isinstance(each.change, Wrap) and each.change.context == editor.no_autocast(each.node)
-        for statement in each.changed
-    }
+    return {statement for each in planned if _without_autocast(each, editor) for statement in each.changed}
 
 
 def _begun_behind(planned: Iterable[Edit], apart: Collection[Statement]) -> tuple[list[Edit], set[Statement]]:
@@ -241,17 +236,31 @@ def _begun_behind(planned: Iterable[Edit], apart: Collection[Statement]) -> tupl
     return edits, out
 
 
-def _regions(statements: Collection[Statement], editor: Editor) -> Iterator[Edit]:
-    """A region without autocast for each run of statements."""
-    for first in statements:
-        block = editor.file.tree.siblings(first)
-        at = block.index(first)
-        if at and block[at - 1] in statements:
-            continue
-        last = at
-        while last + 1 < len(block) and block[last + 1] in statements:
-            last += 1
-        yield editor.wrap(first, block[last], editor.no_autocast(first))
+def _joined(edits: Iterable[Edit], editor: Editor) -> Iterator[Edit]:
+    """Edits with one region without autocast for those of which the next begins where the last has ended.
+
+    Lines between the two are computed before the second as they would be without it.
+    """
+    known = [*edits]
+    beside = {each.node for each in known if isinstance(each.change, (After, Before))}
+    ends = {cast(Statement, each.node): change.last for each in known if (change := _without_autocast(each, editor))}
+    for first in sorted(ends, key=lambda each: editor.file.tree.order[each], reverse=True):
+        block = editor.file.tree.siblings(ends[first])
+        behind = next(islice(block, block.index(ends[first]) + 1, None), None)
+        if behind in ends and beside.isdisjoint((ends[first], behind)):
+            ends[first] = ends.pop(behind)
+    for each in known:
+        change = _without_autocast(each, editor)
+        if change is None:
+            yield each
+        elif each.node in ends:
+            yield replace(each, change=replace(change, last=ends[cast(Statement, each.node)]))
+
+
+def _without_autocast(edit: Edit, editor: Editor) -> Wrap | None:
+    """The change that puts statements into a region without autocast; None for any other."""
+    is_off = isinstance(edit.change, Wrap) and edit.change.context == editor.no_autocast(edit.node)
+    return edit.change if is_off and isinstance(edit.change, Wrap) else None
 
 
 def _in_float32(each: FloatCast, editor: Editor, nodes: _Originals, pairs: Counterparts) -> tuple[Edit, ...]:
@@ -282,7 +291,7 @@ class _Originals:
 
     def __init__(self, plan: FilePlan) -> None:
         self._plan = plan
-        self.before, self._after = _parsed(plan.source.text), _parsed(plan.after)
+        self.before, self._after = parsed(plan.source.text), parsed(plan.after)
 
     def of(self, site: Site) -> ast.expr | None:
         """The expression with the same words, in the line that the result's line comes from; None for a new one."""
@@ -352,7 +361,7 @@ def _expressions(tree: ast.AST) -> Iterator[ast.expr]:
     return (each for each in nodes_in(tree) if isinstance(each, ast.expr))
 
 
-def _parsed(text: str) -> ast.Module:
+def parsed(text: str) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(text)

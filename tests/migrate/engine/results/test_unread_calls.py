@@ -257,3 +257,21 @@ def test_a_norm_of_apex_computes_in_a_region_as_it_knows_how_to() -> None:
     assert "return self.last(self.bend(self.first(x)))\n" in plan.after
     assert "FusedLayerNorm as Norm" in plan.after
     assert "AMP504" not in [each.code for each in plan.findings]
+
+
+@pytest.mark.parametrize(
+    ("behind", "kept"),
+    [
+        ("z = x @ x.t()\n", "    x = self.bend(x.float())\n    z = x @ x.t()\n"),
+        # What is computed before it is computed under autocast.
+        (
+            "z = self.leak(self.last(x))\n",
+            "    x = self.bend(x.float())\nlast_output = self.last(x)\n"
+            f"{OFF}\n    z = self.leak(last_output.float())\n",
+        ),
+    ],
+)
+def test_regions_without_autocast_that_follow_each_other_are_one(behind: str, kept: str) -> None:
+    body = f"x = self.first(x)\nx = self.bend(x)\n{behind}return self.last(x) + z.mean()\n"
+    after, _ = moved(body)
+    assert indent(f"x = self.first(x)\n{OFF}\n{kept}return self.last(x) + z.mean()\n", " " * 8) in after
