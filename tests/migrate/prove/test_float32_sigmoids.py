@@ -15,28 +15,28 @@ AFTER = '''
 from torch import nn
 
 
-class Sigmoid(nn.Sigmoid):
+class Fp32Sigmoid(nn.Sigmoid):
     """In float32."""
 
     def forward(self, input):
         return input.float().sigmoid()
 
 
-model = nn.Sequential(nn.Linear(4, 1), Sigmoid())
+model = nn.Sequential(nn.Linear(4, 1), Fp32Sigmoid())
 '''
 
 
 def test_its_objects_are_the_same_but_for_their_precision(wrong: Check) -> None:
     assert not wrong(BEFORE, AFTER)
-    assert not wrong(AFTER, AFTER.replace("(4, 1), Sigmoid()", "(4, 1), nn.Sigmoid()"))
+    assert not wrong(AFTER, AFTER.replace("(4, 1), Fp32Sigmoid()", "(4, 1), nn.Sigmoid()"))
     assert not wrong(AFTER, AFTER)
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("class Sigmoid(nn.Sigmoid)", "class Sigmoid(nn.Tanh)"),
-        ("class Sigmoid(nn.Sigmoid)", "class Sigmoid(nn.Sigmoid, Mixin)"),
+        ("class Fp32Sigmoid(nn.Sigmoid)", "class Fp32Sigmoid(nn.Tanh)"),
+        ("class Fp32Sigmoid(nn.Sigmoid)", "class Fp32Sigmoid(nn.Sigmoid, Mixin)"),
         (".float().sigmoid()", ".float().tanh()"),
         (".float().sigmoid()", ".half().sigmoid()"),
         (".float().sigmoid()", ".float().sigmoid().square()"),
@@ -46,11 +46,11 @@ def test_its_objects_are_the_same_but_for_their_precision(wrong: Check) -> None:
         ("    def forward", "    @cached\n    def forward"),
         ("def forward(self, input)", "def forward(self, input, *others)"),
         ("def forward", "def reverse"),
-        ("class Sigmoid", "@registered\nclass Sigmoid"),
-        ("\nmodel", "\nSigmoid = nn.Tanh\nmodel"),
-        ("\nmodel", "\nif x:\n    class Sigmoid(nn.Tanh):\n        pass\nmodel"),
-        ("(4, 1), Sigmoid()", "(4, 1), Sigmoid(), Sigmoid()"),
-        ("nn.Linear(4, 1), Sigmoid()", "Sigmoid()"),
+        ("class Fp32Sigmoid", "@registered\nclass Fp32Sigmoid"),
+        ("\nmodel", "\nFp32Sigmoid = nn.Tanh\nmodel"),
+        ("\nmodel", "\nif x:\n    class Fp32Sigmoid(nn.Tanh):\n        pass\nmodel"),
+        ("(4, 1), Fp32Sigmoid()", "(4, 1), Fp32Sigmoid(), Fp32Sigmoid()"),
+        ("nn.Linear(4, 1), Fp32Sigmoid()", "Fp32Sigmoid()"),
     ],
 )
 def test_what_computes_something_else_is_another_program(old: str, new: str, wrong: Check) -> None:

@@ -1,7 +1,6 @@
 """A sigmoid that is a module, made one of a class that computes in float32: what it is given has no name to be cast.
 
-The class is derived from PyTorch's, for code that asks which modules are sigmoids, and has its name, by which models
-are printed. It has no state either.
+The class is derived from PyTorch's, for code that asks which modules are sigmoids, and has no state either.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from amp_migrate.tables.torch_names import SIGMOID_CLASS
 from amp_migrate.trees.nodes import Statement, find, statements
 from amp_migrate.write.editor import Editor
 
-_NAME = SIGMOID_CLASS.rpartition(".")[2]
+_NAME = "Fp32Sigmoid"
 _TEXT = (
-    "class Sigmoid({base}):",
+    "class Fp32Sigmoid({base}):",
     '{indent}"""In float32: half precision makes 1 of large logits, which leaves them no gradient."""',
     "",
     "{indent}def forward(self, input):",
