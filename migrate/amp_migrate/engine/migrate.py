@@ -19,6 +19,7 @@ from amp_migrate.engine.problems import OUR_FAULT, PLEASE_REPORT, failure, in_th
 from amp_migrate.engine.results.check_text import Refused, check_text
 from amp_migrate.engine.results.examined import Examined
 from amp_migrate.engine.results.float_casts import with_casts
+from amp_migrate.engine.results.needless_casts import without_casts
 from amp_migrate.engine.results.proof import checks_of, refuted
 from amp_migrate.engine.results.worse_numerics import LEFT_AS_IT_WAS, worse_numerics
 from amp_migrate.engine.source import Source
@@ -109,13 +110,14 @@ def migrate_workspace(
             if not cast:
                 break
             plans, wrong = _checked(cast, parsed)
-            new = {each.source: each for each in (*outcome.plans, *plans)}
-            plans = tuple(sorted(new.values(), key=lambda each: each.source.name))
-            outcome = without_refused(workspace, replace(outcome, plans=plans), wrong)
+            outcome = without_refused(workspace, _with_plans(outcome, plans), wrong)
             numerics = worse_numerics(workspace, outcome.plans, settings, examined, numerics.in_float32.values())
         if numerics.at_last != settings:
             return migrate_workspace(workspace, numerics.at_last, parsed, examined)
         withdrawn += _withdrawn(workspace, outcome, numerics.left, settings.withdrawn)
+        plans, wrong = _checked(without_casts(workspace, outcome.plans, numerics.needless), parsed)
+        if not wrong:
+            outcome = _with_plans(outcome, plans)
         outcome = without_refused(workspace, outcome, numerics.left)
         outcome = _with_told(_without_guarded(outcome, numerics.guarded), numerics.told)
         wrong = refuted(workspace, outcome.changed, settings)
@@ -208,6 +210,13 @@ def _reason(code: str, source: Source, why: Finding) -> Withdrawn:
     reason = why.message.removeprefix(LEFT_AS_IT_WAS)
     hint = OUR_FAULT if why.hint == PLEASE_REPORT else why.hint
     return Withdrawn(code, source.name, reason if why.path == source.name else f"{why.path}: {reason}", hint)
+
+
+def _with_plans(outcome: Outcome, plans: Iterable[FilePlan]) -> Outcome:
+    """`outcome` with other plans for some files."""
+    new = {each.source: each for each in (*outcome.plans, *plans)}
+    kept = (each for each in new.values() if each.changed or each.findings)
+    return replace(outcome, plans=tuple(sorted(kept, key=lambda each: each.source.name)))
 
 
 def _without_guarded(outcome: Outcome, guarded: Collection[tuple[str, int]]) -> Outcome:

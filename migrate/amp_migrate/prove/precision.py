@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from amp_migrate.flow.analysis import Analysis, analysed
+from amp_migrate.flow.answers.exact_casts import ExactCasts, exact_casts
 from amp_migrate.flow.casts import Casts, FloatCast, Island
 from amp_migrate.flow.domain.atoms import tensors_in
 from amp_migrate.flow.domain.tensor import BOOL, F32, INT, LOW
@@ -395,11 +396,13 @@ class Found(NamedTuple):
         faults: what is wrong with its precision, each with the harm that it does, if any.
         without_device: where a loss goes backward, if all do on the CPU, or no device but mps is named anywhere.
         read: the files that were read.
+        casts: those to float32 that are in it.
     """
 
     faults: list[tuple[Key, Harm | None]]
     without_device: Site | None
     read: frozenset[str]
+    casts: ExactCasts
 
 
 class Result:
@@ -431,7 +434,7 @@ def harms(before: Original, after: Found) -> list[Harm]:
     Args:
         before: the files as they were; asked only where something is wrong now, or no device is named.
     """
-    faults, at, read = after
+    faults, at, read = after[:3]
     new = list(_new(faults, before.faults(read))) if any(harm for _, harm in faults) else []
     if at is not None and before.answer.is_on_cpu:
         new.insert(0, Harm(at, "everything is on the CPU", is_sure=True, trouble=Trouble.ON_CPU))
@@ -506,7 +509,7 @@ def _found(questions: Questions, script: str, torch: Version, measured: Measured
         also = "" if kernels is None else f", and the kernels that {kernels.file} compiles may take one type alone"
         harm = Harm(_at(questions), _unseen(analysis) + also, kernels is not None, Trouble.UNSEEN)
         found.append(((script, NOT_LOOKED_AT, True, ""), harm))
-        return Found(found, at, frozenset(analysis.modules))
+        return Found(found, at, frozenset(analysis.modules), exact_casts(analysis))
     for file in analysis.unparsed:
         what = NOT_PARSED.format(file)
         found.append(((script, what, True, ""), Harm(_at(questions), what, False, Trouble.UNSEEN)))
@@ -525,7 +528,7 @@ def _found(questions: Questions, script: str, torch: Version, measured: Measured
         ((script, Act.GIVEN.value, False, ""), Harm(each.site, Act.GIVEN.value, False, Trouble.GIVEN, is_told=False))
         for each in questions.events(Act.GIVEN)[:1]
     ]
-    return Found(found, at, frozenset(analysis.modules))
+    return Found(found, at, frozenset(analysis.modules), exact_casts(analysis))
 
 
 def _first_of_large(faults: Collection[Fault]) -> Iterator[Fault]:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.programs import InRegions, Programs
+from amp_migrate.flow.source import Site
 from amp_migrate.frozen import frozen
 from amp_migrate.prove.precision import Found, Harm, Measured, Original, Result, harms
 from amp_migrate.tables.signatures import Version
@@ -31,6 +32,19 @@ class Results:
     workspace: Workspace
     measured: Measured
     with_amp: Collection[str]
+
+
+@frozen
+class Needless:
+    """The casts of results that give what they are given, as far as scripts show it that were looked at.
+
+    Attributes:
+        casts: where they stand.
+        looked: the names of the scripts. What another brings, if it comes there, was not seen.
+    """
+
+    casts: frozenset[Site] = frozenset()
+    looked: frozenset[str] = frozenset()
 
 
 class Examined:
@@ -72,6 +86,15 @@ class Examined:
             found, texts = _Look(results, scripts, self._torch)()
             self._of(scripts).append((texts, found))
         return harms(self._original(scripts, results), found)
+
+    def needless(self, results: Results, looked: Collection[tuple[str, ...]]) -> Needless:
+        """The casts in results that are needless to all who come to them of those that were looked at."""
+        found = [each for scripts in looked if (each := self._known(scripts, results)) is not None]
+        if len(found) < len(looked):  # a look that fails has shown nothing
+            return Needless()
+        needless = frozenset().union(*(each.casts.needless for each in found))
+        needed = frozenset().union(*(each.casts.needed for each in found))
+        return Needless(needless - needed, frozenset(chain.from_iterable(looked)))
 
     def look_at_once(self, results: Results, several: Iterable[tuple[str, ...]]) -> Mapping[tuple[str, ...], Found]:
         """Look at the results of several scripts at once, for who asks for their harms behind it: what each comes to.

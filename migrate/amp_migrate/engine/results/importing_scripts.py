@@ -99,6 +99,13 @@ def _defined(text: str, *, with_functions: bool) -> frozenset[str]:
     return frozenset(name for is_class, name in found if is_class or with_functions)
 
 
+def importing_scripts(workspace: Workspace, name: str) -> Iterator[str]:
+    """The names of all files that import one, be it through others."""
+    path = Path(name)
+    for project in workspace.focused({path}).by_project():
+        yield from map(display_name, _importing(project, path)[1])
+
+
 def starting_scripts(workspace: Workspace, step: str) -> list[str]:
     """The names of the files that all programs with a step start with; none where they are more than are looked at.
 

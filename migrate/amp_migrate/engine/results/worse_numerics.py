@@ -21,7 +21,7 @@ from amp_migrate.catalog.step_rules import (
 )
 from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.problems import failure
-from amp_migrate.engine.results.examined import Examined, Results
+from amp_migrate.engine.results.examined import Examined, Needless, Results
 from amp_migrate.engine.results.float_casts import FOR_OTHER_FILES, InFloat32, line_after, line_before
 from amp_migrate.engine.results.importing_scripts import (
     further_scripts,
@@ -159,6 +159,7 @@ class WorseNumerics:
         in_float32: what is to be float32 in each result instead.
         at_first: what of that does not follow from something else that is low: with it, the rest may be float32.
         guarded: the lines of the originals where nothing shows that a tiny number keeps something low from zero.
+        needless: what of the results they do without.
     """
 
     left: Mapping[Path, Finding]
@@ -168,6 +169,7 @@ class WorseNumerics:
     in_float32: Mapping[str, InFloat32] = field(default_factory=dict)
     at_first: Mapping[str, InFloat32] = field(default_factory=dict)
     guarded: frozenset[tuple[str, int]] = frozenset()
+    needless: Needless = Needless()
 
 
 def worse_numerics(
@@ -190,7 +192,12 @@ def worse_numerics(
     after = workspace.with_texts(each.source.with_text(each.after) for each in changed.values())
     with_amp = {name for name, each in changed.items() if any(word in each.source.text for word in _AMP)}
     results = Results(after, _measured(workspace, changed, settings), with_amp)
-    look = partial(examined.harms, results)
+    looked: set[tuple[str, ...]] = set()
+
+    def look(*scripts: str) -> list[Harm]:
+        looked.add(scripts)
+        return examined.harms(results, *scripts)
+
     by_themselves = examined.look_at_once(results, ((each,) for each in stepping))
     given = [name for (name,), found in by_themselves.items() if _is_given(harm for _, harm in found.faults if harm)]
     handing_to = cache(lambda name: (*handing_scripts(workspace, name),))
@@ -346,7 +353,10 @@ def worse_numerics(
     # What has AMP already may compute the same elsewhere, which is not looked at here.
     unshown = guarded if with_amp else unguarded
     first = of_unread or at_first
-    return WorseNumerics(left, to_tell, planned_again, at_last, in_float32, first, frozenset(guarded - unshown))
+    needless = examined.needless(results, looked)
+    return WorseNumerics(
+        left, to_tell, planned_again, at_last, in_float32, first, frozenset(guarded - unshown), needless
+    )
 
 
 def _lines_of(plan: FilePlan, harm: Harm) -> list[int]:

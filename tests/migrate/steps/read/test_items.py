@@ -53,9 +53,7 @@ def test_a_refused_criterion_under_a_key_stays_outside_of_the_region() -> None:
         first="None", later='self.parts["criterion"] = nn.BCELoss()', out='self.parts["net"](x.cuda()).sigmoid()'
     )
     after = migrate_text(text, Settings()).after
-    assert (
-        "\n            loss = self.parts['criterion'](out.float(), y.cuda())\n            self.scaler.scale(" in after
-    )
+    assert "\n            loss = self.parts['criterion'](out, y.cuda())\n            self.scaler.scale(" in after
 
 
 def test_what_nobody_puts_under_a_key_is_not_known() -> None:

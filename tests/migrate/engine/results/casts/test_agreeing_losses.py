@@ -53,7 +53,11 @@ validate(loader, model, criterion, few)
 
 
 def test_bceloss_reads_float32_behind_a_region(migrate: Check) -> None:
-    assert "        print(criterion(outputs[0].float(), y[0]).item())\n" in migrate(SCRIPT).after
+    """A sigmoid gives it by itself once it computes in float32."""
+    assert "nn.Sigmoid()" in SCRIPT
+    assert "        print(criterion(outputs[0], y[0]).item())\n" in migrate(SCRIPT).after
+    low = SCRIPT.replace("nn.Sigmoid()", "nn.Hardsigmoid()")
+    assert "        print(criterion(outputs[0].float(), y[0]).item())\n" in migrate(low).after
 
 
 def test_binary_cross_entropy_is_the_loss_that_refuses_two_precisions() -> None:

@@ -15,10 +15,10 @@ from torch import nn
 class Layer(nn.Module):
     def __init__(self):
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(8, 8))
+        self.weight, self.scale = nn.Parameter(torch.randn(8, 8)), nn.Parameter(torch.randn(8, 8))
 
     def forward(self, graph, x):
-        weight = torch.matmul(self.weight, self.weight)
+        weight = torch.matmul(self.weight, self.scale)
 
         def message(edges):
             return torch.mm(edges.source, weight)
