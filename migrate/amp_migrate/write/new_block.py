@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from amp_migrate.trees.nodes import Line, Statement
+from amp_migrate.write.indents import deeper
 from amp_migrate.write.leads import flush, joined
 
 
@@ -51,4 +52,5 @@ class NewBlock:
         """End the open bodies where the last of their statements is among these."""
         while self._open and self._open[-1][0] in olds:
             _, head, tail, lines = self._open.pop()
-            self.emit(head.with_changes(body=cst.IndentedBlock([*lines, *tail], indent=self._indent)))
+            body = [*(deeper(each, self._indent) for each in lines), *tail]
+            self.emit(head.with_changes(body=cst.IndentedBlock(body, indent=self._indent)))

@@ -241,6 +241,31 @@ def test_edits_of_one_statement_add_up() -> None:
     assert sheet.result == "a()\nnew()\nwith w:\n    d()\nnew()\nc()\n"
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    a = b(\n    x,\n)\n", "    with w:\n        a = b(\n        x,\n    )\n"),
+        ("    a = b(\n# c\n  x)\n", "    with w:\n        a = b(\n    # c\n      x)\n"),
+        ("    a = b(\n        x,\n    )\n", "    with w:\n        a = b(\n            x,\n        )\n"),
+        ("    a = b + \\\n  c\n", "    with w:\n        a = b + \\\n      c\n"),
+        ("    a = b + \\\r\n  c\r\n", "    with w:\r\n        a = b + \\\r\n      c\r\n"),
+        ("    a = (\n\n  b)\n", "    with w:\n        a = (\n\n      b)\n"),
+        ("    if a: b(\nx)\n", "    with w:\n        if a: b(\n    x)\n"),
+        ("    if a:\n        b(\nx)\n", "    with w:\n        if a:\n            b(\n    x)\n"),
+        # Texts are what they were.
+        ('    a = """\nb\n""" \\\n  "c"\n', '    with w:\n        a = """\nb\n""" \\\n      "c"\n'),
+        ('    a = f"""{\nb}"""\n', '    with w:\n        a = f"""{\nb}"""\n'),
+        ('    a = "b\\\n c"\n', '    with w:\n        a = "b\\\n c"\n'),
+    ],
+)
+def test_what_a_statement_goes_on_in_moves_with_it(old: str, new: str) -> None:
+    head = "def f():\r\n" if "\r\n" in old else "def f():\n"
+    sheet = Sheet(head + old)
+    statement = sheet["if" if "if" in old else "a"]
+    sheet.edit(statement, Wrap(statement, plain("w")))
+    assert sheet.result == head + new
+
+
 def test_changes_inside_a_moved_statement_stay() -> None:
     sheet = Sheet("b(x(1))\n")
     sheet.edit(sheet.find("x(1)"), Replace(plain("y")))
