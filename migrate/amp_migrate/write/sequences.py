@@ -24,12 +24,15 @@ def insert_after(
     """
     out = list(items)
     current = out[index]
+    # Where a line has several, the new one is on that of the one before it.
+    beside = next((each.comma for each in out[:index] if not _is_broken(each.comma)), None)
     if index + 1 < len(out):
-        new = new.with_changes(comma=_without_comment(current.comma))
+        new = new.with_changes(comma=_without_comment(current.comma) if beside is None else current.comma)
+        current = current if beside is None else current.with_changes(comma=beside)
     else:
-        before = out[index - 1].comma if index else _comma_like(opening)
+        before = beside or (out[index - 1].comma if index else _comma_like(opening))
         separator = before if isinstance(before, cst.Comma) else _SPACED
-        new = new.with_changes(comma=_without_comment(current.comma))
+        new = new.with_changes(comma=_without_comment(current.comma) if _is_broken(separator) else current.comma)
         if not isinstance(current.comma, cst.Comma):
             current = current.with_changes(comma=_without_comment(separator))
         else:
@@ -40,6 +43,10 @@ def insert_after(
             current = current.with_changes(**{space: cst.SimpleWhitespace("")})
     out[index : index + 1] = [current, new]
     return out
+
+
+def _is_broken(comma: cst.Comma | cst.MaybeSentinel) -> bool:
+    return isinstance(comma, cst.Comma) and isinstance(comma.whitespace_after, cst.ParenthesizedWhitespace)
 
 
 def _comma_like(opening: cst.BaseParenthesizableWhitespace | None) -> cst.Comma:

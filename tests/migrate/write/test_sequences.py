@@ -43,6 +43,15 @@ def build_code(node: cst.CSTNode) -> str:
         ("f(\n    a,\n    # above\n    b,\n)", 1, "f(\n    a,\n    # above\n    b,\n    new,\n)"),
         ("f(a,\n  b)", 0, "f(a,\n  new,\n  b)"),
         ("f(a,\n  b)", 1, "f(a,\n  b,\n  new)"),
+        ("f(a, b,\n  c)", 1, "f(a, b, new,\n  c)"),
+        ("f(a,b,\n  c)", 1, "f(a,b,new,\n  c)"),
+        ("f(a, b,  # first\n  c)", 1, "f(a, b, new,  # first\n  c)"),
+        ("f(a, b,\n  c)", 2, "f(a, b,\n  c, new)"),
+        ("f(a, b,\n  c, d)", 2, "f(a, b,\n  c, new, d)"),
+        ("f(\n    a, b,\n    c,  # last\n)", 2, "f(\n    a, b,\n    c, new,  # last\n)"),
+        ("f(\n    a, b,\n    c  # last\n)", 2, "f(\n    a, b,\n    c, new  # last\n)"),
+        ("f(a,\n  b, c)", 1, "f(a,\n  b, new, c)"),
+        ("f(a,\n  b, c)", 2, "f(a,\n  b, c, new)"),
     ],
 )
 def test_item_is_inserted_in_the_layout_of_its_neighbours(code: str, index: int, expected: str) -> None:
