@@ -102,19 +102,22 @@ def _behind_optimizers(making: _Making, uses: list[Edit]) -> _Making:
         return making
     siblings = making.tree.siblings(creation.home)
     at = siblings.index(creation.home)
-    behind = takewhile(lambda each: _goes_with(creation.file, each), siblings[at + 1 :])
+    behind = takewhile(lambda each: _goes_with(creation.file, each, creation.home), siblings[at + 1 :])
     last = next(iter(deque(behind, 1)), creation.home)
     later = replace(making, creation=replace(creation, home=last))
     return later if all(later.has_run_at(each) for each in uses if making.has_run_at(each)) else making
 
 
-def _goes_with(file: File, statement: Statement) -> bool:
-    """Whether a statement makes an optimizer, or asserts something."""
+def _goes_with(file: File, statement: Statement, home: Statement) -> bool:
+    """Whether a statement asserts something, or makes an optimizer, as by the function that makes the scaler's."""
     if isinstance(statement, cst.Assert):
         return True
-    value = statement.value if isinstance(statement, cst.Assign) else None
-    made = file.names.callee(value) if isinstance(value, cst.Call) else ""
-    return made.startswith(OPTIMIZER_FACTORIES) and not made.startswith(SCHEDULER_FACTORIES)
+    made, own = (each.value if isinstance(each, cst.Assign) else None for each in (statement, home))
+    if not isinstance(made, cst.Call):
+        return False
+    name = file.names.callee(made)
+    is_like = isinstance(own, cst.Call) and file.tree.code(made.func) == file.tree.code(own.func)
+    return is_like or (name.startswith(OPTIMIZER_FACTORIES) and not name.startswith(SCHEDULER_FACTORIES))
 
 
 @frozen

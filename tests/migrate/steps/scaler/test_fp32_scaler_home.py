@@ -384,8 +384,8 @@ def test_scaler_is_made_by_the_object_that_steps_the_optimizers_of_its_networks(
           class Agent:
               def __init__(self):
                   self.actor = Network().cuda()
-        +         self.scaler = torch.amp.GradScaler("cuda")
                   self.critic = Network().cuda()
+        +         self.scaler = torch.amp.GradScaler("cuda")
 
               def learn(self, x, y):
                   self.actor.optimizer.zero_grad()

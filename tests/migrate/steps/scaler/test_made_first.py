@@ -483,6 +483,15 @@ def test_a_scaler_is_made_behind_optimizers_that_are_made_one_after_the_other(be
     assert f"        self.last = optim.Adam(b.parameters())\n        {SCALER}\n" in after
 
 
+def test_so_it_is_where_a_function_makes_both() -> None:
+    making = MAKING.format(between="").replace("optim.Adam", "self.make")
+    text = OPTIMIZERS.format(made=indent(making, " " * 8)) + "\n    def make(self, p):\n        return optim.Adam(p)\n"
+    after = migrate_text(text, Settings()).after
+    assert f"        self.last = self.make(b.parameters())\n        {SCALER}\n" in after
+    other = migrate_text(text.replace("self.last = self.make(", "self.last = self.keep("), Settings()).after
+    assert f"        self.first = self.make(a.parameters())\n        {SCALER}\n" in other
+
+
 @pytest.mark.parametrize("between", ["self.clip = clip", "a.reset()", "print(self.first)"])
 def test_other_statements_between_them_stay_behind_the_scaler(between: str) -> None:
     making = MAKING.format(between=between)
