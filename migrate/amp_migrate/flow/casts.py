@@ -606,7 +606,7 @@ class Casts:
             return None
         low = dict.fromkeys(
             FloatCast(
-                site_of(file, each), is_floating=loss is not None or each in given or not self._may_be_other(each)
+                site_of(file, each), is_floating=loss is not None or each in given or self._is_sure_to_float(each)
             )
             for each in named
             if self._may_be_lowered(each)
@@ -884,16 +884,19 @@ class Casts:
             for each, caller in given.items():
                 yield from self._outward(each, caller, event, seen | {code})
             return
-        tensor = tensor_of(self._value(root))
-        others = 0 if tensor is None or _is_floating(root) else tensor.precision & ~(LOW | F32)
-        if others == OTHER and self._is_computed_with_floats(root, set()):
-            others = 0
+        is_floating = _is_floating(root) or self._is_sure_to_float(root)
         # A test whether it is floating names it three times.
         is_asked = event.act in (Act.TO_NUMPY, Act.FOREIGN) and not any(
             isinstance(each, ast.Call) for each in nodes_in(root)
         )
-        if not others or is_asked:
-            yield FloatCast(site_of(code.file, root), is_floating=not others)
+        if is_floating or is_asked:
+            yield FloatCast(site_of(code.file, root), is_floating=is_floating)
+
+    def _is_sure_to_float(self, node: ast.expr) -> bool:
+        """Whether a tensor is float32 or low, be it by what it is computed with; or something is none."""
+        tensor = tensor_of(self._value(node))
+        others = 0 if tensor is None else tensor.precision & ~(LOW | F32)
+        return not others or (others == OTHER and self._is_computed_with_floats(node, set()))
 
     def _is_computed_with_floats(self, node: ast.expr, seen: set[Site]) -> bool:
         """Whether a tensor is floating, whatever else is in it that nobody knows: one of its operands is."""

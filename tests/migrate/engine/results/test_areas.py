@@ -107,3 +107,29 @@ def test_what_autocast_makes_float32_makes_its_area_float32(computed: str) -> No
     text = script(computed, "self.head(x).view(-1, 4)")
     assert told(text) == []
     assert told(text.replace(".exp()", "")) == ["kept in float32"]
+
+
+@pytest.mark.parametrize(
+    ("given", "cast"),
+    [
+        ("size * size", "size.float() * size.float()"),
+        ("torch.mul(size, size)", "torch.mul(size.float(), size.float())"),
+    ],
+)
+def test_what_is_computed_with_what_floats_is_not_asked_whether_it_does(given: str, cast: str) -> None:
+    """Data are anything: what a network gives less those are floating."""
+    text = f"""\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in torch.load("data.pt"):
+    size = model(x.cuda()) - y
+    loss = ({given} + 1e-6).sqrt().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+    after = migrate_text(text, Settings()).after
+    assert f"            loss = ({cast} + 1e-6).sqrt().mean()\n" in after

@@ -71,5 +71,5 @@ def test_a_product_of_it_with_itself_is_of_float32(register: str, flat: str) -> 
 
 def test_what_is_kept_by_code_that_nobody_has_read_may_be_float16() -> None:
     after = result(imports="from elsewhere import Keeper", mine="Keeper(student)")
-    asked = "(a.float() if a.is_floating_point() else a)"
-    assert f"gram_x = torch.matmul({asked}, {asked}.t())" in after
+    asked = "a.float() if a.is_floating_point() else a"
+    assert f"gram_x = torch.matmul({asked}, ({asked}).t())" in after
