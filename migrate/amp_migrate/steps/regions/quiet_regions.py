@@ -70,11 +70,11 @@ class _Placer:
         for index, statement in enumerate(siblings):
             gives = any(map(self.finder.gives, own_statements(statement)))
             is_apart = any(map(self.finder.runs_apart, own_statements(statement)))
-            if gives or is_apart or self.finder.begins_cell(statement):
+            if gives or is_apart or self._is_border(statement):
                 self._close(span)
                 span = None
-            in_cell = takewhile(lambda each: not self.finder.begins_cell(each), islice(siblings, index + 1, None))
-            shares = self._shares(statement, in_cell)
+            behind = takewhile(lambda each: not self._is_border(each), islice(siblings, index + 1, None))
+            shares = self._shares(statement, behind)
             computed = frozenset() if span is None else span.computed
             chooses = _chooses_loss(self.finder, statement, self.covered, computed)
             whole = (shares or chooses) and not gives
@@ -97,6 +97,10 @@ class _Placer:
                 self._close(span)
                 span = _Span(statement, statement, written)
         self._close(span)
+
+    def _is_border(self, statement: Statement) -> bool:
+        """Whether a region ends before a statement: a cell begins, or another region is round it, or in it."""
+        return self.finder.begins_cell(statement) or not self.covered.isdisjoint(own_statements(statement))
 
     def _is_forward(self, statement: Statement) -> bool:
         # Most statements are not quiet; whether something runs a module may take other files to know.

@@ -43,6 +43,23 @@ def test_forwards_that_follow_each_other_share_a_region(rewrites: Check) -> None
     )
 
 
+def test_a_region_round_an_evaluation_ends_where_that_of_a_step_begins(rewrites: Check) -> None:
+    rewrites(
+        """
+          MODEL
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+              with torch.no_grad():
+        ~         before = model(x)
+        ~     out = model(x)
+        ~     loss = nn.functional.mse_loss(out, y)
+        -     print(nn.functional.mse_loss(before, y), loss.item())
+        +     print(nn.functional.mse_loss(before.float(), y), loss.item())
+        ~     STEP
+        """
+    )
+
+
 def test_forwards_that_follow_each_other_in_cells_of_a_notebook_have_a_region_each(rewrites: Check) -> None:
     rewrites(
         """
