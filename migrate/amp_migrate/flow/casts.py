@@ -20,6 +20,7 @@ from amp_migrate.flow.domain.atoms import (
     Atom,
     Class,
     Const,
+    Dtype,
     External,
     Obj,
     Opaque,
@@ -905,15 +906,27 @@ class Casts:
             return False
         if not tensor.precision & OTHER or _is_floating(node):
             return True
+        if isinstance(node, ast.Call) and self._takes_dtype(node):
+            return False
         if isinstance(node, (ast.BinOp, ast.Call)):
             tensors = [each for each in self._operands(node) if tensor_of(self._value(each)) is not None]
             kind = table.PROMOTED if isinstance(node, ast.BinOp) else table.RESULT.get(self._only_known_as(node))
             asked = tensors if kind == table.PROMOTED else tensors[:1] if kind == table.SAME else []
             return kind == table.FLOATED or any(self._is_computed_with_floats(each, seen) for each in asked)
-        made = self._making(tensor)
-        new = [site for site in made if site not in seen]
-        seen.update(new)
-        return bool(made) and all(self._is_computed_with_floats(self._computing[site][0], seen) for site in new)
+        made = {site: self._computing[site][0] for site in self._making(tensor)}
+        new = [node for site, node in made.items() if site not in seen]
+        seen.update(made)
+        # Else it is something on the way from there that makes it what nobody knows: `window.type_as(x)`.
+        is_of_them = any(
+            of.precision & OTHER for each in made.values() if (of := tensor_of(self._value(each))) is not None
+        )
+        return is_of_them and all(self._is_computed_with_floats(each, seen) for each in new)
+
+    def _takes_dtype(self, call: ast.Call) -> bool:
+        """Whether a method gives a tensor the dtype of another, or one that it is told: `window.type_as(x)`."""
+        given = (*call.args, *(each.value for each in call.keywords))
+        of_given = (atom for each in given for atom in self._value(each))
+        return _is_casting(call) and any(isinstance(each, (Tensor, Dtype)) for each in of_given)
 
     def _given(self, root: ast.expr, code: Code, event: Event) -> dict[ast.expr, Code]:
         """The low arguments of a function that an operand in it comes from, each with the function of the call."""

@@ -106,3 +106,36 @@ def test_what_is_float32_already_stays() -> None:
     after, told = migrated("F.avg_pool2d(x.float(), 5)", "F.avg_pool2d(x.float() ** 2, 5)")
     assert "enabled=False" not in after
     assert told == []
+
+
+LIKE_DATA = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Conv2d(3, 3, 1)
+
+    def forward(self, x, residual):
+        return (x + self.layer(x)) / 2 if residual else x
+
+
+model, window = Net().cuda(), torch.rand(1, 3, 3, 3).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in torch.load("data.pt"):
+    optimizer.zero_grad()
+    a, y = model(x, residual), y.cuda()
+    window = window.type_as(a)
+    mean = F.conv2d(y, window)
+    loss = (F.conv2d(y * y, window) - mean * mean).mean() * model.layer(x).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_what_has_the_dtype_of_data_is_asked_whether_it_floats() -> None:
+    after = migrate_text(LIKE_DATA, Settings()).after
+    assert "mean = F.conv2d(y, window.float() if window.is_floating_point() else window)\n" in after
