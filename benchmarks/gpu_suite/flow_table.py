@@ -86,6 +86,16 @@ class _OneText:
         """No import leads to another."""
         return None
 
+    without_packages = None
+
+    def is_installed(self, file: str) -> bool:
+        """There are no packages."""
+        return False
+
+    def shown(self, file: str) -> str:
+        """It."""
+        return file
+
 
 @cache
 def said(on: bool, pair: tuple[str, str]) -> tuple[tuple[Value, ...], frozenset[str]]:

@@ -17,6 +17,7 @@ from click.core import ParameterSource
 from amp_migrate.command.config import common_folder
 from amp_migrate.command.declared_torch import target_for
 from amp_migrate.command.options import CONFIG_FOLDER, with_options
+from amp_migrate.environment import Environment, NoEnvironment, environment_of
 from amp_migrate.path_ignores import PathIgnores
 from amp_migrate.report.fail_on import FailOn
 from amp_migrate.report.formats import Format
@@ -67,6 +68,7 @@ def settings_of(options: Mapping[str, Any], base: Path | None) -> tuple[Settings
         measured=measured,
         prove=options["prove"],
         explain=options["explain_plan"],
+        environment=_environment(options["python"]),
         apex=Apex(options["apex"]),
         apex_o2=Apex(options["apex_o2"]),
     )
@@ -76,6 +78,17 @@ def settings_of(options: Mapping[str, Any], base: Path | None) -> tuple[Settings
     if why_not := settings.too_new_for(settings.target_torch):
         raise click.UsageError(why_not)
     return settings, said
+
+
+def _environment(path: str | None) -> Environment | None:
+    """What is installed for an interpreter.
+
+    Raises UsageError where it is none.
+    """
+    try:
+        return None if path is None else environment_of(Path(path))
+    except NoEnvironment as error:
+        raise click.UsageError(f"--python {path}: {error}") from None
 
 
 def _chosen(context: click.Context, options: Mapping[str, Any]) -> Mapping[str, Any]:

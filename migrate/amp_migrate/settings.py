@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
+from amp_migrate.environment import Environment
 from amp_migrate.frozen import frozen
 from amp_migrate.path_ignores import PathIgnores
 
@@ -112,6 +113,7 @@ class Settings:
         prove: whether results are refused, too, that cannot be shown to be the same program for every cast to float32
             and every set of installed packages, and what was checked is said.
         explain: whether the plan of each file is also put into words, edit by edit.
+        environment: the packages that are installed where the code runs; None where nobody has said which.
         uncached: the files whose new regions keep no casts of weights, for what was found of a first plan.
         withdrawn: the steps that cannot be native, for what was found of a first plan.
         evaluated_inside: the files of scripts that have no region round a call of what evaluates, for what was found of
@@ -139,6 +141,7 @@ class Settings:
     measured: tuple[Measured, ...] = ()
     prove: bool = False
     explain: bool = False
+    environment: Environment | None = None
     uncached: frozenset[str] = frozenset()
     withdrawn: tuple[Withdrawn, ...] = ()
     evaluated_inside: frozenset[str] = frozenset()

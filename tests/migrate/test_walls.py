@@ -35,7 +35,8 @@ ALLOWED = {
     "trees": (),
     "tables": (),
     "path_ignores": (),
-    "settings": ("path_ignores",),
+    "environment": (),
+    "settings": ("path_ignores", "environment"),
     "catalog": ("tables", "settings"),
     "report": ("catalog", "settings", "__version__"),
     "implications": (),
@@ -64,6 +65,7 @@ ALLOWED = {
         "tables",
         "report",
         "settings",
+        "environment",
         *ASIDE,
     ),
     "command": (
@@ -72,7 +74,7 @@ ALLOWED = {
     ),
     "cli": (
         *("command", "settings", "rulebook", "report", "engine", "interrupts", "path_ignores", "repository"),
-        "__version__",
+        *("environment", "__version__"),
     ),
     "verify": ("catalog", "cli", "engine", "report", "settings", "repository", "__version__"),
     "interrupts": (),

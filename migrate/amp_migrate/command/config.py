@@ -91,7 +91,9 @@ def _options(table: Mapping[str, Any], file: Path, context: click.Context) -> di
         if problem:
             raise ConfigError(f"{where}: {problem}")
         try:
-            options[str(parameter.name)] = parameter.type_cast_value(context, _as_words(value))
+            is_path = isinstance(parameter.type, click.Path)
+            given = str(file.parent / str(value)) if is_path else _as_words(value)
+            options[str(parameter.name)] = parameter.type_cast_value(context, given)
         except click.BadParameter as error:
             raise ConfigError(f"{where}: {error.message}") from None
     return options

@@ -295,6 +295,13 @@ _FILES: _Options = (
         help="Pass over what git ignores.",
     ),
     click.option(
+        "--python",
+        type=click.Path(),
+        metavar="PATH",
+        help="Also read the packages that are installed for this interpreter, or in this environment, where a script "
+        "uses them: what low precision does in them is told then. They are never changed.",
+    ),
+    click.option(
         "--workers",
         type=click.IntRange(min=1),
         metavar="N",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_STEP
 from amp_migrate.catalog.step_rules import FP32_STEP, STEP_LEFT
+from amp_migrate.engine.find.packages import Packages
 from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.imports.imports_of_text import imported_modules
 from amp_migrate.engine.notebooks.notebook import SUFFIX
@@ -92,7 +93,7 @@ def migrate_workspace(
         examined: what was found in the files of this workspace, and in results like those to come.
     """
     parsed = {} if parsed is None else parsed
-    examined = examined or Examined(workspace, settings.target_torch)
+    examined = examined or Examined(workspace, settings.target_torch, packages=Packages(settings.environment))
     with collected_later():
         planned, failures = _plan_what_can_be(workspace, settings, parsed, examined.programs)
         outcome = Outcome(planned, (*workspace.problems, *failures), len(workspace.files))

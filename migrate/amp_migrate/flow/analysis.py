@@ -191,7 +191,7 @@ class Analysis:
         self.given_up: dict[Code, None] = {}
         self.unseen: dict[Code, None] = {}
         self.taken_alone: dict[Code, None] = {}
-        self._allowance = _STATEMENTS * patience
+        self._patience, self._allowance = patience, _STATEMENTS * patience
         self._over_at = 0
         self._tasks: dict[tuple[Any, ...], Task] = {}
         self._by_code: dict[Code, list[Task]] = {}
@@ -230,7 +230,7 @@ class Analysis:
     def _interpret_all(self) -> None:
         self._allowance += _STATEMENTS_PER_LINE * sum(module.lines for module in self._own_modules)
         if self._only_whole:
-            self._allowance = min(self._allowance, _STATEMENTS_OF_WHOLE)
+            self._allowance = min(self._allowance, _STATEMENTS_OF_WHOLE * self._patience)
         for file in (*self.focus, *self.beside):
             self._bring_module(file)
         self._settle()
@@ -336,11 +336,16 @@ class Analysis:
         self._settle()
         self._filled |= new
         for table, readers in [(each, self.tables[each]) for each in self.tables if each in new]:
-            if not is_whole or not any(each.startswith("[") for each in self.heap.names(table, _NOBODY)):
+            is_empty = not any(each.startswith("[") for each in self.heap.names(table, _NOBODY))
+            if not is_whole or is_empty or self._is_of_package(table):
                 self._put_in_elsewhere.add(table)
                 for each in readers:
                     self._outdate(each)
         self._settle()
+
+    def _is_of_package(self, table: Atom) -> bool:
+        """Whether a table is of an installed package, of which nobody looks at all that is imported with it."""
+        return isinstance(table, Obj) and self.files.is_installed(table.site.file)
 
     def _held(self, table: Atom) -> Value:
         names = self.heap.names(table, _NOBODY)
@@ -356,14 +361,15 @@ class Analysis:
         return True
 
     def _with_imported(self) -> Iterator[tuple[str, Module]]:
-        """The files that it is about, and all that is imported from one to the next."""
+        """The files that it is about, and all of the project that is imported from one to the next."""
         files = [*self.focus, *self.beside]
         for file in files:
             module = self.module(file)
             if module is not None:
                 yield file, module
                 located = dict.fromkeys(self.locate(each, file) for each in module.imports)
-                files += [each for each in located if each is not None and each not in files]
+                found = (each for each in located if each is not None and not self.files.is_installed(each))
+                files += [each for each in found if each not in files]
 
     def module(self, file: str) -> Module | None:
         """A file, parsed when it is first asked for; None where it cannot be."""
@@ -667,7 +673,7 @@ class Analysis:
             outside = Frame(self, self._some_module(), _NOBODY, State({}, {}, NO_CONTEXT, START))
             bound = set(kind.bound)
             for base in lineage(outside, Class(kind, None)):
-                if isinstance(base, Class) and base.code.file not in self._own:
+                if isinstance(base, Class) and self._is_of_others(base.code.file):
                     methods = (
                         each for each in base.code.inner if isinstance(each.node, _METHODS) and each.name not in bound
                     )
@@ -675,6 +681,10 @@ class Analysis:
                 if isinstance(base, Class):
                     bound |= base.code.bound
         return found
+
+    def _is_of_others(self, file: str) -> bool:
+        """Whether a file is one of the project's that is only consulted."""
+        return file not in self._own and not self.files.is_installed(file)
 
     @cached_property
     def _names_used(self) -> tuple[frozenset[str], frozenset[str]]:
@@ -1263,13 +1273,15 @@ def _leaf_of(before: Value, after: Value) -> Atom | None:
     return next(iter(is_now.leaf))  # type: ignore[no-any-return]
 
 
-def analysed(files: Files, focus: Iterable[str], beside: Iterable[str] = (), patience: int = 1) -> Analysis:
+def analysed(
+    files: Files, focus: Iterable[str], beside: Iterable[str] = (), patience: int = 1, only_whole: bool = False
+) -> Analysis:
     """What a program may do, looked at closely where parts that many calls have made may be taken for one.
 
     Two models have weights of their own, however deep in them the one function is called that makes their layers.
     """
     focus, beside = list(focus), list(beside)
-    found = Analysis(files, focus, beside, patience, keeps_all=True).run()
+    found = Analysis(files, focus, beside, patience, keeps_all=True, only_whole=only_whole).run()
     if found.is_complete and found.may_take_for_one:
         longest = _LONGEST_CONTEXT_CLOSELY
         closely = Analysis(files, focus, beside, patience, keeps_all=True, longest_context=longest).run()

@@ -21,3 +21,13 @@ class Files(Protocol):
 
     def locate(self, dotted: str, importer: str) -> str | None:
         """The file that `import dotted` (`.engine` if relative) loads in a file; None if none of the project's."""
+
+    @property
+    def without_packages(self) -> Files | None:
+        """The files of the project alone; None where these are no others."""
+
+    def is_installed(self, file: str) -> bool:
+        """Whether a file is one of an installed package, and none of the project's."""
+
+    def shown(self, file: str) -> str:
+        """A file as a reader knows it."""

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from amp_migrate.flow.analysis import Analysis, analysed
+from amp_migrate.flow.answers.calls_of_packages import CallsOfPackages
 from amp_migrate.flow.answers.exact_casts import ExactCasts, exact_casts
 from amp_migrate.flow.casts import Casts, FloatCast, Island
 from amp_migrate.flow.domain.atoms import tensors_in
@@ -110,6 +111,7 @@ Measured: TypeAlias = "Mapping[str, Mapping[int, str]]"
 # A wrong result costs more than the seconds to look further than other questions do. A run that uses up almost all of
 # this takes longer than one that comes to rest: behind half of it, what is only consulted is run for many calls.
 _PATIENCE = 42
+_AMP = ("autocast(", "GradScaler(")
 _BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), IN_THREADS, SAVED_LOW, NO_BFLOAT16))
 _OF_REGIONS = frozenset((IDLE, IDLE_STEP, IN_FLOAT64))
 _MAY_HARM = frozenset(
@@ -177,6 +179,14 @@ _RUNS = frozenset(
         UNSAVED,
         _NOT_CLEARED_IN_SIGHT,
         CLIPPED,  # as the original may have done it: Apex's gradients are scaled in the body of `amp.scale_loss`
+    )
+)
+# What does not happen in a call that computes without autocast, and is given float32.
+_OF_CALLS = frozenset((UNREAD_MODELS, GIVEN_SMALL, CHOSEN_BY_DTYPE)).union(
+    WRONG_BY_ITSELF[each]
+    for each in (
+        *(Act.RISK, Act.REFUSED, Act.NO_KERNEL, Act.MISMATCH, Act.OVERFLOW, Act.INDEX_STORE, Act.DTYPE_REFUSED),
+        *(Act.LEFT_FLOAT, Act.ON_CPU, Act.FOREIGN, Act.UNREAD_LOSS, Act.NOT_ALL, Act.HALF_ARRAY, Act.NOT_A_TENSOR),
     )
 )
 # Of code that nobody has read: what only evaluates by it is as well in float32.
@@ -327,6 +337,7 @@ class Harm:
         regions: those it happens in, or that have made what is low.
         quiet: the first statements of these, where gradients are recorded in none: they may as well be float32.
         run_by: the functions that it happens in, by themselves or by what they call, the nearest first.
+        inside: where in an installed package, as a reader knows it, if that is called at the site.
     """
 
     site: Site
@@ -339,6 +350,7 @@ class Harm:
     regions: frozenset[Site] = frozenset()
     quiet: tuple[Site, ...] = ()
     run_by: tuple[Site, ...] = ()
+    inside: str = ""
 
     @property
     def may_follow(self) -> bool:
@@ -359,17 +371,30 @@ class Original:
 
     def faults(self, read: Iterable[str]) -> Counter[Key]:
         """What is wrong with its precision, if one of the files is read that something may be wrong with."""
-        return Counter() if self._with_amp.isdisjoint(read) else self.answer.faults.copy()
+        return self.answer.faults.copy() if any(map(self._may_be_wrong, read)) else Counter()
 
     def is_asked_by(self, result: Found) -> bool:
         """Whether what is wrong with a result hangs on what was wrong before."""
         is_wrong = any(harm for _, harm in result.faults)
-        return result.without_device is not None or (is_wrong and not self._with_amp.isdisjoint(result.read))
+        return result.without_device is not None or (is_wrong and any(map(self._may_be_wrong, result.read)))
+
+    def _may_be_wrong(self, file: str) -> bool:
+        """Whether a file has autocast or a scaler in it: of installed ones, nobody has said so."""
+        text = (self._files.text(file) or "") if self._files.is_installed(file) else ""
+        return file in self._with_amp or any(each in text for each in _AMP)
+
+    @cached_property
+    def without_packages(self) -> Original:
+        """The same, as far as it is the project's own."""
+        files = self._files.without_packages
+        return self if files is None else Original(files, *self._scripts, with_amp=self._with_amp)
 
     @cached_property
     def answer(self) -> Before:
         """What it comes to; another process may have found it."""
         with _asking(self._files, self._scripts) as questions:
+            if _is_too_large(questions, self._files):
+                return self.without_packages.answer
             # Of weights that Apex has made low nothing is known here.
             faults = (each for each in _faults(questions) if each.what != WRONG_BY_ITSELF[Act.CAST_INPUT])
             return Before(Counter(map(_key, faults)), questions.is_on_cpu, questions.is_on_mps)
@@ -397,12 +422,14 @@ class Found(NamedTuple):
         without_device: where a loss goes backward, if all do on the CPU, or no device but mps is named anywhere.
         read: the files that were read.
         casts: those to float32 that are in it.
+        has_packages: whether what is installed has been looked into.
     """
 
     faults: list[tuple[Key, Harm | None]]
     without_device: Site | None
     read: frozenset[str]
     casts: ExactCasts
+    has_packages: bool = False
 
 
 class Result:
@@ -425,7 +452,12 @@ class Result:
     def answer(self) -> Found:
         """What it comes to; another process may have found it."""
         with _asking(self._files, self.scripts) as questions:
-            return _found(questions, self.scripts[0], self._torch, self._measured)
+            if not _is_too_large(questions, self._files):
+                found = _found(questions, self.scripts[0], self._torch, self._measured)
+                return found._replace(has_packages=self._files.without_packages is not None)
+        own = self._files.without_packages
+        assert own is not None
+        return Result(own, self.scripts, self._torch, self._measured).answer
 
 
 def harms(before: Original, after: Found) -> list[Harm]:
@@ -435,6 +467,7 @@ def harms(before: Original, after: Found) -> list[Harm]:
         before: the files as they were; asked only where something is wrong now, or no device is named.
     """
     faults, at, read = after[:3]
+    before = before if after.has_packages else before.without_packages
     new = list(_new(faults, before.faults(read))) if any(harm for _, harm in faults) else []
     if at is not None and before.answer.is_on_cpu:
         new.insert(0, Harm(at, "everything is on the CPU", is_sure=True, trouble=Trouble.ON_CPU))
@@ -442,7 +475,23 @@ def harms(before: Original, after: Found) -> list[Harm]:
         new.insert(0, Harm(at, "everything is on mps or the CPU", is_sure=True, trouble=Trouble.ON_MPS))
     elif at is not None:
         new.append(Harm(at, Trouble.UNPLACED.value, is_sure=False, trouble=Trouble.UNPLACED, is_told=False))
-    return new
+    return _with_insides(new)
+
+
+def _with_insides(new: Iterable[Harm]) -> list[Harm]:
+    """The same with where in packages they are in their messages, those of one call and kind as one."""
+    found: dict[Harm, list[str]] = {}
+    for each in new:
+        found.setdefault(replace(each, inside=""), []).append(each.inside)
+    return [
+        replace(each, message=f"{each.message} (in {_first_of(places)})") if (places := [*filter(None, of)]) else each
+        for each, of in found.items()
+    ]
+
+
+def _first_of(places: Sequence[str]) -> str:
+    first, *others = dict.fromkeys(places)
+    return f"{first}{f' and {len(others)} more' if others else ''}"
 
 
 def _found(questions: Questions, script: str, torch: Version, measured: Measured) -> Found:
@@ -456,7 +505,8 @@ def _found(questions: Questions, script: str, torch: Version, measured: Measured
     for kind, sites in ((Trouble.GUARDED, guards.unshown), (Trouble.UNGUARDED, guards.made)):
         of_kind = (Harm(each, kind.value, False, kind, is_told=False) for each in sorted(sites))
         found += (((script, kind.value, False, ""), harm) for harm in of_kind)
-    casts = Casts(analysis)
+    casts, packages = Casts(analysis), CallsOfPackages(analysis)
+    calls: dict[Site, tuple[ast.AST | None, Harm]] = {}
     faults = list(_first_of_large(_faults(questions)))
     running = {each.event.code.parent for each in faults if each.event and each.why == A_RUNNING_BUFFER}
     # What a region makes low is taken to be on a GPU: of a script on the CPU that is asked of the original.
@@ -503,6 +553,15 @@ def _found(questions: Questions, script: str, torch: Version, measured: Measured
             is_seen = is_foreign or fault.what == WRONG_BY_ITSELF[Act.REFUSED] or _is_own(analysis, fault)
             if not (analysis.is_complete or is_seen):
                 harm = replace(harm, is_sure=False, is_told=False) if harm.casts else None
+        if harm is not None and analysis.files.is_installed(fault.site.file):
+            leading = packages.leading_to(fault.event) if fault.event is not None and harm.is_told else {}
+            at_last: dict[Site, ast.AST | None] = {} if leading or not harm.is_told else {_at(questions): None}
+            for site, node in (*leading.items(), *at_last.items()):
+                at_call = _at_call(site, harm, analysis)
+                found.append((_key(fault), at_call))
+                if fault.what in _OF_CALLS and at_call.regions:
+                    calls.setdefault(site, (node, at_call))
+            continue
         found.append((_key(fault), harm))
     if not analysis.is_complete:
         kernels = next((each for each in analysis.modules.values() if each is not None and _compiles(each)), None)
@@ -516,7 +575,7 @@ def _found(questions: Questions, script: str, torch: Version, measured: Measured
     for where in behind:
         found.append(((script, NOT_UNDERSTOOD, True, ""), Harm(where, NOT_UNDERSTOOD, False, Trouble.UNSEEN)))
     found += _measured(casts, measured)
-    found += _unread(questions, casts)
+    found += _unread(questions, casts, calls)
     found += _rounded_means(questions, casts)
     unshown = (each for each in questions.events(Act.CLIP) if questions.may_be_left_scaled(each) is None)
     what = Trouble.LEFT_SCALED.value
@@ -529,6 +588,13 @@ def _found(questions: Questions, script: str, torch: Version, measured: Measured
         for each in questions.events(Act.GIVEN)[:1]
     ]
     return Found(found, at, frozenset(analysis.modules), exact_casts(analysis))
+
+
+def _at_call(site: Site, harm: Harm, analysis: Analysis) -> Harm:
+    """What is wrong in a package, at what calls it: there is nothing to be changed but that."""
+    inside = f"{analysis.files.shown(harm.site.file)}:{harm.site.line}"
+    trouble = Trouble.OTHER if harm.trouble is Trouble.MASK else harm.trouble
+    return replace(harm, site=site, trouble=trouble, casts=(), island=None, inside=inside)
 
 
 def _first_of_large(faults: Collection[Fault]) -> Iterator[Fault]:
@@ -632,11 +698,19 @@ def _measured(casts: Casts, measured: Measured) -> Iterator[tuple[Key, Harm]]:
                 yield (file, why, False, f"line {line}"), harm
 
 
-def _unread(questions: Questions, casts: Casts) -> Iterator[tuple[Key, Harm | None]]:
-    """The calls of code that nobody has read, in a region, which may compute in float32 what they are given there."""
+def _unread(
+    questions: Questions, casts: Casts, of_packages: Mapping[Site, tuple[ast.AST | None, Harm]]
+) -> Iterator[tuple[Key, Harm | None]]:
+    """The calls of code that nobody has read, in a region, which may compute in float32 what they are given there.
+
+    Args:
+        of_packages: calls of code that nobody changes, each with what is wrong in it: these may, too.
+    """
     found: dict[Site, tuple[ast.AST | None, str]] = {}
     kernels: set[Site] = set()
     for event in questions.events(Act.FOREIGN, Act.UNREAD_MODEL, Act.UNREAD_LOSS):
+        if questions.analysis.files.is_installed(event.site.file):
+            continue
         if event.act is Act.UNREAD_LOSS:
             found.setdefault(event.site, (questions.node_at(event.site), event.why))
             continue
@@ -646,14 +720,16 @@ def _unread(questions: Questions, casts: Casts) -> Iterator[tuple[Key, Harm | No
             kernels.add(event.site)
         elif event.seen_by and event.code not in questions.analysis.given_up and is_inside and is_told:
             found.setdefault(event.site, (event.node, event.why))
+    harms = {site: Harm(site, f"{UNREAD}: {why}", False, Trouble.UNREAD) for site, (_, why) in found.items()}
+    harms |= {site: replace(harm, is_sure=False) for site, (_, harm) in of_packages.items() if site not in found}
+    nodes = {site: node for site, (node, _) in (*of_packages.items(), *found.items())}
     kept: set[Site] = set()
-    for site, (node, why) in sorted(found.items(), key=lambda each: each[0]):
-        is_call = isinstance(node, ast.Call) and site not in kernels
-        islands = casts.unread(node, site.file, kept) if is_call and isinstance(node, ast.Call) else ()
+    for site, harm in sorted(harms.items(), key=lambda each: each[0]):
+        node = nodes[site] if site not in kernels else None
+        islands = casts.unread(node, site.file, kept) if isinstance(node, ast.Call) else ()
         kept |= {site for each in islands for site in (each.alone or each.value, *each.before)}
         for island in islands:
-            harm = Harm(site, f"{UNREAD}: {why}", False, Trouble.UNREAD, is_told=False, island=island)
-            yield (site.file, UNREAD, False, why), harm
+            yield (site.file, harm.message, False, ""), replace(harm, is_told=False, island=island)
 
 
 def _rounded_means(questions: Questions, casts: Casts) -> Iterator[tuple[Key, Harm]]:
@@ -671,7 +747,10 @@ def _new(found: Iterable[tuple[Key, Harm | None]], known: Counter[Key]) -> Itera
     """What faults do that were not there before."""
     left = known.copy()
     for key, harm in found:
-        if left[key]:
+        if harm is not None and harm.inside:  # which has one for each call that leads there
+            if not known[key]:
+                yield harm
+        elif left[key]:
             left[key] -= 1
         elif harm is not None:
             yield harm
@@ -693,7 +772,13 @@ def _trouble(fault: Fault) -> Trouble:
 
 
 def _read(files: Files, scripts: Sequence[str]) -> Questions:
-    return Questions(analysed(files, scripts[:1], scripts[1:], patience=_PATIENCE))
+    has_packages = files.without_packages is not None
+    return Questions(analysed(files, scripts[:1], scripts[1:], patience=_PATIENCE, only_whole=has_packages))
+
+
+def _is_too_large(questions: Questions, files: Files) -> bool:
+    """Whether a program is looked at to its end only without the packages that it uses, if at all."""
+    return files.without_packages is not None and not questions.analysis.is_complete
 
 
 @contextmanager

@@ -220,6 +220,11 @@ OTHER_FRAMEWORKS = frozenset(
     "chainer jittor keras megengine mindspore mxnet oneflow paddle paddlenlp ppdet ppcls tensorflow".split()
 )
 
+# Those of which their names tell what they do with models and gradients, without anybody reading them.
+KNOWN_BY_NAME = frozenset("apex deepspeed horovod numpy wandb".split()).union(
+    TRAINED_WITH_AMP, WITHOUT_MODULES, OTHER_FRAMEWORKS
+)
+
 
 @lru_cache(maxsize=10_000)
 def is_module_name(name: str) -> bool:

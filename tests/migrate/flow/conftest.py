@@ -42,6 +42,16 @@ class Texts:
         stem = "/".join(filter(None, (folder, name)))
         return next((each for each in (f"{stem}/__init__.py", f"{stem}.py") if each.lstrip("/") in self.texts), None)
 
+    without_packages = None
+
+    def is_installed(self, file: str) -> bool:
+        """There are no packages."""
+        return False
+
+    def shown(self, file: str) -> str:
+        """It."""
+        return file
+
 
 class Told:
     """What an analysis says of one text."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from amp_migrate.engine.find.packages import Packages
 from amp_migrate.engine.find.prefilter import STEP_SIGN
 from amp_migrate.engine.migrate import migrate_workspace
 from amp_migrate.engine.outcome import Outcome, Part
@@ -29,6 +30,7 @@ class OneByOne:
         self._settings = settings
         self._torch = settings.target_torch
         self._parsed: Parsed = {}  # what many parts import is parsed once
+        self._packages = Packages(settings.environment)
         self._in_regions: InRegions = {}  # and what many may run is interpreted once
 
     def plan(self, part: Part) -> Outcome:
@@ -36,7 +38,7 @@ class OneByOne:
         here, settings = self._workspace.focused(part), self._settings.written_for(part)
         if settings.target_torch != self._torch:
             self._torch, self._parsed, self._in_regions = settings.target_torch, {}, {}
-        examined = Examined(here, self._torch, self._in_regions, self._workers, self.looked)
+        examined = Examined(here, self._torch, self._in_regions, self._workers, self.looked, self._packages)
         outcome = migrate_workspace(here, settings, self._parsed, examined)
         # What another part may want to change as well is a file without a step, as a model is that both import.
         if any(not STEP_SIGN.search(each.source.text) for each in outcome.changed):

@@ -16,6 +16,7 @@ class Work(str, Enum):
 
     READ = "files read"
     BYTES = "bytes read"
+    PACKAGES = "files of installed packages read"
     LOOKED_AT = "lines looked at by Python's parser"
     AST = "lines parsed by ast"
     LIBCST = "lines parsed by LibCST"

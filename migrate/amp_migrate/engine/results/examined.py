@@ -7,6 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, TypeAlias
 
+from amp_migrate.engine.find.packages import Packages
 from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.programs import InRegions, Programs
@@ -54,6 +55,7 @@ class Examined:
         in_regions: what is known of the originals in regions, by name; new ones are added.
         workers: how many processes may look at once.
         looked: what results came to in other plans of the same files.
+        packages: what is installed where the code runs.
 
     Attributes:
         programs: those of the originals.
@@ -67,8 +69,11 @@ class Examined:
         in_regions: InRegions | None = None,
         workers: int = 1,
         looked: Looked | None = None,
+        packages: Packages | None = None,
     ) -> None:
         self._workspace, self._torch, self._workers = workspace, torch, workers
+        self._packages = packages or Packages()
+        self._too_large: set[tuple[str, ...]] = set()
         self.programs = Programs(in_regions)
         self._before: dict[tuple[str, ...], Original] = {}
         self.looked: Looked = {each: [*known] for each, known in (looked or {}).items()}
@@ -83,8 +88,8 @@ class Examined:
         """
         found = self._known(scripts, results)
         if found is None:
-            found, texts = _Look(results, scripts, self._torch)()
-            self._of(scripts).append((texts, found))
+            found, texts = self._look(results, scripts)()
+            self._note(scripts, found, texts)
         return harms(self._original(scripts, results), found)
 
     def needless(self, results: Results, looked: Collection[tuple[str, ...]]) -> Needless:
@@ -104,11 +109,11 @@ class Examined:
         if self._workers < 2:
             return {}
         known = {each: self._known(each, results) for each in several}
-        looks = {each: _Look(results, each, self._torch) for each, found in known.items() if found is None}
+        looks = {each: self._look(results, each) for each, found in known.items() if found is None}
         # What they have read before is parsed once for all of them, rather than once by each.
         before = (last.read for each in looks for _, last in self._of(each)[-1:])
         for file in dict.fromkeys(chain.from_iterable(map(sorted, before))):
-            FlowFiles(results.workspace).module(file)
+            FlowFiles(results.workspace, self._packages).module(file)
         # Where something is wrong, the original is looked at, too: at the same time, if there is nothing else to do.
         is_free = len(results.with_amp) > 0 and 2 * len(looks) <= self._workers
         self._answer([*looks.values()], [self._original(each, results) for each in looks if is_free])
@@ -128,10 +133,20 @@ class Examined:
         for look, found in zip(looks, answers, strict=False):
             if found is not None:
                 answer, texts = found
-                self._of(look.scripts).append((texts, answer))
+                self._note(look.scripts, answer, texts)
         for original, found in zip(unknown, answers[len(looks) :], strict=True):
             if found is not None:
                 original.answer = found
+
+    def _look(self, results: Results, scripts: tuple[str, ...]) -> _Look:
+        packages = Packages() if scripts in self._too_large else self._packages
+        return _Look(results, scripts, self._torch, packages)
+
+    def _note(self, scripts: tuple[str, ...], found: Found, texts: Mapping[str, str | None]) -> None:
+        """Note what a result came to: one that is too large with its packages is not looked at with them again."""
+        self._of(scripts).append((texts, found))
+        if not found.has_packages:
+            self._too_large.add(scripts)
 
     def _of(self, scripts: tuple[str, ...]) -> list[tuple[Mapping[str, str | None], Found]]:
         return self.looked.setdefault((self._torch, scripts), [])
@@ -142,16 +157,17 @@ class Examined:
 
     def _original(self, scripts: tuple[str, ...], results: Results) -> Original:
         if scripts not in self._before:
-            self._before[scripts] = Original(FlowFiles(self._workspace), *scripts, with_amp=results.with_amp)
+            files = FlowFiles(self._workspace, self._packages)
+            self._before[scripts] = Original(files, *scripts, with_amp=results.with_amp)
         return self._before[scripts]
 
 
 class _Look:
     """A look at the result of a script."""
 
-    def __init__(self, results: Results, scripts: tuple[str, ...], torch: Version) -> None:
+    def __init__(self, results: Results, scripts: tuple[str, ...], torch: Version, packages: Packages) -> None:
         self.scripts = scripts
-        self._files = FlowFiles(results.workspace)
+        self._files = FlowFiles(results.workspace, packages)
         self._result = Result(self._files, scripts, torch, results.measured)
 
     def __call__(self) -> tuple[Found, Mapping[str, str | None]]:

@@ -41,6 +41,7 @@ from amp_migrate.prove.precision import UNREAD, Harm, Measured, Trouble
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Settings, Withdrawn
 from amp_migrate.syntax import nodes_in
+from amp_migrate.tables.torch_names import BRINGING_CODE
 
 LEFT_AS_IT_WAS = "left as it was: "
 _AMP = ("autocast(", "GradScaler(")
@@ -122,6 +123,7 @@ _IN_IT = (
     "half precision: they need torch.amp.autocast(..., enabled=False), and float32 inputs (.float()); and for steps of "
     "its own, which are to be outside of the region"
 )
+_READ_IT = "give --python .venv/bin/python, so that what is installed is read; or "
 _FOR_TOLD = _IN_ANY_CASE | {
     Trouble.APART: _AS_TRAINED,
     Trouble.BEHIND: _BEHIND,
@@ -308,7 +310,7 @@ def worse_numerics(
         elif apart_now := {_line_of(each, changed) for harm in sure for each in harm.quiet} - settings.evaluated_apart:
             quiet |= apart_now
         elif sure:
-            where = _at(sure[0], changed)
+            where = _at(sure[0], changed, settings)
             trouble = sure[0].trouble
             is_said = trouble in _FOR_LEFT or sure[0].message.startswith("autocast ")
             what = sure[0].message if is_said else f"under autocast {sure[0].message}"
@@ -327,7 +329,7 @@ def worse_numerics(
             else:
                 left[changed[name].source.path] = _left(step, what, hint)
         else:
-            told.update((_at(harm, changed), None) for harm in found if not _is_said(harm, changed))
+            told.update((_at(harm, changed, settings), None) for harm in found if not _is_said(harm, changed))
             if name in settings.uncached:
                 told[replace(step, code=RISKY_NUMERICS.code, kind=Kind.NOTE, message=_UNCACHED)] = None
     for name in saving_scripts(workspace, stepping, (each.after for each in changed.values())):
@@ -336,7 +338,7 @@ def worse_numerics(
         except Exception as error:
             told[failure(name, error)] = None
             continue
-        told.update((_at(harm, changed), None) for harm in found if not _is_said(harm, changed))
+        told.update((_at(harm, changed, settings), None) for harm in found if not _is_said(harm, changed))
     planned_again = replace(
         settings,
         uncached=settings.uncached | uncached,
@@ -505,11 +507,13 @@ def _line_of(site: Site, changed: Mapping[str, FilePlan]) -> tuple[str, int]:
     return site.file, _line_before(changed.get(site.file), site.line)
 
 
-def _at(harm: Harm, changed: Mapping[str, FilePlan]) -> Finding:
+def _at(harm: Harm, changed: Mapping[str, FilePlan], settings: Settings) -> Finding:
     """What is said of a place, as it stood before; of an `unscale_()`, which is new, that of what it is written for."""
     behind = harm.trouble is Trouble.UNSCALED_TWICE
     line = _line_before(changed.get(harm.site.file), harm.site.line + behind)
     hint = _FOR_TOLD.get(harm.trouble, _IN_FLOAT32)
+    is_unread = harm.trouble is Trouble.UNREAD and not any(each in harm.message for each in BRINGING_CODE)
+    hint = f"{_READ_IT}{hint}" if is_unread and settings.environment is None else hint
     return Finding(harm.site.file, line, 0, _code(harm), Kind.NOTE, harm.message, hint)
 
 
