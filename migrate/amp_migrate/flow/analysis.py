@@ -699,9 +699,16 @@ class Analysis:
 
     @property
     def _handed_away(self) -> Iterator[Code]:
-        """The functions of files that are only consulted which somebody gets whom nobody follows."""
-        codes = dict.fromkeys(each.code for each in self._escaped)
+        """The functions of files that are only consulted which somebody gets whom nobody follows.
+
+        Those of installed packages only where they may be run in a region: of each decorator of another package that
+        theirs are for, the program has no part.
+        """
+        codes = dict.fromkeys(function.code for function, to in self._escaped.items() if self._may_matter(function, to))
         return (each for each in codes if not self.is_own(each) and not self.has_come_to_its_end_for(each))
+
+    def _may_matter(self, function: Func, context: Context) -> bool:
+        return context.cuda.may_be_on or not self.files.is_installed(function.code.file)
 
     def _enter_code(self, code: Code, entered: set[Code]) -> None:
         entered.add(code)

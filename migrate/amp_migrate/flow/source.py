@@ -265,7 +265,10 @@ class Module:
 
     @cached_property
     def constructing(self) -> frozenset[Code]:
-        """The functions that define others, call what is named like a class, or call such a function."""
+        """The functions that define others, call what is named like a class, or call such a function.
+
+        So do those that choose from the keywords of their calls, which differ from one to the next.
+        """
         called: dict[Code, set[str]] = {}
         found: set[Code] = set()
         for code in self.codes.values():
@@ -277,6 +280,8 @@ class Module:
                     continue
                 if isinstance(node, ast.Call):
                     names.add(word_called(node))
+                elif isinstance(node, ast.DictComp) and isinstance(code.node, FUNCTIONS) and code.node.args.kwarg:
+                    found.add(code)
                 stack.extend(children(node))
             called[code] = names
             if code.inner or any(name[:1].isupper() for name in names):

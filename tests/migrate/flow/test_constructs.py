@@ -135,6 +135,20 @@ CASES = {
         "x = [i for i in (1, 2) if i][0]\ny = {k: v for k, v in [('a', 1)]}['a']",
         {"x": "1 | 2", "y": "1"},
     ),
+    "the keywords of a call, gone through one by one": (
+        "def f(**kw):\n    kw = {k: v for k, v in kw.items() if not k.startswith('_')}\n    return g(**kw)\n"
+        "def g(a=0, b=0, _c=0):\n    return a, b, _c\nx = f(a=1, b='s', _c=2)\ny = f(b=3)",
+        {"x": "(1, 's', 0)", "y": "(0, 3, 0)"},
+    ),
+    "a dictionary, gone through one by one": (
+        "d = {'a': 1, 'b': 's', 'c': None}\ne = {k + '_': v for k, v in d.items() if v is not None}\n"
+        "x, y, z = e['a_'], e['b_'], e.get('c_')",
+        {"x": "1", "y": "'s'", "z": "None"},
+    ),
+    "a dictionary that is not known, gone through": (
+        "d = {'a': 1}\nd[input()] = 's'\ne = {k: v for k, v in d.items()}\nx = e['a']",
+        {"x": "'s' | 1"},
+    ),
     "a comprehension's name is its own": ("i = 's'\nx = [i for i in (1, 2)]\ny = i", {"y": "'s'"}),
     "a generator": (
         "def f():\n    yield 1\n    yield 2\nx = next(f())\nfor y in f():\n    pass",
@@ -459,3 +473,26 @@ def test_who_leaves_methods_or_attributes_to_derived_classes_has_what_those_have
     answer = told(ABSTRACT.format(body=body))
     assert not answer.analysis.gone_on
     assert answer.value("self.loss")
+
+
+def test_an_object_is_made_by_new_once_and_with_what_it_is_given(told: Tell) -> None:
+    found = told(
+        """
+        import hub
+        from torch import nn
+
+        class Base(nn.Module, hub.Mixin):
+            def __new__(cls, *args, **kwargs):
+                made = super().__new__(cls, *args, **kwargs)
+                return made
+
+        class Net(Base):
+            def __init__(self, kind="small"):
+                super().__init__()
+                self.kind = kind
+
+        x = Net(kind="large").kind
+        """
+    )
+    assert show(found.value("x")) == "'large'"
+    assert show(found.value("self.kind")) == "'large'"

@@ -167,7 +167,9 @@ def bind(frame: Frame, code: Code, function: Atom, args: Arguments, node: ast.AS
     if spec.vararg is not None:
         given[spec.vararg.arg] = many(join_all((*extra, args.rest))) if args.rest else tup(extra)
     if spec.kwarg is not None:
-        made = containers.new(frame, spec.kwarg, containers.DICT)
+        is_whole = not args.others and keywords.keys() <= args.keyword_nodes.keys()
+        # Of each call its own: what one gives by name, the next one may leave out.
+        made = containers.new(frame, node, containers.DICT, length=len(keywords) if is_whole else None)
         (owner,) = made
         for name, value in keywords.items():
             frame.write(owner, f"[{name!r}]", value)  # type: ignore[arg-type]

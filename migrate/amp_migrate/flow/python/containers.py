@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import OrderedDict, UserDict, UserList, defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TypeGuard
 
 from amp_migrate.flow.domain.atoms import (
@@ -121,6 +121,19 @@ def new(
     if rest:
         put(frame, made, rest)
     return one(made)
+
+
+def new_with(frame: Frame, node: ast.AST, held: Mapping[str | None, Value]) -> Value:
+    """A new dictionary of all that there is under some keys; none where another call has made one of other keys."""
+    made = new(frame, node, DICT) if held else NEVER
+    for each in made:
+        assert isinstance(each, Obj)
+        if not {*_keys(frame, each)} <= held.keys():
+            return NEVER
+        for name, value in held.items():
+            assert name is not None
+            frame.write(each, name, value, strong=False)
+    return made
 
 
 def is_dict(atom: Atom | Tensor) -> TypeGuard[Obj]:

@@ -31,6 +31,7 @@ from amp_migrate.flow.domain.atoms import (
     named,
     of_truth,
     one,
+    only,
     reads_of,
     some,
     truth_of_flag,
@@ -48,6 +49,7 @@ from amp_migrate.flow.python.narrow import assume
 from amp_migrate.syntax import nodes_in
 
 _MOST_APART = 4
+_MOST_PAIRS = 24
 _LARGEST_EXPONENT = 64
 _NUMBERS = frozenset(("int", "bool", "float", "number", "complex"))
 _RANGE, _LEN = External("builtins.range"), External("builtins.len")
@@ -162,26 +164,36 @@ def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.Generato
     bound = {each.id for one_of in node.generators for each in nodes_in(one_of.target) if isinstance(each, ast.Name)}
     frame.depth += 1
     key = value = NEVER
+    entries: list[tuple[Value, Value]] = []
     first = node.generators[0]
     source = evaluate(frame, first.iter)
     parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-    for item in in_turn(frame, source, first, parts) or [_any_item(frame, source, first)]:
+    items = in_turn(frame, source, first, parts) or [_any_item(frame, source, first)]
+    pairs = _pairs(frame, source, first) if isinstance(node, ast.DictComp) else []
+    is_told = bool(pairs)
+    for item in pairs or items:
         left = None
+        is_out = is_optional = False
         for generator in node.generators:
             given = item if generator is first else _any_item(frame, evaluate(frame, generator.iter), generator)
             assign(frame, generator.target, given, generator.iter, scoped=True)
             for test in generator.ifs:
-                evaluate(frame, test)
+                outcome = constant(evaluate(frame, test))
                 before, passed = frame.now, frame.now.copy()
                 frame.state = before.copy()
                 assume(frame, test, False)
                 left = meet(left, frame.state)
+                is_optional |= frame.state is not None and outcome is not True
                 frame.state = passed
                 assume(frame, test, True)
-                if frame.state is None:
-                    frame.state = before
+                is_out |= bool(pairs) and (frame.state is None or outcome is False)
+                frame.state = frame.state or before
+        if is_out:
+            continue
+        is_told &= not is_optional
         if isinstance(node, ast.DictComp):
-            key, value = join(key, evaluate(frame, node.key)), join(value, evaluate(frame, node.value))
+            entries.append((evaluate(frame, node.key), evaluate(frame, node.value)))
+            key, value = join(key, entries[-1][0]), join(value, entries[-1][1])
         else:
             value = join(value, evaluate(frame, node.elt))
         frame.state = frame.state if frame.is_dead else meet(frame.now, left)
@@ -196,7 +208,9 @@ def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.Generato
         return many(value)
     frame.depth += 1
     if isinstance(node, ast.DictComp):
-        made = containers.new(frame, node, containers.DICT, rest=value)
+        by_key = {containers.key(each): held for each, held in entries} if is_told else {}
+        made = NEVER if None in by_key else containers.new_with(frame, node, by_key)
+        made = made or containers.new(frame, node.key, containers.DICT, rest=value)
         for each in made:
             assert isinstance(each, Obj)
             frame.write(each, "<key>", key, strong=False)
@@ -209,6 +223,14 @@ def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.Generato
         frame.write(each, "<length>", some("int"))
     frame.depth -= 1
     return made
+
+
+def _pairs(frame: Frame, source: Value, generator: ast.comprehension) -> list[Value]:
+    """The keys of a dictionary that are all known, each with what is under it; nothing of another, or too many."""
+    pairs, rest = containers.sequence(frame, source, generator.iter)
+    found = [only(each, Tup) for each in pairs]
+    are_known = all(each is not None and len(each.items) == 2 and containers.key(each.items[0]) for each in found)
+    return pairs if are_known and not rest and len(pairs) <= _MOST_PAIRS else []
 
 
 def _any_item(frame: Frame, source: Value, generator: ast.comprehension) -> Value:

@@ -939,7 +939,8 @@ class PyTorch:
         is_transform = kind.startswith(TRANSFORMS) and name in modules.OF_EVERY_MODULE
         if any(map(is_module_name, bases)) or kind in modules.WRAPPERS or is_transform:
             found = modules.method(frame, owner, name, args, node)
-            if isinstance(owner, Class) and not all(each.startswith("torch.") for each in bases):
+            is_new = name == "__new__"  # makes one that its `__init__` is run for behind it, with what is given there
+            if isinstance(owner, Class) and not is_new and not all(each.startswith("torch.") for each in bases):
                 given = args.positional[0] if args.positional else NEVER
                 if not any(isinstance(each, Obj) and each.made_of is owner for each in given):
                     found = join(found, self._made_out_of_sight(frame, owner, node))
