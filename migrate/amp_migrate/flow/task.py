@@ -42,6 +42,7 @@ class Task:
         is_given_up: whether it did not come to rest, so that nothing is known of it.
         is_joined: whether it was asked about so many states that they were made one, which stands for all since.
         is_many: whether it may run more than once in a run of the program.
+        called_from: of one of an installed package, where the project's own callers call it.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Task:
         self.is_joined = False
         self.is_many = False
         self.called_at: Site | None = None
+        self.called_from: dict[Task, set[Site]] = {}
         self.runs = 0
         self.widenings = 0
         self._keys: frozenset[Key] = frozenset()

@@ -10,14 +10,14 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from enum import Enum
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from amp_migrate.flow.analysis import Analysis, analysed
-from amp_migrate.flow.answers.calls_of_packages import CallsOfPackages
+from amp_migrate.flow.answers.calls_of_packages import calls_of_packages
 from amp_migrate.flow.answers.exact_casts import ExactCasts, exact_casts
 from amp_migrate.flow.casts import Casts, FloatCast, Island
 from amp_migrate.flow.domain.atoms import tensors_in
@@ -106,6 +106,7 @@ NOT_UNDERSTOOD = (
     "what this calls never returns, as far as it can be read: what low precision does behind it is known in part"
 )
 UNREAD = "its code could not be read"
+INSIDE = " (in "  # what comes before where in a package it is
 Key: TypeAlias = "tuple[str, str, bool, str]"
 Measured: TypeAlias = "Mapping[str, Mapping[int, str]]"
 # A wrong result costs more than the seconds to look further than other questions do. A run that uses up almost all of
@@ -392,12 +393,13 @@ class Original:
     @cached_property
     def answer(self) -> Before:
         """What it comes to; another process may have found it."""
+        if self.without_packages is not self:
+            with suppress(Exception), _asking(self._files, self._scripts) as questions:
+                if _is_understood(questions):
+                    return _before(questions)
+            return self.without_packages.answer
         with _asking(self._files, self._scripts) as questions:
-            if _is_too_large(questions, self._files):
-                return self.without_packages.answer
-            # Of weights that Apex has made low nothing is known here.
-            faults = (each for each in _faults(questions) if each.what != WRONG_BY_ITSELF[Act.CAST_INPUT])
-            return Before(Counter(map(_key, faults)), questions.is_on_cpu, questions.is_on_mps)
+            return _before(questions)
 
 
 class Before(NamedTuple):
@@ -451,13 +453,16 @@ class Result:
     @cached_property
     def answer(self) -> Found:
         """What it comes to; another process may have found it."""
+        if (own := self._files.without_packages) is not None:
+            with suppress(Exception), _asking(self._files, self.scripts) as questions:
+                if _is_understood(questions):
+                    return self._found(questions)._replace(has_packages=True)
+            return Result(own, self.scripts, self._torch, self._measured).answer
         with _asking(self._files, self.scripts) as questions:
-            if not _is_too_large(questions, self._files):
-                found = _found(questions, self.scripts[0], self._torch, self._measured)
-                return found._replace(has_packages=self._files.without_packages is not None)
-        own = self._files.without_packages
-        assert own is not None
-        return Result(own, self.scripts, self._torch, self._measured).answer
+            return self._found(questions)
+
+    def _found(self, questions: Questions) -> Found:
+        return _found(questions, self.scripts[0], self._torch, self._measured)
 
 
 def harms(before: Original, after: Found) -> list[Harm]:
@@ -484,7 +489,9 @@ def _with_insides(new: Iterable[Harm]) -> list[Harm]:
     for each in new:
         found.setdefault(replace(each, inside=""), []).append(each.inside)
     return [
-        replace(each, message=f"{each.message} (in {_first_of(places)})") if (places := [*filter(None, of)]) else each
+        replace(each, message=f"{each.message}{INSIDE}{_first_of(places)})")
+        if (places := [*filter(None, of)])
+        else each
         for each, of in found.items()
     ]
 
@@ -492,6 +499,12 @@ def _with_insides(new: Iterable[Harm]) -> list[Harm]:
 def _first_of(places: Sequence[str]) -> str:
     first, *others = dict.fromkeys(places)
     return f"{first}{f' and {len(others)} more' if others else ''}"
+
+
+def _before(questions: Questions) -> Before:
+    """What is wrong with an original. Of weights that Apex has made low nothing is known here."""
+    faults = (each for each in _faults(questions) if each.what != WRONG_BY_ITSELF[Act.CAST_INPUT])
+    return Before(Counter(map(_key, faults)), questions.is_on_cpu, questions.is_on_mps)
 
 
 def _found(questions: Questions, script: str, torch: Version, measured: Measured) -> Found:
@@ -505,8 +518,8 @@ def _found(questions: Questions, script: str, torch: Version, measured: Measured
     for kind, sites in ((Trouble.GUARDED, guards.unshown), (Trouble.UNGUARDED, guards.made)):
         of_kind = (Harm(each, kind.value, False, kind, is_told=False) for each in sorted(sites))
         found += (((script, kind.value, False, ""), harm) for harm in of_kind)
-    casts, packages = Casts(analysis), CallsOfPackages(analysis)
-    calls: dict[Site, tuple[ast.AST | None, Harm]] = {}
+    casts = Casts(analysis)
+    calls: dict[Site, Harm] = {}
     faults = list(_first_of_large(_faults(questions)))
     running = {each.event.code.parent for each in faults if each.event and each.why == A_RUNNING_BUFFER}
     # What a region makes low is taken to be on a GPU: of a script on the CPU that is asked of the original.
@@ -554,13 +567,12 @@ def _found(questions: Questions, script: str, torch: Version, measured: Measured
             if not (analysis.is_complete or is_seen):
                 harm = replace(harm, is_sure=False, is_told=False) if harm.casts else None
         if harm is not None and analysis.files.is_installed(fault.site.file):
-            leading = packages.leading_to(fault.event) if fault.event is not None and harm.is_told else {}
-            at_last: dict[Site, ast.AST | None] = {} if leading or not harm.is_told else {_at(questions): None}
-            for site, node in (*leading.items(), *at_last.items()):
+            leading = [] if fault.event is None else calls_of_packages(fault.event)
+            for site in (leading or [_at(questions)]) if harm.is_told else ():
                 at_call = _at_call(site, harm, analysis)
                 found.append((_key(fault), at_call))
                 if fault.what in _OF_CALLS and at_call.regions:
-                    calls.setdefault(site, (node, at_call))
+                    calls.setdefault(site, at_call)
             continue
         found.append((_key(fault), harm))
     if not analysis.is_complete:
@@ -698,9 +710,7 @@ def _measured(casts: Casts, measured: Measured) -> Iterator[tuple[Key, Harm]]:
                 yield (file, why, False, f"line {line}"), harm
 
 
-def _unread(
-    questions: Questions, casts: Casts, of_packages: Mapping[Site, tuple[ast.AST | None, Harm]]
-) -> Iterator[tuple[Key, Harm | None]]:
+def _unread(questions: Questions, casts: Casts, of_packages: Mapping[Site, Harm]) -> Iterator[tuple[Key, Harm | None]]:
     """The calls of code that nobody has read, in a region, which may compute in float32 what they are given there.
 
     Args:
@@ -721,8 +731,8 @@ def _unread(
         elif event.seen_by and event.code not in questions.analysis.given_up and is_inside and is_told:
             found.setdefault(event.site, (event.node, event.why))
     harms = {site: Harm(site, f"{UNREAD}: {why}", False, Trouble.UNREAD) for site, (_, why) in found.items()}
-    harms |= {site: replace(harm, is_sure=False) for site, (_, harm) in of_packages.items() if site not in found}
-    nodes = {site: node for site, (node, _) in (*of_packages.items(), *found.items())}
+    harms |= {site: replace(harm, is_sure=False) for site, harm in of_packages.items() if site not in found}
+    nodes = {site: questions.node_at(site) for site in of_packages} | {site: node for site, (node, _) in found.items()}
     kept: set[Site] = set()
     for site, harm in sorted(harms.items(), key=lambda each: each[0]):
         node = nodes[site] if site not in kernels else None
@@ -776,9 +786,15 @@ def _read(files: Files, scripts: Sequence[str]) -> Questions:
     return Questions(analysed(files, scripts[:1], scripts[1:], patience=_PATIENCE, only_whole=has_packages))
 
 
-def _is_too_large(questions: Questions, files: Files) -> bool:
-    """Whether a program is looked at to its end only without the packages that it uses, if at all."""
-    return files.without_packages is not None and not questions.analysis.is_complete
+def _is_understood(questions: Questions) -> bool:
+    """Whether a program has been looked at to its end with the packages that it uses.
+
+    Else it is looked at without them: of what is too large, never returns as far as it can be read, or is written for
+    another Python, less is known than of what has not been read at all.
+    """
+    analysis = questions.analysis
+    is_parsed = not any(map(analysis.files.is_installed, analysis.unparsed))
+    return analysis.is_complete and is_parsed and not analysis.gone_on
 
 
 @contextmanager

@@ -149,6 +149,16 @@ CASES = {
         "d = {'a': 1}\nd[input()] = 's'\ne = {k: v for k, v in d.items()}\nx = e['a']",
         {"x": "'s' | 1"},
     ),
+    "a flag that is neither true nor None": (
+        "class A:\n    flag = False\n    def __init__(self):\n        self.other = False\n    def f(self):\n"
+        "        if self.flag or self.flag is None or self.other:\n            return 1\n        return 2\nx = A().f()",
+        {"x": "1 | 2"},
+    ),
+    "classes by their names": (
+        "class A:\n    pass\nclass B:\n    def __new__(cls):\n        return super().__new__(cls)\n"
+        "d = {each.__name__.lower(): each for each in [A, B]}\nx, y = d['a'], d['b']",
+        {"x": "class A", "y": "class B"},
+    ),
     "a comprehension's name is its own": ("i = 's'\nx = [i for i in (1, 2)]\ny = i", {"y": "'s'"}),
     "a generator": (
         "def f():\n    yield 1\n    yield 2\nx = next(f())\nfor y in f():\n    pass",
@@ -496,3 +506,25 @@ def test_an_object_is_made_by_new_once_and_with_what_it_is_given(told: Tell) -> 
     )
     assert show(found.value("x")) == "'large'"
     assert show(found.value("self.kind")) == "'large'"
+
+
+def test_new_may_give_objects_of_other_classes(told: Tell) -> None:
+    found = told(
+        """
+        class Binary:
+            def __init__(self, n):
+                self.n = n
+
+        class Any:
+            def __new__(cls, kind, n=1):
+                if kind == "binary":
+                    return Binary(n)
+                raise ValueError(kind)
+
+            def n(self):
+                raise NotImplementedError
+
+        x = Any("binary").n
+        """
+    )
+    assert show(found.value("x")) == "1"

@@ -37,7 +37,7 @@ from amp_migrate.frozen import frozen
 from amp_migrate.hazards.in_regions.amp630_replicas_in_float16 import RULE as REPLICAS
 from amp_migrate.hazards.scaler_life.amp611_scaler_not_saved import RULE as SCALER_NOT_SAVED
 from amp_migrate.plan.edit import Cast
-from amp_migrate.prove.precision import UNREAD, Harm, Measured, Trouble
+from amp_migrate.prove.precision import INSIDE, UNREAD, Harm, Measured, Trouble
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Settings, Withdrawn
 from amp_migrate.syntax import nodes_in
@@ -522,9 +522,10 @@ def _is_said(harm: Harm, changed: Mapping[str, FilePlan], code: str = "") -> boo
     plan = changed.get(harm.site.file)
     first, last = (_line_before(plan, line) for line in (harm.site.line, harm.site.end_line))
     findings = () if plan is None else plan.findings
-    # What was kept in float32 as nobody can read it, or is cast for another file, does no harm: what does in the same
-    # place is something else.
-    others = (each for each in findings if UNREAD not in each.message and each.message not in FOR_OTHER_FILES)
+    # A call that was kept in float32 as nobody can read it, or mend it, and a cast for another file do no harm: what
+    # does in the same place is something else.
+    no_others = (UNREAD, INSIDE, *FOR_OTHER_FILES)
+    others = (each for each in findings if not any(words in each.message for words in no_others))
     return any(each.code == (code or _code(harm)) and first <= each.line <= last for each in others)
 
 

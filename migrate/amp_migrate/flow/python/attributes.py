@@ -77,6 +77,8 @@ def _load(frame: Frame, atom: Atom | Tensor, name: str, node: ast.AST) -> Value:
         known = command_line.option(frame, atom, name) or frame.analysis.pytorch.no_tensor(name)
         return known or one(atom.part(f".{name}"))
     if isinstance(atom, Class):
+        if name in ("__name__", "__qualname__"):  # whatever its bases and its metaclass give it
+            return const(atom.code.name)
         return load_of_class(frame, atom, atom, None, name) or _out_of_sight(frame, atom, name)
     if isinstance(atom, Super):
         return load_of_super(frame, atom, name) or _of_every(atom.owner, name)
@@ -126,8 +128,6 @@ def _out_of_sight(frame: Frame, holder: Obj | Class, name: str) -> Value:
 
 def _of_every(holder: Atom, name: str) -> Value:
     """What Python gives every object and every class, and what decorators and metaclasses put beside it."""
-    if name in ("__name__", "__qualname__") and isinstance(holder, Class):
-        return const(holder.code.name)
     if name in ("__getattr__", "__setattr__"):
         return one(Native(name, holder))
     return UNKNOWN if name.startswith("__") or (isinstance(holder, Class) and hasattr(ABCMeta, name)) else NEVER

@@ -319,6 +319,8 @@ def invoke(frame: Frame, function: Func, given: dict[str, Value], node: ast.AST)
         return invoke(frame, function, given, node)
     task.callers[frame.task] = task.version
     frame.task.called[task] = None
+    if analysis.files.is_installed(function.code.file) and not analysis.files.is_installed(frame.module.file):
+        task.called_from.setdefault(frame.task, set()).add(site)
     apply_summary(frame, task)
     for name, leaf in task.made_leaves.items():
         if (tensor := only(given[name], Tensor)) is not None:
@@ -457,8 +459,12 @@ def instantiate(frame: Frame, kind: Class, args: Arguments, node: ast.AST) -> Va
         frame.write(made, containers.ELEMENTS, containers.new(frame, node, container, length=0))
     maker = attributes.load_of_class(frame, kind, kind, None, "__new__")
     if projects := frozenset(each for each in maker if isinstance(each, Func)):
-        call(frame, projects, args.behind(one(kind)), node)
-        frame.is_dead = False  # what it gives is not told from the object that is made here
+        given = call(frame, projects, args.behind(one(kind)), node)
+        frame.is_dead = False
+        others = frozenset(e for e in given if isinstance(e, Obj) and kind not in lineage(frame, class_of(e) or e))
+        if others and others == given:
+            return others
+        # What else it gives is not told from the object that is made here.
     own = frozenset(each for each in init if not isinstance(each, (Native, Opaque)))
     if own:
         call(frame, own, args, node)

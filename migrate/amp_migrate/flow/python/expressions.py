@@ -31,7 +31,6 @@ from amp_migrate.flow.domain.atoms import (
     named,
     of_truth,
     one,
-    only,
     reads_of,
     some,
     truth_of_flag,
@@ -49,7 +48,7 @@ from amp_migrate.flow.python.narrow import assume
 from amp_migrate.syntax import nodes_in
 
 _MOST_APART = 4
-_MOST_PAIRS = 24
+_MOST_ITEMS = 24
 _LARGEST_EXPONENT = 64
 _NUMBERS = frozenset(("int", "bool", "float", "number", "complex"))
 _RANGE, _LEN = External("builtins.range"), External("builtins.len")
@@ -169,9 +168,10 @@ def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.Generato
     source = evaluate(frame, first.iter)
     parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
     items = in_turn(frame, source, first, parts) or [_any_item(frame, source, first)]
-    pairs = _pairs(frame, source, first) if isinstance(node, ast.DictComp) else []
-    is_told = bool(pairs)
-    for item in pairs or items:
+    is_single = isinstance(node, ast.DictComp) and len(node.generators) == 1
+    few = _few(frame, source, first) if is_single else []
+    is_told = bool(few)
+    for item in few or items:
         left = None
         is_out = is_optional = False
         for generator in node.generators:
@@ -186,7 +186,7 @@ def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.Generato
                 is_optional |= frame.state is not None and outcome is not True
                 frame.state = passed
                 assume(frame, test, True)
-                is_out |= bool(pairs) and (frame.state is None or outcome is False)
+                is_out |= bool(few) and (frame.state is None or outcome is False)
                 frame.state = frame.state or before
         if is_out:
             continue
@@ -225,12 +225,10 @@ def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.Generato
     return made
 
 
-def _pairs(frame: Frame, source: Value, generator: ast.comprehension) -> list[Value]:
-    """The keys of a dictionary that are all known, each with what is under it; nothing of another, or too many."""
-    pairs, rest = containers.sequence(frame, source, generator.iter)
-    found = [only(each, Tup) for each in pairs]
-    are_known = all(each is not None and len(each.items) == 2 and containers.key(each.items[0]) for each in found)
-    return pairs if are_known and not rest and len(pairs) <= _MOST_PAIRS else []
+def _few(frame: Frame, source: Value, generator: ast.comprehension) -> list[Value]:
+    """The items of a sequence whose length is known, and is not large; else nothing."""
+    items, rest = containers.sequence(frame, source, generator.iter)
+    return items if not rest and len(items) <= _MOST_ITEMS else []
 
 
 def _any_item(frame: Frame, source: Value, generator: ast.comprehension) -> Value:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 from amp_migrate.counters import implied_in
 from amp_migrate.flow.domain.atoms import (
+    NEVER,
     NONE,
     Class,
     Const,
@@ -22,6 +23,7 @@ from amp_migrate.flow.domain.atoms import (
     Some,
     Tup,
     Value,
+    constant,
     of_truth,
 )
 from amp_migrate.flow.domain.machine import assuming
@@ -40,9 +42,12 @@ def assume(frame: Frame, test: ast.expr, truth: bool) -> None:
         return
     worlds = frame.state.worlds
     if frame.is_recorded or frame.state.context.cuda.may_be_on or any(world.now.items for world in worlds):
-        frame.state.worlds = assuming(worlds, implied_in(frame.module.tree, frame.code.node, test, truth))
-        if not frame.state.worlds:
+        known = assuming(worlds, implied_in(frame.module.tree, frame.code.node, test, truth))
+        # Of a flag that is False, and not None, what is known of the one test denies the other.
+        if not known and constant(frame.analysis.values.get(test, NEVER)) is not truth:
             frame.state = None
+        else:
+            frame.state.worlds = known or worlds
 
 
 def _narrow(frame: Frame, test: ast.expr, truth: bool) -> None:

@@ -16,6 +16,7 @@ from amp_migrate.engine.results.examined import Examined
 from amp_migrate.engine.results.flow_files import FlowFiles
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.environment import environment_of
+from amp_migrate.flow.questions import Questions
 from amp_migrate.prove import precision
 from amp_migrate.settings import Dtype, Settings
 from click.testing import CliRunner
@@ -269,6 +270,46 @@ def test_a_program_that_is_too_large_with_its_packages_is_looked_at_without_them
     moved(text, env)
     assert since(before)[Work.PROGRAMS] == alone + 1  # which is not tried again
     monkeypatch.undo()
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        "        raise NotImplementedError\n",
+        "        return self.inner(x)\n\n\nmatch x with:\n    pass\n",
+    ],
+)
+def test_a_program_that_is_not_understood_with_its_packages_is_looked_at_without_them(
+    environment: Environment, forward: str
+) -> None:
+    env = environment({"layers.py": PLAIN.replace("        return torch.relu(self.inner(x))\n", forward)})
+    text = training("import layers", "layers.Plain(8)")
+    assert moved(text, env) == moved(text, None)
+
+
+def test_a_package_that_makes_the_analysis_fail_is_not_looked_into(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(questions: Questions) -> bool:
+        raise RecursionError
+
+    env = environment({"layers.py": PLAIN})
+    monkeypatch.setattr(precision, "_is_understood", failing)
+    text = training("import layers", "layers.Plain(8)")
+    assert moved(text, env) == moved(text, None)
+
+
+def test_what_a_call_that_is_not_kept_in_float32_does_is_told_beside_one_that_is(environment: Environment) -> None:
+    grams = "import torch\n\n\ndef gram(x):\n    return x @ x.t()\n"
+    env = environment({"filters.py": grams})
+    text = training("import filters").replace(
+        "loss = nn.functional.cross_entropy(net(x), y)",
+        "out = net(x)\n    loss = (filters.gram(out) - filters.gram(y)).mean()",
+    )
+    after, told = moved(text, env)
+    assert f"{OFF}\n            gram_output = filters.gram(out.float())\n" in after
+    kept, other = sorted((message, line) for line, message in told)
+    assert kept == (f"kept in float32: {other[0]}", other[1])
 
 
 def test_what_is_read_of_packages_is_counted_and_read_once(environment: Environment) -> None:
