@@ -133,12 +133,12 @@ def test_where_there_are_more_than_are_looked_at_that_is_told(tmp_path: Path, im
     assert "AMP501" in {each.code for each in outcome.findings}
 
 
-@pytest.mark.parametrize(("many", "told"), [(20, INSIDE), (200, ALL)])
+@pytest.mark.parametrize(("many", "fitting", "told"), [(20, True, INSIDE), (200, False, ALL)])
 def test_a_registry_that_is_a_dictionary_of_its_own_class(
-    tmp_path: Path, many: int, told: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, many: int, fitting: bool, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"{__name__}.REGISTRY", DERIVED)
-    outcome = written(tmp_path, many, True, *BY_DECORATOR)
+    outcome = written(tmp_path, many, fitting, *BY_DECORATOR)
     assert any(each.message.startswith(told) for each in outcome.findings)
 
 
