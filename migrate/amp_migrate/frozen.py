@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
+from functools import total_ordering
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -46,6 +47,19 @@ def frozen(cls: type[T]) -> type[T]:
         made.__repr__ = _shown
     made.__setattr__ = made.__delattr__ = _refuse
     return made  # type: ignore[no-any-return]
+
+
+@dataclass_transform(frozen_default=True, order_default=True, field_specifiers=(field,))
+def frozen_in_order(cls: type[T]) -> type[T]:
+    """The same of classes whose objects stand in an order, that of what is compared of them."""
+    made: Any = frozen(cls)
+    compared = _read(each.name for each in fields(made) if each.compare)
+
+    def is_before(self: object, other: object) -> bool:
+        return bool(compared(self) < compared(other)) if other.__class__ is self.__class__ else NotImplemented
+
+    made.__lt__ = is_before
+    return total_ordering(made)
 
 
 def _read(names: Iterable[str]) -> Callable[[object], Any]:

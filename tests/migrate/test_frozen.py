@@ -13,7 +13,7 @@ from typing import Any
 
 import amp_migrate
 import pytest
-from amp_migrate.frozen import frozen
+from amp_migrate.frozen import frozen, frozen_in_order
 
 PACKAGE = Path(amp_migrate.__file__).parent
 
@@ -28,6 +28,13 @@ class Point:
     @cached_property
     def sum(self) -> int:
         return self.x + self.y
+
+
+@frozen_in_order
+class Place:
+    file: str
+    line: int
+    told: str = field(default="", compare=False)
 
 
 @frozen
@@ -103,3 +110,16 @@ def test_all_frozen_data_that_a_run_loads_is_made_so() -> None:
         if any(ast.unparse(made) == "dataclass(frozen=True)" for made in each.decorator_list)
     ]
     assert slow == []
+
+
+def test_what_stands_in_an_order_is_compared_by_its_fields() -> None:
+    first, same, second = Place("a", 2, told="x"), Place("a", 2, told="y"), Place("b", 1)
+    assert sorted([second, first]) == [first, second]
+    assert max(first, second) == second
+    assert first <= same
+    assert first >= same
+    assert not first < same
+    assert second > first
+    with pytest.raises(TypeError):
+        sorted([first, "a"])  # type: ignore[type-var]
+    assert pickle.loads(pickle.dumps(first)) == first

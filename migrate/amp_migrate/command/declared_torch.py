@@ -11,10 +11,10 @@ import configparser
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from amp_migrate.frozen import frozen_in_order
 from amp_migrate.pyproject import toml_tables
 from amp_migrate.report.plain import plain
 from amp_migrate.repository import repository
@@ -42,7 +42,7 @@ _OF_CONDA = re.compile(r"^dependencies\s*:", re.MULTILINE)  # what an environmen
 _BARE = re.compile(r"v?(?P<major>\d+)(?:\.(?P<minor>\d+))?")
 
 
-@dataclass(frozen=True, order=True)
+@frozen_in_order
 class DeclaredTorch:
     """The version to write for, and where it stands.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -51,6 +51,7 @@ from amp_migrate.flow.pytorch.gradients import overlap
 from amp_migrate.flow.pytorch.modules import SOME_LAYER, takes
 from amp_migrate.flow.pytorch.unread import is_known, owners_of
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
+from amp_migrate.frozen import frozen_in_order
 from amp_migrate.syntax import nodes_in
 from amp_migrate.tables import library_transforms
 from amp_migrate.tables import operators as table
@@ -69,7 +70,7 @@ _LIKE = frozenset("zeros_like new_zeros ones_like new_ones full_like new_full".s
 _RUNS_CODE = (ast.Lambda, ast.comprehension, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 
 
-@dataclass(frozen=True, order=True)
+@frozen_in_order
 class FloatCast:
     """An expression that is to be float32.
 
@@ -86,7 +87,7 @@ class FloatCast:
     is_module: bool = False
 
 
-@dataclass(frozen=True, order=True)
+@frozen_in_order
 class Island:
     """A statement that is to be computed in float32, where autocast is off.
 

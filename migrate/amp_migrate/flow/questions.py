@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, partial
 from operator import attrgetter
 from typing import TypeGuard
@@ -91,6 +91,7 @@ from amp_migrate.flow.pytorch.gradients import (
 )
 from amp_migrate.flow.pytorch.modules import DTYPE, PLACE, bare
 from amp_migrate.flow.source import FUNCTIONS, Code, Module, Site, site_of, word_called
+from amp_migrate.frozen import frozen_in_order
 from amp_migrate.implications import Facts, implied
 from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.signatures import argument
@@ -193,7 +194,7 @@ _NOT_ALWAYS = frozenset(
 )
 
 
-@dataclass(frozen=True, order=True)
+@frozen_in_order
 class Fault:
     """Something that is wrong with precision or gradients.
 

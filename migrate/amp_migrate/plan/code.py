@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from string import Formatter
 from typing import TypeAlias
 
 import libcst as cst
 
-from amp_migrate.frozen import frozen
+from amp_migrate.frozen import frozen, frozen_in_order
 
 _FORMATTER = Formatter()
 
 
-@dataclass(frozen=True, order=True)
+@frozen_in_order
 class ImportedModule:
     """A module that has to be imported: `torch`, `functools`."""
 
     name: str
 
 
-@dataclass(frozen=True, order=True)
+@frozen_in_order
 class Definition:
     """A name that has to be given a value below the imports: the dtype that a script chooses once, when it starts.
 

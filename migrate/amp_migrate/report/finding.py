@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from posixpath import dirname, isabs, relpath
 from typing import Any, Protocol
+
+from amp_migrate.frozen import frozen_in_order
 
 
 class Kind(str, Enum):
@@ -27,7 +28,7 @@ class Placing(Protocol):
         """The 1-based line and column where a node starts."""
 
 
-@dataclass(frozen=True, order=True)
+@frozen_in_order
 class Finding:
     """One sentence about one place.
 

@@ -17,7 +17,7 @@ import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -25,7 +25,7 @@ from typing import Any
 from amp_migrate.engine.disk.folder import Folder, require_plain
 from amp_migrate.engine.disk.lock import locked
 from amp_migrate.engine.disk.state import open_state
-from amp_migrate.frozen import frozen
+from amp_migrate.frozen import frozen, frozen_in_order
 
 UNFINISHED, OPEN, PUT, DONE, COPY, UNDO, DAMAGED = ".tmp", ".open", ".put", ".zip", ".copy", ".undo", ".damaged"
 KEPT_OF_A_TREE, KEPT = 10, 200
@@ -95,7 +95,7 @@ class Record:
         return replace(self, entries=tuple(entry for entry in self.entries if entry.path not in gone))
 
 
-@dataclass(frozen=True, order=True)
+@frozen_in_order
 class Kept:
     """One record in the folder: its number, the digest of its tree's path, and its state."""
 
