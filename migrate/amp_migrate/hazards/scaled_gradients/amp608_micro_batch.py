@@ -9,11 +9,15 @@ from typing import TypeAlias
 
 import libcst as cst
 
+from amp_migrate.analysis.arguments.passing import passed_values
 from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow import events as flow
+from amp_migrate.flow.domain.atoms import Atom, Value
+from amp_migrate.flow.domain.machine import STEPPED, Machine
 from amp_migrate.flow.events import Act
+from amp_migrate.flow.pytorch.gradients import stage
 from amp_migrate.frozen import frozen
 from amp_migrate.hazards.seen.accelerate import accumulating
 from amp_migrate.hazards.seen.course import Course, Event
@@ -21,6 +25,7 @@ from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.rounds import Round, Way, branches, rounds
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.hazards.seen.states import Stage
+from amp_migrate.implications import Facts
 from amp_migrate.report.finding import seen_from
 from amp_migrate.steps.statements.data_flow import reads, writes
 from amp_migrate.trees.nodes import block_of, find, nested_statements
@@ -133,7 +138,9 @@ def _rarer(script: Script, course: Course, event: Event) -> _Rarer | None:
             for one in (_beside(script, event) if each.loop is not None or raises else ())
             for way in _ways(script, one, each)
         ]
-        kept = [(one, _kept_from(mine, way, raises, switches)) for one, mine, way in apart if _is_in_each(mine, way)]
+        known = frozenset() if _surely_raises(event) else _given_as_written(script, each.way)
+        apart = [(one, mine, way) for one, mine, way in apart if _is_in_each(mine, way)]
+        kept = [(one, _kept_from(mine, way, raises, switches, known)) for one, mine, way in apart]
         rarer = _all_rare(script, event, kept)
         if rarer is not None:
             return rarer
@@ -175,11 +182,16 @@ def _is_in_each(way: Way, other: Way) -> bool:
     return is_always and not _excludes(file, statement, other[0][1])
 
 
-def _kept_from(way: Way, other: Way, raises: bool, switches: set[str]) -> tuple[File, _End | None] | None:
+def _kept_from(
+    way: Way, other: Way, raises: bool, switches: set[str], known: frozenset[str]
+) -> tuple[File, _End | None] | None:
     """In which file, and by what, the other way is not gone in some rounds in which one is; None where nothing does.
 
     That is a test of `... % n`, or of what changes from round to round, if without that way something raises, and if
     it does not ask whether the scaler is on. A test that can be asked before is nothing to name.
+
+    Args:
+        known: what does not change from round to round, though it does from call to call.
     """
     (file, start), (_, parting) = way[0], other[0]
     order, beside = file.tree.order, set(file.tree.ancestors(start))
@@ -196,7 +208,7 @@ def _kept_from(way: Way, other: Way, raises: bool, switches: set[str]) -> tuple[
         ends = [(each, [each]) for each in tests if not _is_one_of_several(home, each)]
         if is_behind or not is_parting:
             ends += _ends(home, around, start if is_parting else None, statement)
-        changed = _changed(around)
+        changed = _changed(around) - known
         for end, asked in ends:
             read = reads(each.test for each in asked)
             is_switched = any(each in home.tree.code(one.test) for each in switches for one in asked)
@@ -261,6 +273,29 @@ def _raises(course: Course, event: Event) -> bool:
     known = [state.checked if event.act is Act.UPDATE else state.stage for state in states]
     raising = {Act.UNSCALE: (Stage.UNSCALED, Stage.STEPPED), Act.SCALER_STEP: (Stage.STEPPED,), Act.UPDATE: (False,)}
     return None not in known and any(each in raising[event.act] for each in known)
+
+
+def _surely_raises(event: Event) -> bool:
+    """Whether a call of the function that an event is in comes to it when its optimizer has stepped already."""
+    calls = (each for one in event.known for each in one.seen_by.values())
+    return any(reached and all(_has_stepped(*each) for each in reached) for reached in calls)
+
+
+def _has_stepped(machine: Machine, _: Facts, optimizers: Value, scalers: Value) -> bool:
+    pairs = [(a, b) for a in scalers for b in optimizers if isinstance(a, Atom) and isinstance(b, Atom)]
+    return bool(pairs) and all(stage(machine, *each) == STEPPED for each in pairs)
+
+
+def _given_as_written(script: Script, way: Way) -> frozenset[str]:
+    """The parameters on a way that each call gives a constant, of which one may be for the last of several calls."""
+    found: set[str] = set()
+    for file, statement in way:
+        function = file.tree.function(statement)
+        for each in () if function is None else (*function.params.params, *function.params.kwonly_params):
+            given = [value for _, value in passed_values(script.roles.project, file, each)]
+            if given and all(isinstance(value, cst.Name) and value.value in ("True", "False") for value in given):
+                found.add(each.name.value)
+    return frozenset(found)
 
 
 def _stays(file: File, statement: cst.CSTNode, branch: cst.CSTNode) -> bool:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from textwrap import dedent
 from typing import Any
 
 import pytest
-from amp_migrate.engine.migrate import migrate_text
-from amp_migrate.settings import Settings
 
 Check = Callable[..., Any]
 
@@ -499,9 +496,16 @@ def test_gradients_that_do_not_add_up_over_an_update(clean: Check, old: str, new
     clean(FOR_EACH.replace("  # AMP605", "").replace(old, new))
 
 
-def test_the_last_of_several_calls_alone_updates() -> None:
-    once = FOR_EACH.replace("  # AMP605", "").replace("every, i):", "every, i, last):")
-    once = once.replace("            scaler.update()", "            if last:\n                scaler.update()")
-    once = once.replace("opt_g, 4, i)", "opt_g, 4, i, False)").replace("opt_d, 4, i)", "opt_d, 4, i, True)")
-    plan = migrate_text("import torch\nfrom torch import nn\n" + dedent(once), Settings(select=("AMP605",)))
-    assert plan.findings == ()
+IN_THE_LAST = FOR_EACH.replace("every, i):", "every, i, last):").replace("opt_g, 4, i)", "opt_g, 4, i, False)")
+IN_THE_LAST = IN_THE_LAST.replace(
+    "            scaler.update()", "            if last:\n                scaler.update()"
+)
+
+
+def test_the_last_of_several_calls_alone_updates(clean: Check) -> None:
+    clean(IN_THE_LAST.replace("  # AMP605", "").replace("opt_d, 4, i)", "opt_d, 4, i, True)"))
+
+
+def test_the_last_of_several_calls_updates_behind_two_steps_of_one_optimizer(marked: Check) -> None:
+    twice = IN_THE_LAST.replace("# AMP605", "# AMP608").replace("opt_d, 4, i)", "opt_g, 4, i, True)")
+    marked(twice.replace("if (i + 1) % every == 0:", "if True:"))
