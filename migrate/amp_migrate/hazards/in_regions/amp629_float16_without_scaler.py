@@ -18,7 +18,7 @@ from amp_migrate.hazards.seen.autocast_regions import FLOAT16, AutocastRegion
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.syntax import nodes_in
-from amp_migrate.trees.nodes import written_string
+from amp_migrate.trees.nodes import subscript_key, written_string
 
 RULE = Rule(
     code="AMP629",
@@ -123,12 +123,12 @@ def _unscaled(script: Script) -> Iterator[Hazard]:
 def _by_another_option(script: Script) -> Iterator[Hazard]:
     """Every plain backward in the `else` of an option that scales, of a region that another option switches on.
 
-    Both are attributes of one object, which nothing in sight sets, and no test brings together.
+    Both are attributes or entries of one object, which nothing in sight sets, and no test brings together.
     """
     file, flowing = script.file, script.flowing
     given = [file.names.argument(each.call, "enabled") for each in script.regions.values()]
-    switches = {None if each is None else dotted(each) for each in given}
-    switch = switches.pop() if len(switches) == 1 else None
+    switches = {None if each is None else file.tree.code(each): each for each in given}
+    switch = next(iter(switches.values())) if len(switches) == 1 else None
     if switch is None or not all(_is_float16(script, each) for each in script.regions.values()):
         return
     losses = [(each, flowing.interpreted.node_at(file, each.site)) for each in flowing.questions.events(Act.BACKWARD)]
@@ -139,31 +139,46 @@ def _by_another_option(script: Script) -> Iterator[Hazard]:
         is_halved = any(each.tags & HALVED for each in tensors_in(event.subject))
         scaled = (each for other, each in losses if other.scaler and other.optimizer & event.optimizer and each)
         is_chosen = is_halved and any(choice.body in [*file.tree.ancestors(each)] for each in scaled)
-        option = dotted(choice.test)
-        if is_chosen and option is not None and _are_apart(script, switch, option):
+        if is_chosen and _are_apart(script, _option(switch), _option(choice.test)):
             yield Hazard(
                 call,
                 f"{file.tree.quote(call)} is the backward of a float16 loss, and nothing scales it, where "
-                f"`{switch}` is on and `{option}` is off",
+                f"`{file.tree.quote(switch)}` is on and `{file.tree.quote(choice.test)}` is off",
                 "let one option switch both on",
             )
 
 
-def _are_apart(script: Script, switch: str, option: str) -> bool:
+def _option(node: cst.BaseExpression) -> tuple[str, str]:
+    """The object that an option is asked of, and its name there; empty for what is none."""
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        asked = written_string(node.args[0].value) if node.func.attr.value == "get" and node.args else None
+        return dotted(node.func.value) or "", asked or ""
+    if isinstance(node, cst.Subscript):
+        return dotted(node.value) or "", written_string(subscript_key(node)) or ""
+    of, _, name = (dotted(node) or "").rpartition(".")
+    return of, name
+
+
+def _are_apart(script: Script, switch: tuple[str, str], option: tuple[str, str]) -> bool:
     """Whether two options of one object may be chosen apart, as far as the files of the script show."""
-    (of, _, one), (other, _, two) = switch.rpartition("."), option.rpartition(".")
-    if not of or of != other or of == "self" or one == two:
+    (of, one), (other, two) = switch, option
+    if not (of and one and two) or of != other or of == "self" or one == two:
         return False
     analysis = script.flowing.questions.analysis
     for node in (each for module in analysis.modules.values() if module for each in nodes_in(module.tree)):
-        if isinstance(node, ast.Attribute) and node.attr in (one, two) and isinstance(node.ctx, ast.Store):
+        is_set = isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store)
+        if is_set and _asked_for(node.slice if isinstance(node, ast.Subscript) else node) in (one, two):
             return False
         tested = node.test if isinstance(node, (ast.If, ast.IfExp, ast.Assert, ast.While)) else None
         tested = node if isinstance(node, (ast.BoolOp, ast.Compare)) else tested
-        named = () if tested is None else (each.attr for each in nodes_in(tested) if isinstance(each, ast.Attribute))
-        if {one, two} <= {*named}:
+        if tested is not None and {one, two} <= {*map(_asked_for, nodes_in(tested))}:
             return False
     return True
+
+
+def _asked_for(node: ast.AST) -> object:
+    """The name of an attribute, or what may be that of an entry."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "value", None)
 
 
 def _is_float16(script: Script, region: AutocastRegion) -> bool:
