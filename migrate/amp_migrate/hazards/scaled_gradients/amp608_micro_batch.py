@@ -15,7 +15,7 @@ from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow import events as flow
 from amp_migrate.flow.domain.atoms import Atom, Value
-from amp_migrate.flow.domain.machine import STEPPED, Machine
+from amp_migrate.flow.domain.machine import STEPPED, Facts, Machine
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.pytorch.gradients import stage
 from amp_migrate.frozen import frozen
@@ -25,7 +25,6 @@ from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.rounds import Round, Way, branches, rounds
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.hazards.seen.states import Stage
-from amp_migrate.implications import Facts
 from amp_migrate.report.finding import seen_from
 from amp_migrate.steps.statements.data_flow import reads, writes
 from amp_migrate.trees.nodes import block_of, find, nested_statements
