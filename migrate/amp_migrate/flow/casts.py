@@ -914,14 +914,17 @@ class Casts:
             kind = table.PROMOTED if isinstance(node, ast.BinOp) else table.RESULT.get(self._only_known_as(node))
             asked = tensors if kind == table.PROMOTED else tensors[:1] if kind == table.SAME else []
             return kind == table.FLOATED or any(self._is_computed_with_floats(each, seen) for each in asked)
-        made = {site: self._computing[site][0] for site in self._making(tensor)}
-        new = [node for site, node in made.items() if site not in seen]
-        seen.update(made)
-        # Else it is something on the way from there that makes it what nobody knows: `window.type_as(x)`.
-        is_of_them = any(
-            of.precision & OTHER for each in made.values() if (of := tensor_of(self._value(each))) is not None
-        )
-        return is_of_them and all(self._is_computed_with_floats(each, seen) for each in new)
+        made = self._making(tensor)
+        new = [site for site in made if site not in seen]
+        seen.update(new)
+        is_sure = bool(made) and self._recast.isdisjoint(self._traced(tensor, {}))
+        return is_sure and all(self._is_computed_with_floats(self._computing[site][0], seen) for site in new)
+
+    @cached_property
+    def _recast(self) -> frozenset[Site]:
+        """Where tensors are made that get the dtype of what nobody knows: `window.type_as(x)`."""
+        made = (tensor_of(self._value(each)) for each in self._calls.values() if self._takes_dtype(each))
+        return frozenset().union(*(each.born for each in made if each is not None and each.precision & OTHER))
 
     def _takes_dtype(self, call: ast.Call) -> bool:
         """Whether a method gives a tensor the dtype of another, or one that it is told: `window.type_as(x)`."""
