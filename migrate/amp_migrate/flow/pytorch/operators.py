@@ -553,16 +553,20 @@ def _tags(
             if is_one and first.tags & PROBABILITY
             else PROBABILITY
             if is_one and first.tags & COMPLEMENT
+            else first.tags & _BELOW_ONE
+            if name != "rsub" and len(tensors) == 1 and _is_near(constant(operands[-1]), 0)
             else 0
         )
     elif name in ("add", "clamp", "clip", "clamp_min", "clamp_max"):
         numbers = [constant(each) for each in operands[1:]] + [constant(each) for each in operands[:1]]
-        tiny = [each for each in numbers if isinstance(each, float) and 0 < abs(each) < 0.01 and len(tensors) == 1]
+        tiny = [each for each in numbers if isinstance(each, float) and _is_near(each, 0) and len(tensors) == 1]
         tags = carried
         if tiny or name != "add":
             tags |= first.tags & (PROBABILITY | COMPLEMENT | BOUNDED)
             # The gradient of a quotient is as large as the inverse of its divisor.
             tags |= PATIENT if name != "add" or max(map(abs, tiny)) > _INVERTIBLE else NEAR_ZERO
+    elif name in ("mul", "multiply") and len(tensors) == 1 and any(_is_near(constant(each), 1) for each in operands):
+        tags = carried | first.tags & (_BELOW_ONE | BOUNDED)
     elif (is_share and first.tags & _BELOW_ONE) or (
         name in ("mul", "multiply") and len(tensors) > 1 and all(each.tags & _BELOW_ONE for each in tensors)
     ):
@@ -584,6 +588,11 @@ def _tags(
     if name in table.EXACT and precision & (FLOATING | OTHER) and any(map(_has_rounded, tensors)):
         tags |= PARTLY
     return tags | ROUGH if name in _PIECEWISE and any(each.tags & ROUGH for each in tensors) else tags & ~ROUGH
+
+
+def _is_near(number: object, point: int) -> bool:
+    """Whether a number keeps probabilities from a limit, as `p - 1e-5` and `p * (1 - 1e-5)`: half may round it away."""
+    return isinstance(number, float) and 0 < abs(number - point) < 0.01
 
 
 def _adds_up(name: str, tensors: list[Tensor], operands: Sequence[Value]) -> bool:
