@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import indent
 
@@ -348,6 +349,10 @@ def drawn(name: str, computed: str) -> tuple[str, list[str]]:
         ("Bernoulli", "probs=torch.sigmoid(scores)"),
         ("Binomial", "8, torch.sigmoid(scores)"),
         ("Categorical", "torch.sigmoid(scores)"),
+        ("Bernoulli", "torch.sigmoid(scores) - 1e-5"),
+        ("Bernoulli", "-1e-5 + torch.sigmoid(scores)"),
+        ("Bernoulli", "(1 - 1e-5) * torch.sigmoid(scores)"),
+        ("Bernoulli", "torch.sigmoid(scores) * 0.99999"),
     ],
 )
 @pytest.mark.parametrize("method", ["log_prob(y.cuda())", "entropy()"])
@@ -364,6 +369,8 @@ def test_a_distribution_gets_probabilities_of_float32_scores(name: str, given: s
         ("Bernoulli", "Bernoulli(torch.sigmoid(scores.float())).log_prob(y.cuda())"),
         ("Categorical", "Categorical(torch.softmax(scores, dim=1)).log_prob(y.cuda())"),  # float32 by autocast
         ("Bernoulli", "(scores * Bernoulli(torch.sigmoid(scores)).sample())"),  # takes no logarithm
+        ("Bernoulli", "Bernoulli(torch.sigmoid(scores) - 0.5).log_prob(y.cuda())"),
+        ("Bernoulli", "Bernoulli(0.25 * torch.sigmoid(scores)).log_prob(y.cuda())"),
     ],
 )
 def test_other_distributions_are_as_they_were(name: str, computed: str) -> None:
@@ -382,3 +389,10 @@ def test_a_clamped_probability_of_float16_has_no_gradient() -> None:
         gradients.append(float(score.grad if score.grad is not None else 1))
     assert gradients[0] == 0
     assert gradients[1] > 0.9
+
+
+@pytest.mark.parametrize("less", [lambda chance: chance - 1e-5, lambda chance: chance * (1 - 1e-5)])
+def test_what_float16_keeps_from_one_in_vain_is_one(less: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    score = torch.tensor(20.0)
+    assert less(torch.sigmoid(score)) < 1
+    assert less(torch.sigmoid(score.half())) == 1
