@@ -434,6 +434,11 @@ class Analysis:
         self.not_followed[code] = None
         return False
 
+    @property
+    def is_in_package(self) -> bool:
+        """Whether what is interpreted now is of an installed package."""
+        return bool(self._active) and self.files.is_installed(self._active[-1].code.file)
+
     def is_own(self, code: Code) -> bool:
         """Whether a function is of a file in focus, or of one beside."""
         return code.file in self._own

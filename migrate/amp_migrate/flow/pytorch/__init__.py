@@ -105,7 +105,6 @@ class PyTorch:
     Attributes:
         registry: optimizers and scalers that have been seen.
         used: the operators that were interpreted.
-        places: the places that are named anywhere, as bits.
         entered: what was on where a context was entered by hand.
         opened: the regions of the GPU's autocast that may be on, and whether gradients may be recorded, may not be.
         working: the regions in which something is, or may be, computed in low precision.
@@ -142,7 +141,7 @@ class PyTorch:
         self.analysis = analysis
         self.registry = gradients.Registry()
         self.used: set[str] = set()
-        self.places = 0
+        self._places = 0
         self.entered: dict[Atom, Context] = {}
         self.opened: dict[Site, int] = {}
         self.working: set[Site] = set()
@@ -261,6 +260,18 @@ class PyTorch:
             elif isinstance(each, Some) and each.kind == "dtype":
                 found |= 128
         return found or None
+
+    @property
+    def places(self) -> int:
+        """The places that are named anywhere in the project, as bits.
+
+        What an installed package names is the place of what it makes, or moves, there: it says nothing of the rest.
+        """
+        return self._places
+
+    @places.setter
+    def places(self, named: int) -> None:
+        self._places = self._places if self.analysis.is_in_package else named
 
     def place_of(self, value: Value) -> int | None:
         """The place that a value names, as `"cuda:0"`, a number and `x.device` do; None where it names none."""
