@@ -304,7 +304,8 @@ class Questions:
         What data sets of other files do nobody looks into: no file of the program may have a word for one, for they
         may be given what moves things.
         """
-        files = [*self.analysis.modules] if self.analysis.not_followed else []
+        is_installed = self.analysis.files.is_installed
+        files = [each for each in self.analysis.modules if not is_installed(each)] if self.analysis.not_followed else []
         return self._sees_all_but_data and not any(self._reaches(each, _NAMING_DEVICES) for each in files)
 
     @cached_property
@@ -345,8 +346,11 @@ class Questions:
         return not any(self._reaches(each, _NAMING_GRADIENTS) for each in files)
 
     def _reaches(self, file: str, names: Callable[[Module], bool]) -> bool:
-        """Whether a file names something, or one that it imports, be it through others; or nobody can read one."""
-        known = self._reaching[names]
+        """Whether a file names something, or one that it imports, be it through others; or nobody can read one.
+
+        What a file of the project imports of a package is asked for itself where it runs.
+        """
+        known, is_installed = self._reaching[names], self.analysis.files.is_installed
         if file not in known:
             seen: dict[str, None] = {}
             stack = [file]
@@ -357,8 +361,9 @@ class Questions:
                     known[file] = True
                     return True
                 seen[at] = None
-                imported = {self.analysis.files.locate(each, at) for each in module.imports}
-                stack += (each for each in imported if each and each not in seen and known.get(each, True))
+                located = {self.analysis.files.locate(each, at) for each in module.imports}
+                imported = (each for each in located if each and (is_installed(at) or not is_installed(each)))
+                stack += (each for each in imported if each not in seen and known.get(each, True))
             known |= dict.fromkeys(seen, False)
         return known[file]
 

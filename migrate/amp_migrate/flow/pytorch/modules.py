@@ -912,8 +912,8 @@ def moved(frame: Frame, owner: Atom, name: str, args: Arguments, node: ast.AST) 
     unread = [each for held in within.values() for value in held for each in value if isinstance(each, Opaque)]
     cast_weights(frame, [*within, *unread], name, args, node)
     kept = (leaf.owner for held in within.values() for leaf in _own_leaves(held))
-    for moved_there in () if place is None else (*within, *kept):
-        frame.write(moved_there, PLACE, const(place), strong=False)
+    for part in () if place is None else (*within, *kept, *map(by_path, unread)):
+        frame.write(part, PLACE, const(place), strong=False)
     for each in within if name == "requires_grad_" else ():
         gradients.note_switched(frame, frozenset({whole_of(each)}))
 

@@ -219,7 +219,8 @@ def test_a_device_that_a_package_names_is_none_that_the_script_names(environment
     body = "        torch.zeros(2, device='cuda' if torch.cuda.is_available() else 'cpu')\n        return torch.relu"
     env = environment({"layers.py": PLAIN.replace("        return torch.relu", body)})
     text = training("import layers").replace(".cuda()", "").replace("    loss =", "    layers.Plain(8)(x)\n    loss =")
-    Path("train.py").write_text(text.replace('torch.load("batches.pt")', "[(torch.zeros(2, 8), torch.zeros(2).long())]"))
+    batches = "[(torch.zeros(2, 8), torch.zeros(2).long())]"
+    Path("train.py").write_text(text.replace('torch.load("batches.pt")', batches))
     for settings in (Settings(), Settings(environment=environment_of(env))):
         said = [each.message for each in migrate([Path("train.py")], settings).findings if each.code == "AMP590"]
         assert [each.startswith("left as it was: everything is on the CPU") for each in said] == [True]

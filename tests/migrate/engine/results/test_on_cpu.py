@@ -530,3 +530,32 @@ def test_a_parameter_that_comes_to_it_later_may_be_elsewhere(tmp_path: Path) -> 
     (tmp_path / "train.py").write_text(text)
     (tmp_path / "data.py").write_text(_POINTS.format(to=""))
     assert [each.source.path.name for each in migrate([tmp_path], Settings()).changed] == ["train.py"]
+
+
+@pytest.mark.parametrize(("moved", "told"), [('.to("cpu")', True), (".cpu()", True), ("", False), (".cuda()", False)])
+def test_a_part_that_nobody_has_read_is_where_its_model_is_moved_to(moved: str, told: bool) -> None:
+    text = f"""\
+import lib
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.more = nn.Linear(8, 1), lib.Layer(8)
+
+    def forward(self, x):
+        return self.first(x)
+
+
+net = Net(){moved}
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+print(torch.zeros(2, device=lib.device()))
+for x, y in [(torch.zeros(2, 8), torch.zeros(2, 1))]:
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(net(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+    assert is_left(text) is told
