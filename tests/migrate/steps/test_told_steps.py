@@ -47,6 +47,23 @@ for x, y in loader:
     optimizer.step()
 """
 
+TURNS = """\
+import torch
+from torch import nn
+
+g, d = nn.Linear(8, 4).cuda(), nn.Linear(4, 1).cuda()
+of_g, of_d = torch.optim.Adam(g.parameters()), torch.optim.Adam(d.parameters())
+for x in loader:
+    of_d.zero_grad()
+    d(x.cuda()).mean().backward()
+    (1 - d(g(x.cuda()).detach())).mean().backward()
+    of_d.step()
+    of_g.zero_grad()
+    loss = d(g(x.cuda())).mean()
+    loss.backward()
+    of_g.step()
+"""
+
 
 def moved(text: str) -> list[int]:
     """The lines at which it is told that a step has moved."""
@@ -55,6 +72,10 @@ def moved(text: str) -> list[int]:
 
 def test_each_of_two_loops_that_share_a_scaler_is_told() -> None:
     assert moved(TWO) == [12, 20]
+
+
+def test_so_is_each_of_two_optimizers_that_take_turns() -> None:
+    assert moved(TURNS) == [8, 13]
 
 
 @pytest.mark.parametrize(

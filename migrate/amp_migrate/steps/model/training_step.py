@@ -235,12 +235,14 @@ class TrainingStep:
 
     @property
     def told(self) -> tuple[cst.CSTNode, ...]:
-        """The place, and that of what goes backward by itself first in each other loop that steps an optimizer."""
+        """The place, and that of what goes backward by itself first in another loop, or behind an optimizer's step."""
         tree = self.file.tree
         stepping = {tree.loop(each.statement) for each in self.optimizer_steps}
-        first: dict[cst.CSTNode | None, cst.CSTNode] = {}
+        stepped = [tree.position(each.statement) for each in self.optimizer_steps]
+        first: dict[tuple[cst.CSTNode | None, int], cst.CSTNode] = {}
         for node in (self.place, *(node for _, node in self.places)):
-            first.setdefault(next((each for each in tree.loops(node) if each in stepping), None), node)
+            loop = next((each for each in tree.loops(node) if each in stepping), None)
+            first.setdefault((loop, sum(each < tree.position(node) for each in stepped)), node)
         return tuple(first.values())
 
     @property
