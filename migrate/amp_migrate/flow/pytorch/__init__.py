@@ -46,7 +46,6 @@ from amp_migrate.flow.domain.machine import Machine, Worlds, made_key
 from amp_migrate.flow.domain.state import meet
 from amp_migrate.flow.domain.tensor import (
     ANYWHERE,
-    BF16,
     BOOL,
     CPU,
     CUT,
@@ -384,12 +383,7 @@ class PyTorch:
 
     def with_low_weights(self, frame: Frame, owner: Atom) -> list[Atom]:
         """A module and parts of it whose parameters were cast to half precision, be it on one way only."""
-        return modules.with_low_weights(frame, owner, LOW, is_trained=True)
-
-    def in_bfloat16(self, frame: Frame, owner: Atom) -> list[Atom]:
-        """Modules that nobody looks into whose parameters may be in bfloat16, be they trained or not."""
-        low = modules.with_low_weights(frame, owner, BF16, is_trained=False)
-        return [each for each in low if isinstance(each, Opaque) and self.is_used_as_module(frame, each)]
+        return modules.with_low_weights(frame, owner)
 
     def part_of_array(self, array: Some) -> Value:
         """What is taken from an array by an index, or in a loop."""

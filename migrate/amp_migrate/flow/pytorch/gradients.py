@@ -77,7 +77,6 @@ from amp_migrate.flow.domain.tensor import (
     NOTHING,
     OF_OVERFLOW,
     OTHER,
-    PERHAPS_HALVED,
     PURE,
     ROUGH,
     SCALAR,
@@ -565,7 +564,7 @@ def backward(frame: Frame, loss: Value, gradient: Value | None, node: ast.AST) -
     optimizers = holders(frame, reach, surely)
     event = analysis.event(frame, Act.BACKWARD, node, subject=loss, optimizer=frozenset(optimizers), leaves=reach)
     event.units = event.units | units
-    _note_low_weights(frame, reach, tensors, node)
+    _note_low_weights(frame, reach, node)
     kinds = [_kind(each) for each in units]
     event.scaler = join(event.scaler, frozenset(each.scaler for each in kinds if each.scaler is not None))
     _gauge_loss(frame, tensors, node)
@@ -650,23 +649,16 @@ def _is_scaled_twice(unit: Unit) -> bool:
     return unit is not None and (unit == ANY_UNIT or unit[1] > 1)
 
 
-def _note_low_weights(frame: Frame, reach: Leaves, losses: Iterable[Tensor], node: ast.AST) -> None:
-    """Note that weights in half precision get a gradient: a scaler raises at it, autocast is for float32 weights.
-
-    Those in bfloat16 that are not trained a float16 region casts each time anew, to numbers that may not fit.
-    """
+def _note_low_weights(frame: Frame, reach: Leaves, node: ast.AST) -> None:
+    """Note that weights in half precision get a gradient: a scaler raises at it, autocast is for float32 weights."""
     pytorch = frame.analysis.pytorch
     given = pytorch.registry.optimizers.values()
-    is_float16 = any(each.tags & (HALVED | PERHAPS_HALVED) for each in losses)
     for leaf in reach:
         low = pytorch.with_low_weights(frame, leaf.owner) if isinstance(leaf, Part) else []
         # What nobody looks into may be no module, unless an optimizer has its weights.
         of_optimizers = (overlap(each, frozenset({whole_of(owner)})) for owner in low for each in given)
         if any(isinstance(owner, Obj) for owner in low) or any(of_optimizers):
             why = "a model's weights were cast"
-            frame.analysis.event(frame, Act.LOW_LEAF, node, subject=frozenset(low), why=why)
-        elif is_float16 and isinstance(leaf, Part) and (low := pytorch.in_bfloat16(frame, leaf.owner)):
-            why = "the weights of a model that its gradients come through were cast"
             frame.analysis.event(frame, Act.LOW_LEAF, node, subject=frozenset(low), why=why)
 
 

@@ -981,16 +981,11 @@ def _known_by_path(owners: Iterable[Atom]) -> list[Atom]:
     return [each for each in map(by_path, owners) if not isinstance(each, Opaque) or each.path]
 
 
-def with_low_weights(frame: Frame, owner: Atom, kind: int, *, is_trained: bool) -> list[Atom]:
-    """A module, if its parameters may be in half precision, and the parts of it that nobody looks into and that may.
-
-    Args:
-        kind: the precisions that are asked for.
-        is_trained: whether what is frozen is none of them.
-    """
+def with_low_weights(frame: Frame, owner: Atom) -> list[Atom]:
+    """A module, if its parameters may be in half precision, and the parts of it that nobody looks into and that may."""
     parts = frame.read(by_path(owner), CAST_PARTS)
-    found = [each for each in (owner, *parts) if isinstance(each, Atom) and _low_weights(frame, each) & kind]
-    return [each for each in found if not (is_trained and _is_frozen(frame, each))]
+    found = [each for each in (owner, *parts) if isinstance(each, Atom) and _low_weights(frame, each)]
+    return [each for each in found if not _is_frozen(frame, each)]
 
 
 def _low_weights(frame: Frame, owner: Atom) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from amp_migrate.engine.migrate import migrate, migrate_text
-from amp_migrate.settings import Dtype, Settings
+from amp_migrate.settings import Settings
 
 TRAINED = """\
 import torch
@@ -169,29 +169,3 @@ def test_what_it_makes_in_float32_moves(dtype: str) -> None:
     model = f'model = AutoModel.from_pretrained("a", {dtype}).cuda()'
     text = LOADED.format(model=model, trained="model", out="model(x.cuda())[0]")
     assert "scaler.step(optimizer)" in migrate_text(text, Settings()).after
-
-
-FROZEN = """llm = AutoModel.from_pretrained("a", torch_dtype=torch.{dtype}, device_map="cuda")
-    llm.requires_grad_(False)
-    model = nn.Linear(8, 8).cuda()"""
-
-
-def test_a_frozen_model_in_bfloat16_is_run_in_no_float16_region() -> None:
-    text = LOADED.format(
-        model=FROZEN.format(dtype="bfloat16"), trained="model", out="llm(inputs_embeds=model(x.cuda()).bfloat16())[0]"
-    )
-    plan = migrate_text(text, Settings())
-    assert not plan.changed
-    (left,) = plan.findings
-    assert "the weights of a model that its gradients come through were cast by `AutoModel" in left.message
-    assert migrate_text(text, Settings(dtype=Dtype.BF16)).changed
-
-
-def test_one_that_gives_features_alone_stays_out_of_the_question() -> None:
-    for dtype in ("bfloat16", "float16"):
-        features = "model(features.float())"
-        text = LOADED.format(model=FROZEN.format(dtype=dtype), trained="model", out=features).replace(
-            "        loss =",
-            "        with torch.no_grad():\n            features = llm(x.cuda())[0]\n        loss =",
-        )
-        assert "scaler.step(optimizer)" in migrate_text(text, Settings()).after
