@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from lsprotocol import types
@@ -27,6 +28,9 @@ from amp_migrate.report.plain import plain
 from amp_migrate.report.rules.doc_link import doc_link
 from amp_migrate.rulebook import rules_of
 from amp_migrate.settings import Settings
+
+if TYPE_CHECKING:
+    from pygls.server import ServerErrors
 
 _SEVERITIES = {
     Kind.ERROR: types.DiagnosticSeverity.Error,
@@ -64,13 +68,31 @@ def look(path: Path, text: str, settings: Settings) -> Looked:
     return Looked(text, found, next(groups, ()))
 
 
+class _Server(LanguageServer):
+    """Tells an editor of errors, but not of those in telling it: once it is gone, each would bring the next."""
+
+    def __init__(self, name: str, version: str) -> None:
+        super().__init__(name, version)
+        self._telling = threading.local()
+
+    def report_server_error(self, error: Exception, source: ServerErrors) -> None:
+        """Show an error in the editor, if it does not come of that."""
+        if getattr(self._telling, "is_on", False):
+            return
+        self._telling.is_on = True
+        try:
+            super().report_server_error(error, source)
+        finally:
+            self._telling.is_on = False
+
+
 def make_server(settings_of: Callable[[Path], Settings]) -> LanguageServer:
     """The server.
 
     Args:
         settings_of: how a file is migrated by its project's settings; raises ClickException where they cannot be used.
     """
-    server = LanguageServer("amp-migrate", __version__)
+    server = _Server("amp-migrate", __version__)
     looked: dict[str, Looked] = {}
     one_at_a_time = threading.Lock()
 

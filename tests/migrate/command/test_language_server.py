@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from amp_migrate.cli import command
+from amp_migrate.command.language_server import make_server
 from amp_migrate.engine.migrate import migrate_text
 from amp_migrate.settings import Settings
 from click.testing import CliRunner
@@ -147,6 +148,23 @@ def test_settings_that_cannot_be_used_are_shown(tmp_path: Path) -> None:
         await editor.end()
 
     asyncio.run(edit())
+
+
+def test_what_cannot_be_sent_as_the_editor_is_gone_ends() -> None:
+    sent: list[bytes] = []
+
+    class Gone:
+        def write(self, data: bytes) -> None:
+            sent.append(data)
+            raise ValueError("write to closed file")
+
+        def close(self) -> None: ...
+
+    server = make_server(lambda path: Settings())
+    server.protocol.set_writer(Gone())
+    for _ in range(2):
+        server.text_document_publish_diagnostics(types.PublishDiagnosticsParams("file:///train.py", []))
+    assert [b"window/showMessage" in each for each in sent] == [False, True, False, True]
 
 
 def test_without_pygls_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
