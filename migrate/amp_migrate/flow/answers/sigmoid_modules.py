@@ -14,7 +14,7 @@ from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import NEVER, Atom, Class, External, Obj, Value, one
 from amp_migrate.flow.python import containers
 from amp_migrate.flow.pytorch.modules import WRAPPERS
-from amp_migrate.flow.source import Code, Site
+from amp_migrate.flow.source import Site
 from amp_migrate.syntax import nodes_in
 from amp_migrate.tables import operators as table
 from amp_migrate.tables.torch_names import SIGMOID_CLASS
@@ -85,12 +85,8 @@ class SigmoidModules:
     def _are_told_apart(self) -> bool:
         """Whether code compares the class of something with that of sigmoids, or keeps that to do so."""
         trees = [module.tree for module in self._analysis.modules.values() if module is not None]
-        return any(_is_named(part) for tree in trees for node in nodes_in(tree) for part in _compared(node)) or any(
-            _asks_names(code) and any(map(_is_its_name, nodes_in(code.node)))
-            for module in filter(None, self._analysis.modules.values())
-            for code in module.codes.values()
-            if code.is_function
-        )
+        is_compared = any(_is_named(part) for tree in trees for node in nodes_in(tree) for part in _compared(node))
+        return is_compared or any(map(_asks_its_name, trees))
 
     @cached_property
     def _saved(self) -> list[frozenset[Obj]]:
@@ -130,10 +126,10 @@ def _compared(node: ast.AST) -> Iterator[ast.AST]:
         yield from node.elts
 
 
-def _asks_names(code: Code) -> bool:
-    """Whether a function asks what the class of something is called: `type(layer).__name__`."""
-    return any(
-        isinstance(each, ast.Attribute) and each.attr in ("__name__", "_get_name") for each in nodes_in(code.node)
+def _asks_its_name(tree: ast.Module) -> bool:
+    """Whether a file asks what the class of something is called, and has that name: `type(layer).__name__`."""
+    return any(map(_is_its_name, nodes_in(tree))) and any(
+        isinstance(each, ast.Attribute) and each.attr in ("__name__", "_get_name") for each in nodes_in(tree)
     )
 
 

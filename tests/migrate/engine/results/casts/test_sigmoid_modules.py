@@ -104,6 +104,8 @@ def test_so_does_one_wherever_it_is_made_in_sight(made: str) -> None:
         "Fp32Sigmoid = print\n" + MADE,  # the name is that of something else
         MADE + "for m in model:\n    print(type(m) is nn.Sigmoid)\n",
         MADE + "def is_last(layer):\n    return type(layer).__name__ == 'Sigmoid'\n",
+        MADE + "for layer in model:\n    print(type(layer).__name__ == 'Sigmoid')\n",
+        MADE + "LAST = ['Sigmoid']\ndef is_last(layer):\n    return layer._get_name() in LAST\n",
         MADE + "print({nn.Sigmoid: 1, nn.Linear: 2}[type(model[1])])\n",
         MADE + "HEADS = (nn.Sigmoid, nn.Softmax)\nprint(type(model[1]) in HEADS)\n",
         MADE + "torch.save(model, 'model.pt')\n",  # what loads it need not have this file
