@@ -832,7 +832,15 @@ def test_what_one_of_two_optimizers_of_one_list_unscales_is_that_of_the_other(
     assert CLIPPED not in told_of(told, _OF_ONE_LIST.format(params=params, kind=kind, between=""))
 
 
-@pytest.mark.parametrize("between", ["params.append(more.weight)", "params = [*params, more.weight]", "params += rest"])
+@pytest.mark.parametrize(
+    "between",
+    [
+        "params.append(more.weight)",
+        "params = [*params, more.weight]",
+        "params += rest",
+        "def grow(given):\n    given.append(more.weight)\ngrow(params)",
+    ],
+)
 def test_one_of_a_list_that_has_grown_may_have_others(told: Tell, between: str) -> None:
     text = _OF_ONE_LIST.format(params="params = [model.weight]", kind="torch.optim.AdamW", between=between)
     assert CLIPPED in told_of(told, text)

@@ -6,7 +6,7 @@ import ast
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 from amp_migrate.flow.domain import machine as states
 from amp_migrate.flow.domain.atoms import (
@@ -114,6 +114,8 @@ MADE_OF = "<made of>"  # the tensor that a leaf was before it got a gradient of 
 _LIMITING_WEIGHTS = frozenset("clamp clip clamp_min clamp_max renorm copy".split())
 _MOST_UNSURE = 4  # that may get a gradient or not, each by itself: of more, it is lost
 
+_List: TypeAlias = "tuple[Code, str, tuple[Site, ...]]"  # a variable, and the calls that its function is run by
+
 
 class Registry:
     """The optimizers and scalers that have been seen, where, and with which parameters."""
@@ -122,9 +124,7 @@ class Registry:
         self.optimizers: dict[Atom, frozenset[Atom] | None] = {}
         self.unread: dict[Atom, frozenset[Atom]] = {}  # what is made of parameters, by a class that nobody knows
         self.whole: dict[Atom, None] = {}  # the optimizers that were given all parameters of a module
-        self.lists: dict[
-            Atom, tuple[Code, str, tuple[Site, ...]]
-        ] = {}  # which list each was given, of those that stay as they are
+        self.lists: dict[Atom, _List] = {}  # which one each was given, of those that stay as they are
         self.switched: set[Atom] = set()  # the leaves that somebody tells whether they get gradients
         self.parts: dict[Atom, set[frozenset[Atom]]] = {}  # those of each module that an optimizer may have been given
         self.wrapping: dict[Atom, None] = {}  # those that have the parameters of another
@@ -1124,24 +1124,35 @@ def make_optimizer(frame: Frame, optimizer: Obj, args: Arguments, node: ast.AST)
 
 
 def _note_list(frame: Frame, optimizers: Iterable[Atom], node: ast.AST) -> None:
-    """Note which list some optimizer is made of: another one that is made of it has the same parameters."""
+    """Note which list some optimizer is made of: another one that is made of it has the same parameters.
+
+    Unless it was handed to a function of the program in between, which may put others into it.
+    """
     given = node.args[0] if isinstance(node, ast.Call) and node.args else None
-    registry = frame.analysis.pytorch.registry
-    if given is not None and not frame.runs_often and _stays_as_made(frame.code, given):
-        known = dict.fromkeys(optimizers, (frame.code, ast.unparse(given), frame.context_of_objects))
+    handed = _handed_alone(frame.code).get(given.id) if isinstance(given, ast.Name) else None
+    registry, callees = frame.analysis.pytorch.registry, frame.analysis.callees
+    is_kept = handed is not None and all(
+        code.name == "__init__" for each in handed if each is not node for code in callees.get(each, ())
+    )
+    if isinstance(given, ast.Name) and is_kept and not frame.runs_often:
+        known = dict.fromkeys(optimizers, (frame.code, given.id, frame.context_of_objects))
         if not known.items() <= registry.lists.items():
             registry.lists.update(known)
             registry.forget_sharing()
 
 
-def _stays_as_made(code: Code, given: ast.expr) -> bool:
-    """Whether an expression is a variable that is bound once, and that nothing is done with but to hand it to calls."""
-    if not isinstance(given, ast.Name) or given.id not in code.bound or given.id in code.bound_anew:
-        return False
+@remembered(50_000)
+def _handed_alone(code: Code) -> Mapping[str, list[ast.Call]]:
+    """The variables of a function that are bound once, and of which nothing is made but arguments of these calls."""
     nodes = [*nodes_in(code.node)]
-    handed = {each for call in nodes if isinstance(call, ast.Call) for each in call.args}
-    reads = (each for each in nodes if isinstance(each, ast.Name) and each.id == given.id)
-    return all(each in handed or isinstance(each.ctx, ast.Store) for each in reads)
+    handed = {each: call for call in nodes if isinstance(call, ast.Call) for each in call.args}
+    found: dict[str, list[ast.Call]] = {name: [] for name in code.bound - code.bound_anew}
+    for each in (each for each in nodes if isinstance(each, ast.Name) and each.id in found):
+        if each in handed:
+            found[each.id].append(handed[each])
+        elif not isinstance(each.ctx, ast.Store):
+            del found[each.id]
+    return found
 
 
 def groups_of(frame: Frame, optimizer: Obj) -> Value:
