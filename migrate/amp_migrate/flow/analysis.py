@@ -1296,7 +1296,9 @@ def analysed(
     found = Analysis(files, focus, beside, patience, keeps_all=True, only_whole=only_whole).run()
     if found.is_complete and found.may_take_for_one:
         longest = _LONGEST_CONTEXT_CLOSELY
-        closely = Analysis(files, focus, beside, patience, keeps_all=True, longest_context=longest).run()
+        closely = Analysis(
+            files, focus, beside, patience, keeps_all=True, longest_context=longest, only_whole=True
+        ).run()
         found, other = (closely, found) if closely.is_complete else (found, closely)
         other.let_go()
     return found
