@@ -984,29 +984,21 @@ def _known_by_path(owners: Iterable[Atom]) -> list[Atom]:
 def with_low_weights(frame: Frame, owner: Atom) -> list[Atom]:
     """A module, if its parameters may be in half precision, and the parts of it that nobody looks into and that may."""
     parts = frame.read(by_path(owner), CAST_PARTS)
-    found = [each for each in (owner, *parts) if isinstance(each, Atom) and _low_weights(frame, each)]
-    return [each for each in found if not _is_frozen(frame, each)]
+    return [each for each in (owner, *parts) if isinstance(each, Atom) and _has_low_weights(frame, each)]
 
 
-def _low_weights(frame: Frame, owner: Atom) -> int:
-    """In which half precision the parameters of a module may be, be it on one way only.
+def _has_low_weights(frame: Frame, owner: Atom) -> bool:
+    """Whether the parameters of a module were cast to half precision, be it on one way only.
 
     What nobody looks into is cast with what it is a part of.
     """
     if isinstance(owner, Obj):
-        return weights(frame, owner).precision & LOW
+        return weights(frame, owner).may_be_low
+    path = owner.path if isinstance(owner, Opaque) else ()
+    known = [Opaque(path[:end]) for end in range(1, len(path) + 1)]
     precision_of = frame.analysis.pytorch.precision_of
-    return reduce(or_, (precision_of(frame.read(each, DTYPE)) or 0 for each in _wholes(owner)), 0) & LOW
-
-
-def _is_frozen(frame: Frame, owner: Atom) -> bool:
-    return not isinstance(owner, Obj) and any(frame.read(each, FROZEN) for each in _wholes(owner))
-
-
-def _wholes(part: Atom) -> list[Opaque]:
-    """What something that nobody looks into is a part of, and itself."""
-    path = part.path if isinstance(part, Opaque) else ()
-    return [Opaque(path[:end]) for end in range(1, len(path) + 1)]
+    is_cast = any((precision_of(frame.read(each, DTYPE)) or 0) & LOW for each in known)
+    return is_cast and not any(frame.read(each, FROZEN) for each in known)
 
 
 def get_item(frame: Frame, owner: Obj, index: Value, node: ast.AST) -> Value:
