@@ -104,6 +104,7 @@ class PyTorch:
     Attributes:
         registry: optimizers and scalers that have been seen.
         used: the operators that were interpreted.
+        places: the places that are named anywhere in the project, as bits.
         entered: what was on where a context was entered by hand.
         opened: the regions of the GPU's autocast that may be on, and whether gradients may be recorded, may not be.
         working: the regions in which something is, or may be, computed in low precision.
@@ -140,7 +141,7 @@ class PyTorch:
         self.analysis = analysis
         self.registry = gradients.Registry()
         self.used: set[str] = set()
-        self._places = 0
+        self.places = 0
         self.entered: dict[Atom, Context] = {}
         self.opened: dict[Site, int] = {}
         self.working: set[Site] = set()
@@ -260,17 +261,13 @@ class PyTorch:
                 found |= 128
         return found or None
 
-    @property
-    def places(self) -> int:
-        """The places that are named anywhere in the project, as bits.
+    def note_place(self, named: int) -> None:
+        """Note what places are named.
 
         What an installed package names is the place of what it makes, or moves, there: it says nothing of the rest.
         """
-        return self._places
-
-    @places.setter
-    def places(self, named: int) -> None:
-        self._places = self._places if self.analysis.is_in_package else named
+        if not self.analysis.is_in_package:
+            self.places |= named
 
     def place_of(self, value: Value) -> int | None:
         """The place that a value names, as `"cuda:0"`, a number and `x.device` do; None where it names none."""
@@ -282,7 +279,7 @@ class PyTorch:
         if named and any(isinstance(each, Opaque) for each in value):
             named |= ANYWHERE  # it may be a tensor, but beside a place it is another
             is_of_weights = False
-        self.places |= 0 if is_of_weights else named
+        self.note_place(0 if is_of_weights else named)
         return (named & ~MPS | DEVICE if named & MPS else named) or None
 
     @staticmethod
@@ -839,7 +836,7 @@ class PyTorch:
             and name not in ("float", "half", "double", "type")
         ):
             tensor = owner.tensor
-            self.places |= ANYWHERE if name in ("cuda", "xpu") else 0
+            self.note_place(ANYWHERE if name in ("cuda", "xpu") else 0)
             places = [{"cuda": DEVICE, "cpu": CPU}.get(name), *map(self.place_of, args.all())]
             for place in places if owner.path else ():
                 if place is not None:

@@ -219,7 +219,7 @@ def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     is_known = default is not None and frame.analysis.pytorch.place_of(default) is not None
     says_where = op.startswith(("cuda.", "set_default_")) and op.removeprefix("cuda.") not in SAYING_NO_PLACE
     if says_where and not is_known:
-        frame.analysis.pytorch.places |= ANYWHERE  # perhaps for tensors that are made elsewhere
+        frame.analysis.pytorch.note_place(ANYWHERE)  # perhaps for tensors that are made elsewhere
     if op in table.CREATED:
         return _new(frame, op, args, node)
     by_type = TENSOR_TYPES.get(name)
@@ -362,7 +362,7 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
     where = pytorch.place_of(device)
     if where is None and any(isinstance(each, Opaque) for each in device):  # which is no tensor here
         where = ANYWHERE
-        pytorch.places |= where
+        pytorch.note_place(where)
     rank = SHAPED
     precision, tags = F32, 0
     first = args.positional[0] if args.positional else NEVER

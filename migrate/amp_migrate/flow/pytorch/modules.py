@@ -904,7 +904,7 @@ def moved(frame: Frame, owner: Atom, name: str, args: Arguments, node: ast.AST) 
     """A module is moved to a device, or its weights are cast."""
     pytorch = frame.analysis.pytorch
     place = {"cuda": DEVICE, "cpu": CPU}.get(name)
-    pytorch.places |= place or 0
+    pytorch.note_place(place or 0)
     if name in ("to", "type"):
         for value in [*args.positional, *args.keywords.values()]:
             place = pytorch.place_of(value) if pytorch.place_of(value) is not None else place

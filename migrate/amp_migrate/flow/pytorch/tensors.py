@@ -140,7 +140,7 @@ def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.A
         return one(moved)
     if name in ("cuda", "cpu"):
         moved = tensor.but(place=DEVICE if name == "cuda" else CPU)
-        pytorch.places |= moved.place
+        pytorch.note_place(moved.place)
         return one(
             moved
             if moved is tensor
@@ -267,7 +267,7 @@ def _to(frame: Frame, tensor: Tensor, args: Arguments) -> Tensor:
             regions |= other.regions
             place = ANYWHERE if unknown else other.place
             if place != tensor.place and not _is_weights(other):
-                pytorch.places |= place & ANYWHERE
+                pytorch.note_place(place & ANYWHERE)
     if args.rest or args.others:
         precision |= OTHER
     moved = tensor if precision == tensor.precision else cast(tensor.but(regions=regions), precision)
