@@ -112,7 +112,6 @@ Measured: TypeAlias = "Mapping[str, Mapping[int, str]]"
 # A wrong result costs more than the seconds to look further than other questions do. A run that uses up almost all of
 # this takes longer than one that comes to rest: behind half of it, what is only consulted is run for many calls.
 _PATIENCE = 42
-_AMP = ("autocast(", "GradScaler(")
 _BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), IN_THREADS, SAVED_LOW, NO_BFLOAT16))
 _OF_REGIONS = frozenset((IDLE, IDLE_STEP, IN_FLOAT64))
 _MAY_HARM = frozenset(
@@ -381,8 +380,7 @@ class Original:
 
     def _may_be_wrong(self, file: str) -> bool:
         """Whether a file has autocast or a scaler in it: of installed ones, nobody has said so."""
-        text = (self._files.text(file) or "") if self._files.is_installed(file) else ""
-        return file in self._with_amp or any(each in text for each in _AMP)
+        return file in self._with_amp or (self._files.is_installed(file) and has_amp(self._files.text(file) or ""))
 
     @cached_property
     def without_packages(self) -> Original:
@@ -465,6 +463,11 @@ class Result:
         return _found(questions, self.scripts[0], self._torch, self._measured)
 
 
+def has_amp(text: str) -> bool:
+    """Whether a text has autocast or a scaler in it."""
+    return "autocast(" in text or "GradScaler(" in text
+
+
 def harms(before: Original, after: Found) -> list[Harm]:
     """What is wrong with the precision of a result, and not of the original, in order of place.
 
@@ -518,7 +521,7 @@ def _found(questions: Questions, script: str, torch: Version, measured: Measured
     for kind, sites in ((Trouble.GUARDED, guards.unshown), (Trouble.UNGUARDED, guards.made)):
         of_kind = (Harm(each, kind.value, False, kind, is_told=False) for each in sorted(sites))
         found += (((script, kind.value, False, ""), harm) for harm in of_kind)
-    casts = Casts(analysis)
+    casts, exact = Casts(analysis), exact_casts(analysis)
     calls: dict[Site, Harm] = {}
     faults = list(_first_of_large(_faults(questions)))
     running = {each.event.code.parent for each in faults if each.event and each.why == A_RUNNING_BUFFER}
@@ -580,7 +583,7 @@ def _found(questions: Questions, script: str, torch: Version, measured: Measured
         also = "" if kernels is None else f", and the kernels that {kernels.file} compiles may take one type alone"
         harm = Harm(_at(questions), _unseen(analysis) + also, kernels is not None, Trouble.UNSEEN)
         found.append(((script, NOT_LOOKED_AT, True, ""), harm))
-        return Found(found, at, frozenset(analysis.modules), exact_casts(analysis))
+        return Found(found, at, frozenset(analysis.modules), exact)
     for file in analysis.unparsed:
         what = NOT_PARSED.format(file)
         found.append(((script, what, True, ""), Harm(_at(questions), what, False, Trouble.UNSEEN)))
@@ -599,7 +602,7 @@ def _found(questions: Questions, script: str, torch: Version, measured: Measured
         ((script, Act.GIVEN.value, False, ""), Harm(each.site, Act.GIVEN.value, False, Trouble.GIVEN, is_told=False))
         for each in questions.events(Act.GIVEN)[:1]
     ]
-    return Found(found, at, frozenset(analysis.modules), exact_casts(analysis))
+    return Found(found, at, frozenset(analysis.modules), exact)
 
 
 def _at_call(site: Site, harm: Harm, analysis: Analysis) -> Harm:
@@ -801,8 +804,10 @@ def _is_understood(questions: Questions) -> bool:
 def _asking(files: Files, scripts: Sequence[str]) -> Iterator[Questions]:
     """Ask what an analysis comes to, which is let go then: a project has many scripts."""
     questions = _read(files, scripts)
-    yield questions
-    questions.analysis.let_go()
+    try:
+        yield questions
+    finally:
+        questions.analysis.let_go()
 
 
 def _faults(questions: Questions) -> Sequence[Fault]:

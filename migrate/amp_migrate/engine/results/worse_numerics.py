@@ -37,14 +37,13 @@ from amp_migrate.frozen import frozen
 from amp_migrate.hazards.in_regions.amp630_replicas_in_float16 import RULE as REPLICAS
 from amp_migrate.hazards.scaler_life.amp611_scaler_not_saved import RULE as SCALER_NOT_SAVED
 from amp_migrate.plan.edit import Cast
-from amp_migrate.prove.precision import INSIDE, UNREAD, Harm, Measured, Trouble
+from amp_migrate.prove.precision import INSIDE, UNREAD, Harm, Measured, Trouble, has_amp
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Settings, Withdrawn
 from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.torch_names import BRINGING_CODE
 
 LEFT_AS_IT_WAS = "left as it was: "
-_AMP = ("autocast(", "GradScaler(")
 _CLIPPED_BY_APEX = ("master_params(", "clip_master_grads(")
 _OF_STEPS = (FP32_STEP.code, APEX_STEP.code)
 _OF_APEX = (APEX_STEP.code, APEX_INITIALIZE.code)
@@ -192,7 +191,7 @@ def worse_numerics(
     if not stepping:
         return WorseNumerics({}, (), settings, settings)
     after = workspace.with_texts(each.source.with_text(each.after) for each in changed.values())
-    with_amp = {name for name, each in changed.items() if any(word in each.source.text for word in _AMP)}
+    with_amp = {name for name, each in changed.items() if has_amp(each.source.text)}
     results = Results(after, _measured(workspace, changed, settings), with_amp)
     looked: set[tuple[str, ...]] = set()
 

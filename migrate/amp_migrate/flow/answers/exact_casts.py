@@ -24,12 +24,12 @@ class ExactCasts(NamedTuple):
 
 
 def exact_casts(analysis: Analysis) -> ExactCasts:
-    """What the casts of a program are given, in an analysis that keeps the values of all its files.
+    """What the casts in a project's files are given, in an analysis that keeps the values of all its files.
 
     Of a function that did not come to rest, or of a program that is not seen whole, nothing is shown.
     """
     found: tuple[set[Site], set[Site]] = set(), set()
-    for module in filter(None, analysis.modules.values()):
+    for module in (each for each in analysis.modules.values() if each and not analysis.files.is_installed(each.file)):
         for node, code in module.nodes():
             given = _given(node)
             values = [value for each in given if (value := analysis.values.get(each))]
