@@ -57,13 +57,13 @@ class Packages:
             for _ in range(level):
                 home = os.path.dirname(home)
             found = _file_at(os.path.join(home, *name.split("."))) if name and home else _file_at(home)
-            return found and self._known(found, self._packages[importer])
+            return found and self._noted(found, self._packages[importer])
         top, *parts = name.split(".")
         for stem in self._stems_of(top):
             found = _file_at(os.path.join(stem, *parts))
             if found is not None:
                 is_own = self.has(importer) and self._packages[importer] == stem
-                return self._known(found, stem) if is_own or self._computes(found, stem) else None
+                return self._noted(found, stem) if is_own or self._computes(found, stem) else None
         return None
 
     def source(self, file: str) -> Source | None:
@@ -72,8 +72,9 @@ class Packages:
             self._sources[file] = _read(file)
         return self._sources[file]
 
-    def _known(self, file: str, stem: str) -> str:
-        return self._packages.setdefault(file, stem) and file
+    def _noted(self, file: str, stem: str) -> str:
+        self._packages.setdefault(file, stem)
+        return file
 
     def _stems_of(self, top: str) -> tuple[str, ...]:
         """Where a package or module of a name is; of one without an `__init__.py`, all the folders that it is in."""

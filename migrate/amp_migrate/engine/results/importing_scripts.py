@@ -86,6 +86,13 @@ def further_scripts(workspace: Workspace, step: str, known: Iterable[str]) -> It
             named |= own
 
 
+def importing_scripts(workspace: Workspace, name: str) -> Iterator[str]:
+    """The names of all files that import one, be it through others."""
+    path = Path(name)
+    for project in workspace.focused({path}).by_project():
+        yield from map(display_name, _importing(project, path)[1])
+
+
 def _importing(project: Workspace, path: Path) -> tuple[ImportGraph, list[Path]]:
     """What imports what, and the files that import one, be it through others."""
     graph = ImportGraph(project)
@@ -97,13 +104,6 @@ def _defined(text: str, *, with_functions: bool) -> frozenset[str]:
     """The names of the classes in a text, and of its functions."""
     found = _CLASS_OR_FUNCTION.findall(text)
     return frozenset(name for is_class, name in found if is_class or with_functions)
-
-
-def importing_scripts(workspace: Workspace, name: str) -> Iterator[str]:
-    """The names of all files that import one, be it through others."""
-    path = Path(name)
-    for project in workspace.focused({path}).by_project():
-        yield from map(display_name, _importing(project, path)[1])
 
 
 def starting_scripts(workspace: Workspace, step: str) -> list[str]:

@@ -62,9 +62,7 @@ def _written(plan: FilePlan, casts: Collection[Edit]) -> Iterator[tuple[Edit, Si
     numbered = {each: number for number, each in enumerate(casts)}
     marked = [_marked(each, numbered[each]) if each in numbered else each for each in plan.planned]
     by_mark = {f"{_MARK}{number}": each for each, number in numbered.items()}
-    waiting: list[tuple[ast.AST, ast.AST]] = [
-        (parsed(plan.after), parsed(new_text(plan.planned[0].tree, marked))),
-    ]
+    waiting: list[tuple[ast.AST, ast.AST]] = [(parsed(plan.after), parsed(new_text(plan.planned[0].tree, marked)))]
     while waiting:
         node, other = waiting.pop()
         if isinstance(other, ast.Call) and isinstance(other.func, ast.Name) and other.func.id in by_mark:
