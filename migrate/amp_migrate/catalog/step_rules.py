@@ -59,8 +59,8 @@ ROUNDED_PROBABILITY = Rule(
         "the steps and may never recover. What is divided by such a zero is infinite at once. Sigmoids that can be "
         "seen are given float32; one that nn.Sequential calls becomes one of a class that computes in it, `class "
         "Fp32Sigmoid(nn.Sigmoid)`, where `nn.Sigmoid()` stands. It is not where what is made there has another name, "
-        "where code compares the class of modules with nn.Sigmoid, where the model is saved whole, which another "
-        "program would load without that class, or where it gets float64. Let the model give logits, and use "
+        "where code compares the class of modules with nn.Sigmoid, or its name, where the model is saved whole, which "
+        "another program would load without that class, or where it gets float64. Let the model give logits, and use "
         "BCEWithLogitsLoss."
     ),
     sources=(f"{AMP}#prefer-binary-cross-entropy-with-logits-over-binary-cross-entropy",),

@@ -332,8 +332,8 @@ def _are_made_in_sight(owners: Value) -> bool:
 
 def _held(frame: Frame, owner: Atom | Tensor) -> Iterator[Value]:
     """What an object has as its attributes."""
-    names = frame.analysis.heap.names(owner, frame.task) if isinstance(owner, Obj) else []
-    return (frame.read(owner, name) for name in names if isinstance(owner, Obj))
+    if isinstance(owner, Obj):
+        yield from (frame.read(owner, name) for name in frame.analysis.heap.names(owner, frame.task))
 
 
 @remembered(50_000)

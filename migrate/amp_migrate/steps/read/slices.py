@@ -172,9 +172,9 @@ class Slices:
         """A tensor that the loss is computed of, and that an optimizer of the function gets by itself: `Adam([x])`."""
         read = reads([backward.loss]).union(*map(self.regions.effects.reads, found))
         body = self.tree.body(backward.statement)
-        made = (each for each in self.file.calls if self.tree.body(each) is body and each.args)
-        for call in (e for e in made if self.file.names.callee(e).startswith(torch_names.OPTIMIZER_FACTORIES)):
-            given = call.args[0].value
+        for call in (each for each in self.file.calls if self.tree.body(each) is body and each.args):
+            is_optimizer = self.file.names.callee(call).startswith(torch_names.OPTIMIZER_FACTORIES)
+            given = call.args[0].value if is_optimizer else None
             tensors = [each.value for each in given.elements] if isinstance(given, (cst.List, cst.Tuple)) else []
             names = [each.value for each in tensors if isinstance(each, cst.Name) and each.value in read]
             if names:
