@@ -898,10 +898,14 @@ class Casts:
         """Whether a tensor is float32 or low, be it by what it is computed with; or something is none."""
         tensor = tensor_of(self._value(node))
         others = 0 if tensor is None else tensor.precision & ~(LOW | F32)
-        return not others or (others == OTHER and self._is_computed_with_floats(node, set()))
+        return not others or (others == OTHER and self._is_computed_with_floats(node, {}))
 
-    def _is_computed_with_floats(self, node: ast.expr, seen: set[Site]) -> bool:
-        """Whether a tensor is floating, whatever else is in it that nobody knows: one of its operands is."""
+    def _is_computed_with_floats(self, node: ast.expr, known: dict[Site, bool]) -> bool:
+        """Whether a tensor is floating, whatever else is in it that nobody knows: one of its operands is.
+
+        Args:
+            known: what makes floating tensors, and what does not; of what is asked just now, that it does.
+        """
         tensor = tensor_of(self._value(node))
         if tensor is None or tensor.precision & (F64 | INT | BOOL | COMPLEX):
             return False
@@ -913,12 +917,20 @@ class Casts:
             tensors = [each for each in self._operands(node) if tensor_of(self._value(each)) is not None]
             kind = table.PROMOTED if isinstance(node, ast.BinOp) else table.RESULT.get(self._only_known_as(node))
             asked = tensors if kind == table.PROMOTED else tensors[:1] if kind == table.SAME else []
-            return kind == table.FLOATED or any(self._is_computed_with_floats(each, seen) for each in asked)
-        made = self._making(tensor)
-        new = [site for site in made if site not in seen]
-        seen.update(new)
-        is_sure = bool(made) and self._recast.isdisjoint(self._traced(tensor, {}))
-        return is_sure and all(self._is_computed_with_floats(self._computing[site][0], seen) for site in new)
+            return kind == table.FLOATED or any(self._is_computed_with_floats(each, known) for each in asked)
+        traced = self._traced(tensor, {})
+        made = [each for each in traced if each in self._computing]
+        is_sure = bool(made) and self._recast.isdisjoint(traced)
+        return is_sure and all(self._makes_floats(each, known) for each in made)
+
+    def _makes_floats(self, site: Site, known: dict[Site, bool]) -> bool:
+        if site not in known:
+            asked = known | {site: True}
+            is_floating = self._is_computed_with_floats(self._computing[site][0], asked)
+            # With what does not hold goes what follows from it.
+            known |= asked if is_floating else {each: False for each, floats in asked.items() if not floats}
+            known[site] = is_floating
+        return known[site]
 
     @cached_property
     def _recast(self) -> frozenset[Site]:

@@ -73,3 +73,10 @@ def test_what_is_kept_by_code_that_nobody_has_read_may_be_float16() -> None:
     after = result(imports="from elsewhere import Keeper", mine="Keeper(student)")
     asked = "a.float() if a.is_floating_point() else a"
     assert f"gram_x = torch.matmul({asked}, ({asked}).t())" in after
+
+
+@pytest.mark.parametrize("size", ["c + 1", "c * c", "torch.mul(c, c)"])
+def test_two_operands_that_nobody_knows_do_not_float_for_each_other(size: str) -> None:
+    flat = f"c = x.view(x.size(0), -1)\n        a = {size}\n        b = y.view(y.size(0), -1)"
+    after = result(flat=flat, imports="from elsewhere import Keeper", mine="Keeper(student)")
+    assert "gram_x = torch.matmul(a.float() if a.is_floating_point() else a, " in after
