@@ -60,7 +60,7 @@ from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.python.statements import execute, under
 from amp_migrate.flow.pytorch import PyTorch
 from amp_migrate.flow.source import FUNCTIONS, Code, Module, site_of
-from amp_migrate.flow.task import NONE, Task
+from amp_migrate.flow.task import NONE, Task, with_callers
 from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.star_names import brings
 
@@ -309,13 +309,7 @@ class Analysis:
 
     def runs_in(self, task: Task, code: Code) -> bool:
         """Whether a task is one of a function, or was called by one, as far as is seen."""
-        seen = dict.fromkeys((task, *self._active))
-        stack = list(seen)
-        while stack:
-            more = [each for each in stack.pop().callers if each not in seen]
-            seen.update(dict.fromkeys(more))
-            stack += more
-        return any(each.code is code for each in seen)
+        return any(each.code is code for each in with_callers((task, *self._active)))
 
     def is_run_by(self, code: Code, other: Code) -> bool:
         """Whether a function may be called, be it by others, from another, as far as is seen."""

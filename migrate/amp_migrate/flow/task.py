@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -176,16 +176,7 @@ class Task:
 
         What was called with less than is known by now is not: other arguments make another task.
         """
-        seen: dict[Task, None] = {self: None}
-        stack = [self]
-        while stack:
-            each = stack.pop()
-            if each.code.parent is None:
-                return True
-            more = [caller for caller in each.callers if caller not in seen]
-            seen.update(dict.fromkeys(more))
-            stack += more
-        return False
+        return any(each.code.parent is None for each in with_callers((self,)))
 
     def no_longer_calls(self, before: Iterable[Task]) -> None:
         """Tell what it called when it was interpreted before, and not now."""
@@ -208,3 +199,14 @@ class Task:
 
     def __repr__(self) -> str:
         return f"{self.code.file}:{self.code.site.line} {self.code.name}"
+
+
+def with_callers(tasks: Iterable[Task]) -> Iterator[Task]:
+    """Tasks, and all that lead to them by calls, the nearest first."""
+    found = list(dict.fromkeys(tasks))
+    seen = set(found)
+    for each in found:
+        yield each
+        more = [caller for caller in each.callers if caller not in seen]
+        seen.update(more)
+        found += more

@@ -96,7 +96,7 @@ from amp_migrate.flow.questions import (
     wrong_states,
 )
 from amp_migrate.flow.source import Code, Module, Site, site_of
-from amp_migrate.flow.task import Task
+from amp_migrate.flow.task import Task, with_callers
 from amp_migrate.frozen import frozen
 from amp_migrate.tables.signatures import Version
 
@@ -649,14 +649,8 @@ def _message(fault: Fault) -> str:
 
 def _run_by(event: Event) -> tuple[Site, ...]:
     """The functions that something happens in, by themselves or by what they call, the nearest first."""
-    tasks = dict.fromkeys(each for each in event.seen_by if isinstance(each, Task))
-    found: dict[Site, None] = {}
-    level = list(tasks)
-    while level:
-        found |= dict.fromkeys(task.code.site for task in level)
-        level = [*dict.fromkeys(each for task in level for each in task.callers if each not in tasks)]
-        tasks |= dict.fromkeys(level)
-    return tuple(found)
+    tasks = with_callers(each for each in event.seen_by if isinstance(each, Task))
+    return tuple(dict.fromkeys(task.code.site for task in tasks))
 
 
 def _regions(event: Event) -> frozenset[Site]:

@@ -321,7 +321,7 @@ def worse_numerics(
                 what = f"{sure[0].message} beside what is to be float32: it {min(apart_for)} ({file}{where.line})"
                 hint = _LEFT_IN_FLOAT32
             lines, regions = _lines_of(changed[name], sure[0]), _regions_before(changed[name], sure[0])
-            at = _lines_at(changed[name], sure[0])
+            at = _own_lines(changed[name], sure[0])
             withdrawn = [Withdrawn(FP32_STEP.code, name, what, hint, each, regions, at) for each in lines]
             if any(each.of not in known for each in withdrawn):
                 apart += withdrawn
@@ -377,7 +377,7 @@ def _lines_of(plan: FilePlan, harm: Harm) -> list[int]:
     return found if 0 < len(found) < len(own) else [0]
 
 
-def _lines_at(plan: FilePlan, harm: Harm) -> tuple[int, ...]:
+def _own_lines(plan: FilePlan, harm: Harm) -> tuple[int, ...]:
     """The lines of the steps that a harm may be of: what it happens in comes to them, or their regions have part in it.
 
     A norm is derived twice by who asks for the gradient, whichever region the model runs in elsewhere.

@@ -98,7 +98,7 @@ from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import unread
 from amp_migrate.flow.source import Code, Site
-from amp_migrate.flow.task import Task
+from amp_migrate.flow.task import Task, with_callers
 from amp_migrate.implications import implied
 from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.torch_names import OPTIMIZER_FACTORIES, SCHEDULER_FACTORIES
@@ -267,16 +267,8 @@ def _label(code: Code) -> str:
 def relevant(frame: Frame, kind: Mapping[Atom, object]) -> list[Atom]:
     """The optimizers, or scalers, that the code at hand may be about."""
     analysis = frame.analysis
-    homes = {_home(frame.code)}
-    seen = {frame.task}
-    stack = [frame.task]
-    while stack:
-        task = stack.pop()
-        homes.add(_home(task.code))
-        for caller in task.callers:
-            if caller not in seen:
-                seen.add(caller)
-                stack.append(caller)
+    seen = [*with_callers((frame.task,))]
+    homes = {_home(frame.code), *(_home(task.code) for task in seen)}
     for home in homes:
         analysis.heap.read(REGISTRY, _label(home), frame.task)
     if not kind:
