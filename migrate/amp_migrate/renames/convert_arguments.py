@@ -124,7 +124,11 @@ def by_keyword(args: Sequence[cst.Arg], names: Sequence[str]) -> list[Given] | U
         if arg.star == "*" or (index >= len(names) and arg.keyword is None and not arg.star):
             return _STARRED if arg.star else Unsure("it has more arguments than the function takes", "correct the call")
         is_positional = arg.keyword is None and not arg.star
-        found.append(Given(arg, names[index] if is_positional else None))
+        new = Given(arg, names[index] if is_positional else None)
+        if new.name and (new.name not in names or any(new.name == each.name for each in found)):
+            said = " twice" if new.name in names else ", which the function does not take"
+            return Unsure(f"it passes `{new.name}`{said}, and raises as it is", "correct the call")
+        found.append(new)
     return found
 
 

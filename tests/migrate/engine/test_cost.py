@@ -13,6 +13,7 @@ from weakref import WeakSet
 import libcst as cst
 import pytest
 from amp_migrate import syntax
+from amp_migrate.analysis.names.file_names import Names
 from amp_migrate.analysis.names.scopes import Scope, Scopes
 from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.analysis.roles import Roles
@@ -839,3 +840,23 @@ def test_results_of_parts_that_become_one_are_looked_at_once(
     # Each script once; and the model in a region, by each process, and for the one part.
     assert looked_at == 2 + workers + 1
     assert migrate([tmp_path], Settings()).plans == outcome.plans
+
+
+def test_what_a_name_stands_for_is_asked_once_however_many_ways_names_are_exchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Counter[int]()
+    of_path = Names._of_path
+
+    def counting(*given: Any, **named: Any) -> frozenset[str]:
+        asked[branches] += 1
+        return of_path(*given, **named)
+
+    monkeypatch.setattr(Names, "_of_path", counting)
+    for branches in (3, 6):
+        exchanged = "".join(f"    if a < b + {each}:\n        a, b, c = b, c, a\n" for each in range(branches))
+        text = f"def ordered(a, b, c):\n{exchanged}    return a, b, c\n\n\n{SCRIPT.format(0)}"
+        path = tmp_path / f"exchanging_{branches}.py"
+        path.write_text(text)
+        assert migrate([path], Settings()).changed
+    assert asked[6] <= 5 * asked[3]

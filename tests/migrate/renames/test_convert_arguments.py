@@ -89,6 +89,25 @@ def test_more_arguments_than_parameters(leaves: Check) -> None:
     )
 
 
+@pytest.mark.parametrize("call", ["autocast(enabled=on, data_type=kind)", "GradScaler(init_scale=2.0, growth=2.0)"])
+def test_a_keyword_that_the_function_does_not_have(leaves: Check, call: str) -> None:
+    leaves(f"made = torch.cuda.amp.{call}", "which the function does not take, and raises as it is")
+
+
+def test_a_keyword_that_is_given_by_place_as_well(leaves: Check) -> None:
+    leaves("made = torch.cuda.amp.autocast(True, enabled=on)", "it passes `enabled` twice, and raises as it is")
+
+
+def test_a_call_that_raises_keeps_no_other_call(rewrites: Check) -> None:
+    rewrites(
+        """
+          first = torch.cuda.amp.autocast(data_type=kind)
+        - other = torch.cuda.amp.autocast(enabled=on)
+        + other = torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=on)
+        """
+    )
+
+
 @pytest.mark.parametrize("half", ["torch.float16", "torch.half"])
 def test_float16_that_is_named_becomes_bfloat16(rewrites: Check, half: str) -> None:
     rewrites(

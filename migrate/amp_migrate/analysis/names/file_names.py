@@ -9,7 +9,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import cached_property
-from typing import cast
+from typing import TypeAlias, cast
 
 import libcst as cst
 
@@ -25,6 +25,8 @@ from amp_migrate.trees.own_calls import argument
 from amp_migrate.trees.tree import Tree
 
 UNKNOWN = ""
+# What each value stands for that the question about one name has come by.
+_Seen: TypeAlias = "dict[cst.CSTNode, frozenset[str]]"
 # Torch's other packages, and Python's own, do not bring these names; anybody else's may.
 _WITHOUT_AMP = frozenset({"torch", *sys.stdlib_module_names})
 _IMPORTS = (cst.Import, cst.ImportFrom)
@@ -70,7 +72,7 @@ class Names:
         """Every full name a name or attribute chain may stand for; `UNKNOWN` among them where one is not an import."""
         if node not in self._known:
             self._known[node] = frozenset({UNKNOWN})  # for what asks for itself: `m = m.module` in a handler
-            self._known[node] = self._meanings(node, frozenset())
+            self._known[node] = self._meanings(node, {})
         return self._known[node]
 
     def full(self, node: cst.CSTNode) -> str:
@@ -96,7 +98,7 @@ class Names:
         has_torch = has_torch or self.has_torch
         if not self.scopes.module.lookup(name):
             return frozenset(self._by_star(name, has_torch=has_torch))
-        return self._of_path(name, self.tree.module, frozenset(), has_torch=has_torch)
+        return self._of_path(name, self.tree.module, {}, has_torch=has_torch)
 
     def brought(self, binding: Binding, *, has_torch: bool = False) -> frozenset[str]:
         """Every full name that an import may bring: what it names, or what the file that it names hands on."""
@@ -104,7 +106,7 @@ class Names:
             return frozenset({binding.imported})
         return self._elsewhere.meanings(binding.imported, has_torch=has_torch or self.has_torch)
 
-    def _meanings(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode]) -> frozenset[str]:
+    def _meanings(self, node: cst.CSTNode, seen: _Seen) -> frozenset[str]:
         if isinstance(node, cst.Attribute):
             path = dotted(node)
             if path is not None and self.scopes.of(node).lookup(path):  # `self.amp = torch.cuda.amp`
@@ -139,21 +141,18 @@ class Names:
         }
         return held.pop() if len(held) == 1 and held <= set(TORCH_AMP_PACKAGES) else None
 
-    def _of_path(
-        self, path: str, node: cst.CSTNode, seen: frozenset[cst.CSTNode], *, has_torch: bool
-    ) -> frozenset[str]:
+    def _of_path(self, path: str, node: cst.CSTNode, seen: _Seen, *, has_torch: bool) -> frozenset[str]:
         found: set[str] = set()
         for binding in self.scopes.of(node).lookup(path):
             if self._is_dead(path, binding, has_torch=has_torch):
                 continue
             if binding.kind is BindingKind.IMPORT:
                 found |= self.brought(binding, has_torch=has_torch)
-            elif (
-                binding.kind is BindingKind.ASSIGNMENT
-                and isinstance(binding.value, (cst.Name, cst.Attribute))
-                and binding.value not in seen
-            ):
-                found |= self._meanings(binding.value, seen | {binding.value})
+            elif binding.kind is BindingKind.ASSIGNMENT and isinstance(binding.value, (cst.Name, cst.Attribute)):
+                if binding.value not in seen:  # once, however many ways lead to it: names may be exchanged in turn
+                    seen[binding.value] = frozenset({UNKNOWN})  # for what leads back to itself
+                    seen[binding.value] = self._meanings(binding.value, seen)
+                found |= seen[binding.value]
             elif binding.node in self.given:
                 found.add(self.given[binding.node])
             else:
