@@ -273,6 +273,20 @@ def test_a_call_that_raises_gives_no_parameter_its_value(wrong: Check, decorator
     assert (wrong(files("", ""), files(made, ", scaler")) == "") is is_same
 
 
+@pytest.mark.parametrize(("given", "is_same"), [("*args", True), ("*args[:3]", False)])
+def test_a_function_under_a_decorator_that_hands_all_on_takes_a_scaler(wrong: Check, given: str, is_same: bool) -> None:
+    def files(made: str, scaler: str) -> dict[str, str]:
+        return {
+            "util.py": "def timed(f):\n    def inner(*args, **kwargs):\n"
+            f"        return f({given}, **kwargs)\n    return inner\n",
+            "train.py": f"import torch\nfrom util import timed\n@timed\ndef show(model, head{scaler}, epoch=1):\n"
+            f"    print(epoch)\n{made}show(1, 2{scaler}, 3)\n",
+        }
+
+    made = 'scaler = torch.amp.GradScaler("cuda")\n'
+    assert (wrong(files("", ""), files(made, ", scaler")) == "") is is_same
+
+
 def test_the_scaler_of_an_object_and_its_checkpoint_go(wrong: Check) -> None:
     before = """
     import torch

@@ -61,7 +61,7 @@ from amp_migrate.prove.code.scopes import (
     parameters,
     place_of,
 )
-from amp_migrate.syntax import nodes_in
+from amp_migrate.syntax import is_keeping, keeps_arguments, nodes_in
 from amp_migrate.tables.star_names import BY_STAR, brings
 
 # Where a value is: a name in a scope, an attribute of a class (None: of any), what a function returns.
@@ -70,10 +70,6 @@ Place: TypeAlias = "tuple[Any, str]"
 _KNOWN = ("torch.", "apex.")  # packages that are not of the project
 _STARS = frozenset({"apex", "amp_shim"})  # what a star import of these brings is known by its name
 _RETURN = "return"
-# Decorators under which a function is still called with the same arguments.
-_KEEPING = frozenset(
-    "no_grad inference_mode enable_grad staticmethod classmethod property wraps contextmanager".split()
-)
 _STATE = "apex.amp._amp_state.loss_scalers"
 _BUILTINS = frozenset(dir(builtins))
 _ASKED_OF_SCALERS = frozenset({"scale", "step", "update"})
@@ -460,9 +456,9 @@ class Values:
                 value.add(OTHER)
             else:
                 self._decorating.add(node)
-                plain = [each for each in node.decorator_list if not self._is_wrapper(each, found)]
+                is_kept = all(self._keeps(each, found) for each in node.decorator_list)
                 self._decorating.discard(node)
-                value.add(("function", node) if all(map(_keeps_function, plain)) else OTHER)
+                value.add(("function", node) if is_kept else OTHER)
         function = self._function.get(found)
         if function is not None and is_of_class(function) and (owner := self._filled(found, name)) is not None:
             value |= {("class", owner), OTHER}  # or one that derives from it
@@ -471,9 +467,13 @@ class Values:
             value.add(OTHER)  # `optim = optim.Adam(...)`: of no interest, and not what was imported
         return frozenset(value | known) if known is not None else frozenset(value) or self._at((found, name))
 
-    def _is_wrapper(self, node: ast.expr, scope: Scope) -> bool:
+    def _keeps(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether a function under a decorator is still called with the same arguments."""
         func = node.func if isinstance(node, ast.Call) else node
-        return self.name(func, scope) in (WRAPPERS | CONTEXTS)
+        if is_keeping(node) or self.name(func, scope) in (WRAPPERS | CONTEXTS):
+            return True
+        known = self.of(node, scope) if func is node else NOTHING
+        return bool(known) and all(atom[0] == "function" and keeps_arguments(atom[1]) for atom in known)
 
     def _of_star(self, name: str, scope: Scope, depth: int = 0) -> Value:
         for module in scope.module.stars:
@@ -823,11 +823,4 @@ def _asked_as_scalers(function: Definition, file: File) -> Iterator[str]:
 
 def _may_take(function: Function, call: ast.Call, skipped: int) -> bool:
     """Whether a function can be called so, or what a decorator leaves of it, which may take anything."""
-    return not all(map(_keeps_function, getattr(function, "decorator_list", ()))) or takes(function, call, skipped)
-
-
-def _keeps_function(decorator: ast.expr) -> bool:
-    """Whether a function under a decorator is still called with the same arguments."""
-    func = decorator.func if isinstance(decorator, ast.Call) else decorator
-    name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
-    return name in _KEEPING
+    return not all(map(is_keeping, getattr(function, "decorator_list", ()))) or takes(function, call, skipped)

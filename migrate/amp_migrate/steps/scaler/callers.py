@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection
+from textwrap import dedent
 
 import libcst as cst
 
@@ -12,6 +14,8 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.steps.scaler.stale_calls import is_fit, stale_calls
+from amp_migrate.steps.statements.amp_signs import names_amp
+from amp_migrate.syntax import is_keeping, keeps_arguments
 from amp_migrate.trees.nodes import block_of, statements
 
 
@@ -44,6 +48,24 @@ def every_call(
         )
         return f"{code}() may call {function.name}(), {why}"
     return sites or uncalled(function)
+
+
+def changed_by(project: Project, function: FunctionRef) -> str | None:
+    """Why a function of a module cannot be given one argument more: a decorator may call it in its own way."""
+    is_changed = function.owner is None and not all(
+        _keeps(project, function.file, each.decorator) for each in function.node.decorators
+    )
+    return f"a decorator may change what {function.name}() takes" if is_changed else None
+
+
+def _keeps(project: Project, file: File, decorator: cst.BaseExpression) -> bool:
+    """Whether a function under a decorator is still called with the same arguments."""
+    if is_keeping(ast.parse(file.tree.code(decorator), mode="eval").body) or names_amp(file, decorator):
+        return True
+    found = project.definition(file, decorator)
+    if found is None or not isinstance(found[1], cst.FunctionDef):
+        return False
+    return keeps_arguments(ast.parse(dedent(found[0].tree.code(found[1]))).body[0])
 
 
 def uncalled(function: FunctionRef) -> str:

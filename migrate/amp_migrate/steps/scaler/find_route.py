@@ -28,6 +28,7 @@ from amp_migrate.steps.model.route import SCALER_NAMES, Creation, NewArgument, N
 from amp_migrate.steps.read.value_calls import CalledTogether, ValueCalls, is_of_list
 from amp_migrate.steps.scaler.as_last_argument import hand_on
 from amp_migrate.steps.scaler.callers import (
+    changed_by,
     every_call,
     hands_all_on,
     is_offered,
@@ -565,6 +566,9 @@ class Traveller:
         if function.node in self._uncalled:
             return {function: self.project.call_sites(function) or ()}
         sites = every_call(self.project, function, seen, optimizer)
+        changed = None if isinstance(sites, str) else changed_by(self.project, function)
+        if changed is not None:
+            return changed
         if self.homes and isinstance(sites, str) and self._is_dead(function):
             self.dead[function.node] = function
             return {function: ()}

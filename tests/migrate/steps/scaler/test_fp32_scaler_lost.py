@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -169,4 +171,25 @@ def test_optimizer_that_is_a_default_argument(leaves: Check) -> None:
             train(x, y)
         """,
         "the optimizer is what train() has for a default",
+    )
+
+
+@pytest.mark.parametrize("decorator", ["experiment.capture", "limited", "limited()"])
+def test_a_decorator_that_may_call_a_function_with_other_arguments(leaves: Check, decorator: str) -> None:
+    leaves(
+        f"""
+        from tasks import experiment
+        def limited(function):
+            return lambda *args: function(*args[:3])
+        @{decorator}
+        def train(model, optimizer, x):
+            optimizer.zero_grad()
+            loss = model(x).mean()
+            loss.backward()
+            optimizer.step()
+        MODEL
+        for x in loader:
+            train(model, optimizer, x)
+        """,
+        "a decorator may change what train() takes",
     )

@@ -391,3 +391,30 @@ def test_an_optimizer_that_is_made_where_none_may_be_given_has_no_scaler(leaves:
     text = "\n".join(each[2:] for each in STAGES.splitlines() if not each.startswith("+"))
     default = text.replace("def train(model, optimizer, loader)", "def train(model, optimizer=None, loader=None)")
     leaves(f"{default}\n{call}", "`optimizer` is a parameter that may be given another value")
+
+
+def test_a_function_under_a_decorator_that_hands_everything_on(rewrites: Check) -> None:
+    rewrites(
+        """
+          from functools import wraps
+          def timed(function):
+              @wraps(function)
+              def inner(*args, **kwargs):
+                  return function(*args, **kwargs)
+              return inner
+          @timed
+        - def train(model, optimizer, x):
+        + def train(model, optimizer, scaler, x):
+              optimizer.zero_grad()
+        ~     loss = model(x).mean()
+        ~     loss.backward()
+        -     optimizer.step()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+          MODEL
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+        -     train(model, optimizer, x)
+        +     train(model, optimizer, scaler, x)
+        """
+    )
