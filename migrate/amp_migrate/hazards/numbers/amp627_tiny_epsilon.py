@@ -12,7 +12,6 @@ from amp_migrate.analysis.values.numbers import number
 from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import AMP, TORCH
 from amp_migrate.flow.domain.tensor import LOW
-from amp_migrate.hazards.seen.autocast_regions import is_left_to_callers
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.trees.own_calls import argument
@@ -105,7 +104,7 @@ def _runs_in_float16(script: Script, file: File, node: cst.CSTNode) -> bool:
     region = script.region_around(node) if file is script.file else None
     if region is not None:
         return region.is_float16
-    return is_left_to_callers(file, node)
+    return script.may_enter(file, node)
 
 
 def may_be_added(text: str) -> bool:

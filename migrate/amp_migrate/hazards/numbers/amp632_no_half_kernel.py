@@ -10,7 +10,6 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule
 from amp_migrate.flow.domain.tensor import LOW
-from amp_migrate.hazards.seen.autocast_regions import is_left_to_callers
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.tables.operators import IN_FLOAT32, OF_PARTS, TRANSFORMS
@@ -73,7 +72,7 @@ def _may_matter(text: str) -> bool:
 
 def _runs_low(script: Script, file: File, call: cst.Call) -> bool:
     in_region = file is script.file and script.region_around(call) is not None
-    return in_region or is_left_to_callers(file, call)
+    return in_region or script.may_enter(file, call)
 
 
 def _hazard(script: Script, file: File, matrix: cst.BaseExpression, operator: str) -> Hazard:

@@ -21,6 +21,8 @@ from amp_migrate.settings import Dtype, Settings
 from amp_migrate.write.editor import Editor
 
 _SCALES = re.compile(r"GradScaler|\bunscale_\b|scaler\.scale\b")
+# What gets a module, or what is in one, by a name that is known at run time alone.
+_BY_NAME = ("import_module", "__import__", "spec_from_file_location", "run_path", "exec", "instantiate", "locate")
 _AMP = re.compile(rf"autocast|GradScaler|\bunscale_\b|scaler\.scale\b|{CLIPS_BESIDE_ACCELERATE}")
 
 
@@ -109,6 +111,23 @@ class Script:
             text: whether a file with this text is worth a look.
         """
         return self.roles.project.library.defining("forward", text=text, among=self.may_run)
+
+    def may_enter(self, file: File, node: cst.CSTNode) -> bool:
+        """Whether a place is in a method of a module that some region may be round, of whoever calls it.
+
+        None of the script is where a file makes the module itself, and no other gets it from there: a benchmark beside
+        the script.
+        """
+        owner = file.tree.owner_class(node)
+        is_own = owner is not None and file is not self.file and self._is_alone(file, owner.name.value)
+        return not is_own and autocast_regions.is_left_to_callers(file, node)
+
+    def _is_alone(self, file: File, name: str) -> bool:
+        library, module = self.roles.project.library, file.name.rpartition("/")[2].removesuffix(".py")
+        parents = (file.tree.parents[each] for each in file.uses.get(name, ()))
+        is_made = any(isinstance(each, cst.Call) for each in parents)
+        is_taken = any(True for _ in library.importing(file, (name, module)))
+        return is_made and not is_taken and not any(True for each in _BY_NAME for _ in library.mentioning(each))
 
     def may_run(self, name: str) -> bool:
         """Whether a file stands where those of the script do, or something of it runs in the script's regions."""

@@ -142,6 +142,29 @@ def test_a_model_in_another_file_is_repaired_when_its_training_moves(tmp_path: P
     assert [each.line for each in outcome.findings if each.code == "AMP632" and each.kind is Kind.MIGRATED] == [11]
 
 
+@pytest.mark.parametrize(
+    ("run", "beside", "is_told"),
+    [
+        ("print(Whiten()(x))", "", False),
+        ("print(x)", "", True),  # somebody makes it, who is out of sight
+        ("print(Whiten()(x))", "from timing import Whiten", True),
+        ("print(Whiten()(x))", "import timing", True),
+        ("print(Whiten()(x))", "importlib.import_module(name)", True),
+    ],
+)
+def test_what_runs_its_own_module_beside_a_script_is_in_none_of_its_regions(
+    tmp_path: Path, run: str, beside: str, is_told: bool
+) -> None:
+    (tmp_path / "timing.py").write_text(
+        f"{MODEL.format(body='h = torch.svd(h @ h.t())')}\nx = torch.ones(4, 4)\n{run}\n"
+    )
+    (tmp_path / "model.py").write_text(MODEL.format(body="h = h + 1"))
+    (tmp_path / "train.py").write_text(MOVED)
+    (tmp_path / "other.py").write_text(f"{beside}\n")
+    found = [each for each in migrate([tmp_path], Settings()).findings if each.code == "AMP632"]
+    assert bool(found) is is_told
+
+
 def test_a_filter_behind_a_convolution_is_computed_in_float32() -> None:
     text = f"""\
 import torch
