@@ -1007,7 +1007,7 @@ class PyTorch:
             if isinstance(tensor, Tensor) and flows:
                 surely = tensor.surely.union(*(each.sure_leaves for each in given))
                 tags = tensor.tags | operators.halved(frame, given, reach)
-                tensor = tensor.but(flows=FLOWS, reach=reach, surely=surely, tags=tags)
+                tensor = tensor.but(flows=FLOWS, leaf=NOTHING, reach=reach, surely=surely, tags=tags)
                 recorded = each.with_tensor(tensor) if isinstance(each, Opaque) else tensor
                 result = join(result, one(recorded))
             else:

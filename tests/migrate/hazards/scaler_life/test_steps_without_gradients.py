@@ -138,3 +138,31 @@ def test_a_model_that_its_copy_replaces_is_told_where_it_does(marked: Check, beh
 )
 def test_a_copy_beside_the_model_is_right(clean: Check, behind: str) -> None:
     clean(EPOCHS.format(behind=behind))
+
+
+@pytest.mark.parametrize("told", ["x.requires_grad = True", "x.requires_grad_()", "x.requires_grad = ctx.size is None"])
+def test_what_a_function_of_autograd_gives_has_the_gradients_of_what_it_takes(clean: Check, told: str) -> None:
+    text = f"""
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            ctx.size = a.size()[0] if a.dim() == 3 else None
+            a, b = a.detach(), b.detach()
+            if ctx.size is not None:
+                a, b = torch.block_diag(*a), torch.cat([*b])
+            x = torch.sparse.mm(a, b)
+            if ctx.size is not None:
+                x = x.view(ctx.size, 8, 4)
+            {told}
+            return x
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad, None
+
+    """
+    step = STEP.replace(
+        "F.cross_entropy({net}(x), y)",
+        "Product.apply(torch.sparse_coo_tensor(at, net(x).reshape(-1), (8, 4)).coalesce(), y).mean()",
+    )
+    clean(text + step.format(between="pass", told=""))
