@@ -21,7 +21,7 @@ from amp_migrate.steps.model.training_step import Backward
 from amp_migrate.steps.read.gather import Gathered, Gatherer
 from amp_migrate.steps.statements.amp_signs import switched_off, unused_scaler, uses_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
-from amp_migrate.tables.torch_names import OTHER_FRAMEWORKS, TRAINED_WITH_AMP
+from amp_migrate.tables.torch_names import GRAD_SCALER, OTHER_FRAMEWORKS, TRAINED_WITH_AMP
 from amp_migrate.trees.nodes import Block, Statement, block_of, find
 from amp_migrate.trees.own_calls import argument
 
@@ -86,7 +86,10 @@ def _in_vain(file: File, body: Block) -> Refusal | None:
 
 
 def _switched_off(file: File, off: cst.Call) -> Refusal:
-    return Refusal(file, off, "autocast is switched off already in what may be part of it", "migrate it by hand")
+    is_scaler = bool(file.names.meanings(off.func) & GRAD_SCALER)
+    what = "a GradScaler is made beside it that" if is_scaler else "autocast"
+    where = "" if is_scaler else " in what may be part of it"
+    return Refusal(file, off, f"{what} is switched off already{where}", "migrate it by hand")
 
 
 def _is_of_torch(file: File, call: cst.Call) -> bool:

@@ -901,6 +901,16 @@ def test_each_step_of_a_function_with_autocast_switched_off_is_told(migrate: Che
     assert len({each.line for each in plan.findings}) == 2
 
 
+def test_a_step_whose_scaler_is_switched_off_is_told_so(leaves: Check) -> None:
+    text = SWITCHED_OFF.replace(
+        '    for x in loader:\n        with torch.autocast("cuda", {enabled}):\n    ', "{enabled}"
+    )
+    text = text.format(enabled='    scaler = torch.amp.GradScaler("cuda", enabled=False)\n    for x in loader:\n')
+    text = text.replace("loss.backward()", "scaler.scale(loss).backward()")
+    text = text.replace("optimizer.step()", "scaler.step(optimizer)\n        scaler.update()")
+    leaves(text, "a GradScaler is made beside it that is switched off already (line ")
+
+
 FORGOTTEN = """
     model = nn.Linear(2, 2).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
