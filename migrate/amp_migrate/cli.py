@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from amp_migrate.command.config import common_folder
-from amp_migrate.command.declared_torch import target_for
+from amp_migrate.command.declared_torch import declared_packages, target_for
 from amp_migrate.command.options import CONFIG_FOLDER, with_options
 from amp_migrate.environment import Environment, NoEnvironment, environment_of
 from amp_migrate.path_ignores import PathIgnores
@@ -45,9 +45,10 @@ def settings_of(options: Mapping[str, Any], base: Path | None) -> tuple[Settings
     Raises UsageError where options do not go together.
     """
     target, said = options["target_torch"], ""
+    paths = [*(path for path in options["paths"] if path != "-"), *filter(None, [options["stdin_filename"]])]
+    folder = common_folder([Path(path) for path in paths or ["."]])
     if target is None:
-        paths = [*(path for path in options["paths"] if path != "-"), *filter(None, [options["stdin_filename"]])]
-        target, said = target_for(common_folder([Path(path) for path in paths or ["."]]))
+        target, said = target_for(folder)
     dtype, kept, measured = Dtype(options["dtype"]), options["keep_float32"], options["profile"]
     if dtype is Dtype.BF16:
         measured = ()  # it has float32's range
@@ -60,6 +61,7 @@ def settings_of(options: Mapping[str, Any], base: Path | None) -> tuple[Settings
         ignore=options["ignore"],
         path_ignores=PathIgnores(options["per_path_ignores"], base or Path()),
         target_torch=target,
+        packages=declared_packages(folder),
         device_type=options["device_type"],
         unsafe=options["unsafe"],
         annotate=options["annotate"],

@@ -101,6 +101,8 @@ class Settings:
         ignore: the rules not to apply, in the same way.
         path_ignores: those not to apply in some files.
         target_torch: the oldest PyTorch that the migrated code must run on.
+        packages: the oldest and the newest version that is asked for of packages which autocast has not always suited,
+            each None where nothing says so.
         nested_torch: another of these for what stands in some folders, by their real paths.
         device_type: the device that new regions and scalers are for.
         apex: where Apex scripts go.
@@ -130,6 +132,9 @@ class Settings:
     ignore: tuple[str, ...] = ()
     path_ignores: PathIgnores = field(default_factory=PathIgnores)
     target_torch: tuple[int, int] = DEFAULT_TORCH
+    packages: Mapping[str, tuple[tuple[int, int] | None, tuple[int, int] | None]] = field(
+        default_factory=dict, hash=False
+    )
     nested_torch: Mapping[str, tuple[int, int]] = field(default_factory=dict, hash=False)
     device_type: str = "cuda"
     unsafe: bool = False

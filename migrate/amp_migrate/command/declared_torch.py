@@ -1,7 +1,8 @@
 """The oldest PyTorch that a project says it runs on, as far as that can be read without running anything.
 
 Read are `pyproject.toml` (PEP 621, PEP 735 and Poetry), `setup.cfg`, the strings of `setup.py`, the requirements files
-of pip and the environment files of conda. Of several, the lowest counts: the code has to run there, too.
+of pip and the environment files of conda. Of several, the lowest counts: the code has to run there, too. So are the
+versions of packages that do not take half precision in all of theirs.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from amp_migrate.pyproject import toml_tables
 from amp_migrate.report.plain import plain
 from amp_migrate.repository import repository
 from amp_migrate.settings import DEFAULT_TORCH, NEWEST_TORCH, OLDEST_TORCH
-from amp_migrate.tables.signatures import Version, written
+from amp_migrate.tables.signatures import Version, Versions, written
+from amp_migrate.tables.torch_names import HALF_SINCE
 
 _FIRST_AMP = (1, 6)
 _LAST_OF_1 = (1, 13)
@@ -29,9 +31,8 @@ _PATTERNS = (
 )  # fmt: skip
 _MOST_BYTES = 2**20  # what is larger is no list of requirements
 # `torch>=1.7,<2`, `torch[opt] ~= 2.1; python_version < "3.12"`, conda's `pytorch::pytorch=1.10=py3.9_cuda`.
-_REQUIREMENT = re.compile(
-    r"(?:[\w-]+::)?(?:py)?torch\s*(?:\[[^\]]*\])?\s*\(?(?P<versions>[=<>!~^][^;#)]*)\)?", re.IGNORECASE
-)
+_REQUIREMENT = r"(?:[\w-]+::)?{}\s*(?:\[[^\]]*\])?\s*\(?(?P<versions>[=<>!~^][^;#)]*)\)?"
+_OF_TORCH = re.compile(_REQUIREMENT.format("(?:py)?torch"), re.IGNORECASE)
 # What says how new it may be; `>=1.7` and `!=1.8` do not.
 _HIGHEST = re.compile(
     r"(?P<how><=|<|===?|=|~=|~|\^)\s*v?(?P<major>\d+)(?:\.(?P<minor>\d+))?(?:\.(?P<patch>\d+))?(?P<any>\.\*)?"
@@ -128,6 +129,26 @@ def declared_below(folder: Path, files: Iterable[Path]) -> tuple[Mapping[str, De
     return {each: declared for each, declared in found.items() if declared is not None}, sorted(ancient)
 
 
+def declared_packages(folder: Path) -> dict[str, Versions]:
+    """The oldest and the newest version that a folder asks for, or the nearest above it, of packages that need one."""
+    folder = folder.resolve()
+    top = repository(folder) or folder
+    found: dict[str, Versions] = {}
+    for name in HALF_SINCE:
+        package = re.compile(_REQUIREMENT.format(rf"{name}(?:-cu\d+)?"), re.IGNORECASE)
+        for each in (folder, *folder.parents):
+            said = [versions for file in _files(each) for _, versions in _specified(file, package)]
+            if said:
+                oldest, newer = [lowest(one) for one in said], [newest(one) for one in said]
+                found[name] = (
+                    None if None in oldest else min(filter(None, oldest)),
+                    None if None in newer else max(filter(None, newer)),
+                )
+            if said or each == top:
+                break
+    return found
+
+
 def nearest_possible(version: Version) -> Version:
     """The PyTorch to write for where a version is asked for."""
     return max(min(version, NEWEST_TORCH), OLDEST_TORCH)
@@ -142,6 +163,14 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _declared_in(file: Path) -> Iterator[DeclaredTorch]:
+    for requirement, versions in _specified(file, _OF_TORCH):
+        version = _written_for(versions)
+        if version is not None:
+            yield DeclaredTorch(version, file, requirement)
+
+
+def _specified(file: Path, package: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+    """The requirements of a package in a file, each with what it says of versions."""
     try:
         if file.stat().st_size > _MOST_BYTES:
             return
@@ -150,10 +179,9 @@ def _declared_in(file: Path) -> Iterator[DeclaredTorch]:
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError, configparser.Error):
         return  # says nothing that could be read
     for requirement in requirements:
-        match = _REQUIREMENT.fullmatch(requirement.partition("#")[0].partition(";")[0].strip())
-        version = None if match is None else _written_for(match["versions"])
-        if version is not None:
-            yield DeclaredTorch(version, file, requirement.strip())
+        match = package.fullmatch(requirement.partition("#")[0].partition(";")[0].strip())
+        if match is not None:
+            yield requirement.strip(), match["versions"]
 
 
 def lowest(versions: str) -> Version | None:
@@ -233,12 +261,12 @@ def _in_pyproject(text: str) -> Iterator[str]:
     lists = (document.get("project", {}), document.get("dependency-groups", {}))
     yield from (value for each in lists for value in _strings(each))
     groups = [poetry, *poetry.get("group", {}).values()]
-    for table in (group.get("dependencies", {}) for group in groups):
-        given = table.get("torch")
+    tables = [group.get("dependencies", {}) for group in groups]
+    for name, given in ((name, table.get(name)) for table in tables for name in ("torch", *HALF_SINCE)):
         for value in given if isinstance(given, list) else [given]:
             version = value.get("version") if isinstance(value, dict) else value
             if isinstance(version, str):
-                yield f"torch{'==' if _BARE.match(version) else ''}{version}"
+                yield f"{name}{'==' if _BARE.match(version) else ''}{version}"
 
 
 def _strings(value: Any) -> Iterator[str]:

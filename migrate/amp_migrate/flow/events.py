@@ -100,6 +100,7 @@ class Act(Enum):
     INVERSE_USED = "a product with an inverse, of something that was rounded before"
     NORM_TWICE = "a gradient through a norm in float16 is computed with, to be derived again"
     REPLICAS = "replicas of a module compute in threads that do not know the dtype of a region"
+    OLD_KERNELS = "a package computes whose older releases have no kernels for half precision"
     FOREIGN = "code that is not read gets a low value"
     ON_CPU = "a low value is computed with on the CPU"
 

@@ -98,7 +98,8 @@ from amp_migrate.flow.questions import (
 from amp_migrate.flow.source import Code, Module, Site, site_of
 from amp_migrate.flow.task import Task, with_callers
 from amp_migrate.frozen import frozen
-from amp_migrate.tables.signatures import Version
+from amp_migrate.tables.signatures import Version, Versions, written
+from amp_migrate.tables.torch_names import HALF_SINCE
 
 NOT_LOOKED_AT = "the program is too large to look at all of what low precision does in it"
 NOT_PARSED = "this Python cannot parse {}: what low precision does in it is not known"
@@ -130,6 +131,7 @@ _NOT_CLEARED_IN_SIGHT = (
     "nothing in sight clears gradients: where nothing does, they add up, and with a scaler, which divides them, only "
     "the latest count"
 )
+_OF_OLD_KERNELS = WRONG_BY_ITSELF[Act.OLD_KERNELS]
 _OF_THE_CACHE = WRONG_BY_ITSELF[Act.WEIGHT_CAST]
 # What a cast of the value that leaves a region mends; of the second, what may raise.
 _MENDED = frozenset(
@@ -232,6 +234,7 @@ class Trouble(Enum):
     SMALL = "code that nobody has read, with a number that it cannot divide float16 by: it may evaluate in float32"
     ARRAY = "an array of what nobody knows, for code that may not take it low: it may be evaluated in float32"
     TRAINS_INSIDE = "something that trains by itself between a forward and its loss: a region is round all three"
+    OLD_KERNELS = "kernels of an older release of a package, which may take float32 alone"
     LOSS_ON_CPU = "a loss that is scaled where its parameters are not"
     UNLOADED = "a scaler that is saved, and begins anew where its optimizer goes on"
     UNSAVED = "a scaler that begins anew where its optimizer goes on"
@@ -292,6 +295,7 @@ _TROUBLES = {
     LEFT_SCALED: Trouble.LEFT_SCALED,
     PERHAPS_LEFT_SCALED: Trouble.LEFT_SCALED,
     LOSS_ON_CPU: Trouble.LOSS_ON_CPU,
+    _OF_OLD_KERNELS: Trouble.OLD_KERNELS,
     TRAINS_INSIDE: Trouble.TRAINS_INSIDE,
     MENDED: Trouble.MENDED,
     WRONG_BY_ITSELF[Act.LOW_LEAF]: Trouble.HALVED,
@@ -442,11 +446,19 @@ class Result:
             made, if nobody calls them.
         torch: the oldest PyTorch that is written for.
         measured: by file, the lines of the result whose values left float16's range in float32, each with why.
+        packages: the oldest and the newest version that is asked for of some packages.
     """
 
-    def __init__(self, files: Files, scripts: Sequence[str], torch: Version, measured: Measured | None = None) -> None:
+    def __init__(
+        self,
+        files: Files,
+        scripts: Sequence[str],
+        torch: Version,
+        measured: Measured | None = None,
+        packages: Mapping[str, Versions] | None = None,
+    ) -> None:
         self.scripts = tuple(scripts)
-        self._files, self._torch, self._measured = files, torch, measured or {}
+        self._files, self._torch, self._measured, self._packages = files, torch, measured or {}, packages or {}
 
     @cached_property
     def answer(self) -> Found:
@@ -455,12 +467,12 @@ class Result:
             with suppress(Exception), _asking(self._files, self.scripts) as questions:
                 if _is_understood(questions):
                     return self._found(questions)._replace(has_packages=True)
-            return Result(own, self.scripts, self._torch, self._measured).answer
+            return Result(own, self.scripts, self._torch, self._measured, self._packages).answer
         with _asking(self._files, self.scripts) as questions:
             return self._found(questions)
 
     def _found(self, questions: Questions) -> Found:
-        return _found(questions, self.scripts[0], self._torch, self._measured)
+        return _found(questions, self.scripts[0], self._torch, self._measured, self._packages)
 
 
 def has_amp(text: str) -> bool:
@@ -510,7 +522,9 @@ def _before(questions: Questions) -> Before:
     return Before(Counter(map(_key, faults)), questions.is_on_cpu, questions.is_on_mps)
 
 
-def _found(questions: Questions, script: str, torch: Version, measured: Measured) -> Found:
+def _found(
+    questions: Questions, script: str, torch: Version, measured: Measured, packages: Mapping[str, Versions]
+) -> Found:
     """What is wrong with a result."""
     analysis = questions.analysis
     what = Trouble.SIZED.value
@@ -533,9 +547,12 @@ def _found(questions: Questions, script: str, torch: Version, measured: Measured
     for fault in faults:
         harm = None
         happens = fault.always or fault.is_seen
+        oldest, newest = packages.get(fault.why, (None, None))
+        has_kernels = fault.what == _OF_OLD_KERNELS and oldest is not None and oldest >= HALF_SINCE[fault.why]
+        may_have_kernels = fault.what == _OF_OLD_KERNELS and (newest is None or newest >= HALF_SINCE[fault.why])
         if fault.what == WRONG_BY_ITSELF[Act.FOREIGN] and fault.event is not None:
             happens |= casts.is_low_on_a_way(fault.event)
-        is_told = happens or fault.what in _MAY_HARM
+        is_told = (happens or fault.what in _MAY_HARM) and not has_kernels
         is_mended = fault.what in (_MENDED if happens else _MAY_RAISE) or fault.why == A_ROUNDED_PROBABILITY
         is_mended |= (happens and fault.why in _MENDED_RISKS) or _is_left_by_unread(analysis, fault)
         mending = casts.against(fault.event) if fault.event and is_mended else ()
@@ -551,7 +568,7 @@ def _found(questions: Questions, script: str, torch: Version, measured: Measured
             message = _message(fault)
             runs = fault.what in _RUNS or (fault.what == LOSS_ON_CPU and torch >= SCALES_ANYWHERE)
             is_alone = fault.event is not None and fault.event.code in analysis.taken_alone
-            is_sure = happens and not runs and not is_alone
+            is_sure = happens and not (runs or may_have_kernels or is_alone)
             is_apart = fault.what == WRONG_BY_ITSELF[Act.REFUSED] or _grows(fault, running)
             island = casts.island(fault.event) if fault.event and is_apart else None
             regions = (
@@ -643,6 +660,8 @@ def _message(fault: Fault) -> str:
         return f"{name}() takes probabilities that low precision has rounded"
     if fault.why == A_ROUNDED_PROBABILITY:
         return "a division by probabilities that low precision has rounded, to zero at last"
+    if fault.what == _OF_OLD_KERNELS:
+        return f"{fault.why} has no kernels for half precision before its {written(HALF_SINCE[fault.why])}"
     what = "a scaler would be made anew" if fault.what == MADE_ANEW else fault.what  # of an optimizer that goes on
     return f"{what}: {fault.why}" if fault.why else what
 

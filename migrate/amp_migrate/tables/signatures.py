@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from inspect import _ParameterKind
 
 Version: TypeAlias = "tuple[int, int]"
+# The oldest and the newest version that is asked for of a package, each None where nothing says so.
+Versions: TypeAlias = "tuple[Version | None, Version | None]"
 
 
 def written(version: Version) -> str:

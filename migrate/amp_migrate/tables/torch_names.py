@@ -209,6 +209,10 @@ TRAINED_WITH_AMP = frozenset(
     ).split()
 )
 
+# Those of them whose kernels take half precision from some version on, and how the names begin of what uses these.
+HALF_SINCE = {"dgl": (0, 9)}
+COMPUTING_BY_KERNELS = ("dgl.function.", "dgl.nn.", "dgl.ops.")
+
 # How the names begin of what gives code of others: of a name that a run tells, or out of a file.
 BRINGING_CODE = (
     *("importlib.import_module(", "importlib.util.module_from_spec(", "runpy.run_", "pkgutil.resolve_name("),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from amp_migrate.cli import command
-from amp_migrate.command.declared_torch import declared_torch, lowest, newest, target_for
+from amp_migrate.command.declared_torch import declared_packages, declared_torch, lowest, newest, target_for
 from amp_migrate.settings import DEFAULT_TORCH, NEWEST_TORCH, OLDEST_TORCH
 from click.testing import CliRunner
 
@@ -235,3 +235,25 @@ def test_what_a_nested_requirement_does_not_have_is_not_asked_for(
     result = CliRunner().invoke(command, ["--keep-float32", "Loss", "."])
     assert result.exit_code == 2
     assert "came with PyTorch 2.4 (torch==2.1 is asked for" in result.output
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("dgl==0.6.1\n", ((0, 6), (0, 6))),
+        ("dgl-cu110<0.9\n", (None, (0, 8))),
+        ("dgl>=1.0\n", ((1, 0), None)),
+        ("dgl\n", None),
+        ("dglgo==0.0.2\n", None),
+    ],
+)
+def test_the_versions_of_packages_that_need_one(
+    text: str, found: tuple[tuple[int, int] | None, tuple[int, int] | None] | None, tmp_path: Path
+) -> None:
+    (tmp_path / "requirements.txt").write_text(f"torch==1.9\n{text}")
+    assert declared_packages(tmp_path) == ({} if found is None else {"dgl": found})
+
+
+def test_poetry_says_them_too(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.poetry.dependencies]\ndgl = "0.6.1"\n')
+    assert declared_packages(tmp_path) == {"dgl": ((0, 6), (0, 6))}

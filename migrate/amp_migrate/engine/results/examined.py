@@ -14,7 +14,7 @@ from amp_migrate.flow.programs import InRegions, Programs
 from amp_migrate.flow.source import Site
 from amp_migrate.frozen import frozen
 from amp_migrate.prove.precision import Found, Harm, Measured, Original, Result, harms
-from amp_migrate.tables.signatures import Version
+from amp_migrate.tables.signatures import Version, Versions
 
 # What results came to, by the oldest PyTorch and the scripts, each with the texts that it hangs on.
 Looked: TypeAlias = "dict[tuple[Version, tuple[str, ...]], list[tuple[Mapping[str, str | None], Found]]]"
@@ -28,11 +28,13 @@ class Results:
         workspace: all files, as they would be.
         measured: lines of them that were measured in the originals.
         with_amp: the files with autocast or a scaler in them already.
+        packages: the versions that are asked for, as settings have them.
     """
 
     workspace: Workspace
     measured: Measured
     with_amp: Collection[str]
+    packages: Mapping[str, Versions]
 
 
 @frozen
@@ -168,7 +170,7 @@ class _Look:
     def __init__(self, results: Results, scripts: tuple[str, ...], torch: Version, packages: Packages) -> None:
         self.scripts = scripts
         self._files = FlowFiles(results.workspace, packages)
-        self._result = Result(self._files, scripts, torch, results.measured)
+        self._result = Result(self._files, scripts, torch, results.measured, results.packages)
 
     def __call__(self) -> tuple[Found, Mapping[str, str | None]]:
         """What it comes to, and the texts of the files that this hangs on."""

@@ -75,6 +75,7 @@ _IN_ANY_CASE = {
     Trouble.LEFT_SCALED: _OF_THE_OPTIMIZER,
     Trouble.LOSS_ON_CPU: _TO_ITS_MODEL,
     Trouble.MENDED: _UNSCALABLE,
+    Trouble.OLD_KERNELS: "ask for a release that has them, in the requirements, and run again",
     Trouble.OUTDATED: _OF_ITS_OWN,
     Trouble.PAST: _UNSCALABLE,
     Trouble.READ_SCALED: _READ_LAST,
@@ -192,7 +193,7 @@ def worse_numerics(
         return WorseNumerics({}, (), settings, settings)
     after = workspace.with_texts(each.source.with_text(each.after) for each in changed.values())
     with_amp = {name for name, each in changed.items() if has_amp(each.source.text)}
-    results = Results(after, _measured(workspace, changed, settings), with_amp)
+    results = Results(after, _measured(workspace, changed, settings), with_amp, settings.packages)
     looked: set[tuple[str, ...]] = set()
 
     def look(*scripts: str) -> list[Harm]:

@@ -666,6 +666,8 @@ def unknown_result(
         unread.note_small(frame, unread.name_of(frame, callee), args, node)
     unseen = unread.noted(frame, name or unread.name_of(frame, callee), node)
     gets_data = any(isinstance(each, (Tensor, Opaque)) for value in args.all() for each in value)
+    if gets_data:
+        unread.note_kernels(frame, name or unread.name_of(frame, callee), args, node)
     models = callee if is_module else _owning_models(frame, callee) if gets_data else NEVER
     held = models or (_like_parts(frame, callee) if gets_data else NEVER)
     if unseen and held:

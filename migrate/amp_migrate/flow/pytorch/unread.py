@@ -33,7 +33,7 @@ from amp_migrate.flow.python.classes import external_bases, is_module_class
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch.ranges import has_no_inverse
 from amp_migrate.flow.source import Site
-from amp_migrate.tables.torch_names import BRINGING_CODE, TRAINED_WITH_AMP, WITHOUT_MODULES
+from amp_migrate.tables.torch_names import BRINGING_CODE, COMPUTING_BY_KERNELS, TRAINED_WITH_AMP, WITHOUT_MODULES
 
 _READ = frozenset("torch torchvision numpy builtins apex".split()) | sys.stdlib_module_names
 _REGISTRIES = "<registries>"
@@ -75,6 +75,15 @@ def note_small(frame: Frame, callee: str, args: Arguments, node: ast.AST) -> Non
     cuda = frame.now.context.cuda
     if cuda.may_be_on and cuda.dtype & F16 and not is_known(callee) and any(map(has_no_inverse, args.all())):
         frame.analysis.event(frame, Act.SMALL_GIVEN, node)
+
+
+def note_kernels(frame: Frame, callee: str, args: Arguments, node: ast.AST) -> None:
+    """Note where a package computes in a region whose older releases raise there, be it by what a call is given."""
+    cuda = frame.now.context.cuda
+    if cuda.may_be_on:
+        names = {callee, *(name_of(frame, each) for each in args.all())}
+        for name in sorted({_package(each) for each in names if each.startswith(COMPUTING_BY_KERNELS)}):
+            frame.analysis.event(frame, Act.OLD_KERNELS, node, why=name, is_sure=cuda.on == ON)
 
 
 def is_known(callee: str) -> bool:

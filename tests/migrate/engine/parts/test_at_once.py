@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from amp_migrate.flow.questions import Questions
 from amp_migrate.prove import precision
 from amp_migrate.prove.precision import Found, Measured
 from amp_migrate.settings import Settings
-from amp_migrate.tables.signatures import Version
+from amp_migrate.tables.signatures import Version, Versions
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is forked")
 
@@ -97,9 +98,11 @@ def test_several_results_are_looked_at_at_once_and_say_the_same(
     looked: list[str] = []
     look = precision._found
 
-    def here(questions: Questions, script: str, torch: Version, measured: Measured) -> Found:
+    def here(
+        questions: Questions, script: str, torch: Version, measured: Measured, packages: Mapping[str, Versions]
+    ) -> Found:
         looked.append(script)
-        return look(questions, script, torch, measured)
+        return look(questions, script, torch, measured, packages)
 
     monkeypatch.setattr(precision, "_found", here)
     outcomes, by_itself = [], []
