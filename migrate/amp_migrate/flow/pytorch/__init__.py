@@ -126,6 +126,7 @@ class PyTorch:
         terms: the products, and the squares of their factors, that values are sums of.
         guards: what is kept from singular points in vain.
         sums: where the elements were made that values are sums of, be something added to keep them from zero.
+        factors: of what matrices were multiplied, by where that was done.
         numbers: those that tensors are made of, by where they are made.
         gradients_read: the loss scale in gradients, by where they were read.
         sized: where those were read of which something is made that another scale may change.
@@ -166,6 +167,7 @@ class PyTorch:
         self.moments, self.terms = variances.Moments(), distances.Terms()
         self.guards = guards.Guards()
         self.sums: defaultdict[Site, set[Site]] = defaultdict(set)
+        self.factors: defaultdict[Site, set[tuple[Tensor, Tensor]]] = defaultdict(set)
         self.numbers: dict[Site, frozenset[float]] = {}
         self.gradients_read: dict[Site, Units] = {}
         self.sized: set[Site] = set()

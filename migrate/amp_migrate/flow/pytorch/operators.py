@@ -256,6 +256,21 @@ def _is_written_twice(name: str, node: ast.AST) -> bool:
     return len(names) > len(set(names))
 
 
+def _is_quadratic(frame: Frame, name: str, tensors: list[Tensor], node: ast.AST) -> bool:
+    """Whether a product has one matrix on both sides of another, or what comes of one with itself: `x.T @ (c @ x)`.
+
+    Each product is noted for those around it. Weights between are learned to give what is small, as attention's are.
+    """
+    if len(tensors) != 2 or name in table.WEIGHTED or any(each.leaf for each in tensors):
+        return False
+    factors = frame.analysis.pytorch.factors
+    first, second = tensors
+    outer = [first for site in second.born for _, right in factors.get(site, ()) if is_same(first, right)]
+    outer += [second for site in first.born for left, _ in factors.get(site, ()) if is_same(second, left)]
+    factors[frame.site(node)].add((first, second))
+    return any(not each.tags & BOUNDED for each in outer) or any(each.tags & GRAM for each in tensors)
+
+
 def _arranged(node: ast.expr) -> str:
     """The variable whose elements an expression puts in another order; empty for anything else."""
     if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
@@ -820,7 +835,7 @@ def _watch(
         analysis.event(frame, Act.INVERSE_USED, node, tensor=tensors[0])
     if treatment == table.LOW and autocast.may_be_on and name in table.PRODUCTS:
         is_twice = len(tensors) > 1 and (is_same(*tensors[:2]) or _is_written_twice(name, node))
-        is_of_itself = is_twice and not tensors[0].tags & BOUNDED
+        is_of_itself = (is_twice and not tensors[0].tags & BOUNDED) or _is_quadratic(frame, name, tensors, node)
         if is_of_itself:
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_ITSELF)
         is_difference = name.startswith("conv") and len(tensors) > 1 and bool(tensors[1].tags & SIGNED)

@@ -2512,3 +2512,34 @@ for x in loader:
     plan = migrate_text(text, Settings())
     assert [each.code for each in plan.findings] == ["AMP501"]
     assert f"    loss = {cast}.abs().mean()\n" in plan.after
+
+
+@pytest.mark.parametrize(
+    ("product", "is_kept"),
+    [
+        ("torch.bmm(x.transpose(1, 2), torch.bmm(between, x))", True),
+        ("x.mT @ between @ x", True),
+        ("torch.matmul(torch.matmul(x.mT, between), x)", True),
+        ("x.mT @ (between @ x[:1])", False),
+        ("between @ (between @ x)", False),
+        ("x.mT @ (weight @ x)", False),
+        ("torch.softmax(x, 1).mT @ (between @ x)", False),
+        ("(between @ between.mT) @ x", True),
+    ],
+)
+def test_a_matrix_on_both_sides_of_another_is_multiplied_with_itself(product: str, is_kept: bool) -> None:
+    text = f"""\
+import torch
+from torch import nn
+
+model, second = nn.Linear(4, 4).cuda(), nn.Linear(4, 4).cuda()
+weight = nn.Parameter(torch.zeros(4, 4, device="cuda"))
+optimizer = torch.optim.SGD([*model.parameters(), *second.parameters(), weight], lr=0.1)
+for data, target in loader:
+    x, between = model(data.cuda()) * 3, second(data.cuda())
+    found = {product}
+    loss = found.mean()
+{STEP}"""
+    after = migrate_text(text, Settings())
+    said = [each.message for each in after.findings if "products of a matrix with itself" in each.message]
+    assert [each.startswith("kept in float32") for each in said] == [True] * is_kept
