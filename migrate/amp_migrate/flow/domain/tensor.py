@@ -65,6 +65,7 @@ WHOLE = 4294967296  # whole numbers, of which eight bits or so are used: rounded
 LOWERED = 8589934592  # its gradient comes through what a region has computed in half precision
 NEAR_ZERO = 17179869184  # kept from zero by a number of which float16 does not have the inverse
 STEEP = 34359738368  # the inverse of such, which float16 may not have
+BROUGHT = 68719476736  # brought to the CPU in so many words
 WAY_OF_GRADIENT = HALVED | PERHAPS_HALVED | NORMALIZED | LOWERED
 
 # A power of a scaler's scale: None is none at all; ("?", 0) is one that nobody knows.

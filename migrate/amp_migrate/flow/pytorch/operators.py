@@ -38,6 +38,7 @@ from amp_migrate.flow.domain.tensor import (
     ANYWHERE,
     BOOL,
     BOUNDED,
+    BROUGHT,
     BUFFER,
     COMPLEMENT,
     COMPLEX,
@@ -395,6 +396,8 @@ def _facts(
     tags = _tags(name, tensors, operands, precision, is_share=is_share) & ~WAY_OF_GRADIENT | _of_overflow(name, args)
     if not is_view or name == "clone":
         tags &= ~A_GRADIENT
+    if len(tensors) == 1:
+        tags |= tensors[0].tags & BROUGHT
     if not flows & FLOWS:
         tags |= learned(frame, tensors)
     else:
@@ -404,7 +407,7 @@ def _facts(
             tags |= NORMALIZED
             frame.analysis.pytorch.normalized.add(tensors[0].reach | tensors[0].leaf)
     # What autocast computes in half precision is products, and no number by itself is an operand of those.
-    place = _place(tensors, with_numbers=treatment != table.LOW)
+    place = _place(name, tensors, with_numbers=treatment != table.LOW)
     if treatment == table.LOW and precision & LOW and autocast is frame.now.context.cuda and autocast.may_be_on:
         place = place & ~CPU or DEVICE  # it would not have been cast anywhere else
     return Tensor(
@@ -456,11 +459,19 @@ def _is_data(frame: Frame, value: Value) -> bool:
     )
 
 
-def _place(tensors: list[Tensor], *, with_numbers: bool) -> int:
-    """Where an operator computes: of operands in several places PyTorch makes nothing, but for a number's of one."""
+def _place(name: str, tensors: list[Tensor], *, with_numbers: bool) -> int:
+    """Where an operator computes: of operands in several places PyTorch makes nothing, but for a number's of one.
+
+    What a loss is given first is a prediction for each sample, whatever else is known of its shape: one that is brought
+    to the CPU is there, as what a function gives of another that was there need not be.
+    """
     shaped = [each for each in tensors if each.rank != SCALAR] or tensors[:1]
-    sure = [each.place for each in shaped if len(shaped) == 1 or not (with_numbers and each.rank & SCALAR)]
-    known = [place for place in sure if not place & ANYWHERE]
+    if len(shaped) == 1 or not with_numbers:
+        sure = shaped
+    else:
+        first = tensors[:1] if name in table.LOSSES and tensors[0].tags & BROUGHT else []
+        sure = [each for each in shaped if each in first or not each.rank & SCALAR]
+    known = [each.place for each in sure if not each.place & ANYWHERE]
     common = functools.reduce(operator.and_, known, CPU | DEVICE) if known else 0
     return common or functools.reduce(operator.or_, (each.place for each in shaped))
 

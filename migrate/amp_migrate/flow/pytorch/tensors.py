@@ -26,6 +26,7 @@ from amp_migrate.flow.domain.atoms import (
 from amp_migrate.flow.domain.dtypes import DTYPE_OF, DTYPES
 from amp_migrate.flow.domain.tensor import (
     ANYWHERE,
+    BROUGHT,
     BUFFER,
     CPU,
     CUT,
@@ -139,7 +140,8 @@ def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.A
         ranges.narrowed(frame, tensor, moved, node)
         return one(moved)
     if name in ("cuda", "cpu"):
-        moved = tensor.but(place=DEVICE if name == "cuda" else CPU)
+        is_cpu = name == "cpu"
+        moved = tensor.but(place=CPU if is_cpu else DEVICE, tags=tensor.tags | BROUGHT if is_cpu else tensor.tags)
         pytorch.note_place(moved.place)
         return one(
             moved
@@ -252,14 +254,14 @@ def standalone(frame: Frame, node: ast.AST) -> Part:
 def _to(frame: Frame, tensor: Tensor, args: Arguments) -> Tensor:
     """`to`, `type` and `type_as`: another precision, another place, or both."""
     pytorch = frame.analysis.pytorch
-    precision, place, regions = tensor.precision, tensor.place, tensor.regions
+    precision, place, regions, brought = tensor.precision, tensor.place, tensor.regions, 0
     for value in [*args.positional, *(args.keywords.get(each, NEVER) for each in ("dtype", "device", "other"))]:
         said = pytorch.precision_of(value) if value else None
         if said is not None:
             precision, regions = said, regions | regions_of(value)
         where = pytorch.place_of(value) if value else None
         if where is not None:
-            place = where
+            place, brought = where, BROUGHT if where == CPU else 0
         other = tensor_of(value) if value and not _is_device(value) else None
         if other is not None:
             unknown = not any(isinstance(each, Tensor) for each in value) and other is SOME_TENSOR
@@ -274,6 +276,7 @@ def _to(frame: Frame, tensor: Tensor, args: Arguments) -> Tensor:
     if place != tensor.place:
         moved = moved.but(
             place=place,
+            tags=moved.tags | brought,
             leaf=NOTHING,
             reach=moved.reach | moved.leaf,
             surely=moved.sure_leaves,

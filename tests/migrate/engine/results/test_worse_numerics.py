@@ -1227,6 +1227,17 @@ def test_a_loss_on_the_cpu_is_no_scaler_s_before_it_takes_any_device(target: tup
     assert not any("on the CPU" in each.message for each in plan.findings)
 
 
+@pytest.mark.parametrize(
+    "prediction", ["value.cpu()", "predicted(value).cpu()", "predicted(value).to('cpu').sigmoid()"]
+)
+def test_a_prediction_on_the_cpu_is_compared_there_with_labels_that_nobody_has_read(prediction: str) -> None:
+    text = ON_THE_CPU.format("", "").replace("import torch\n", "import torch\nfrom data import predicted\n", 1)
+    text = text.replace("(value, reward.cpu())", f"({prediction}, data.y[reward].to(torch.float))")
+    plan = migrate_text(text, Settings(target_torch=(1, 12)))
+    assert plan.after == text
+    assert ["a loss is scaled on the CPU" in each.message for each in plan.findings] == [True]
+
+
 OF_SOME_DEVICE = """\
 import torch
 from torch import nn
