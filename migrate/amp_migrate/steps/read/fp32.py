@@ -86,10 +86,9 @@ def _in_vain(file: File, body: Block) -> Refusal | None:
 
 
 def _switched_off(file: File, off: cst.Call) -> Refusal:
-    is_scaler = bool(file.names.meanings(off.func) & GRAD_SCALER)
-    what = "a GradScaler is made beside it that" if is_scaler else "autocast"
-    where = "" if is_scaler else " in what may be part of it"
-    return Refusal(file, off, f"{what} is switched off already{where}", "migrate it by hand")
+    if file.names.meanings(off.func) & GRAD_SCALER:
+        return Refusal(file, off, "a GradScaler is made beside it that is switched off already", "migrate it by hand")
+    return Refusal(file, off, "autocast is switched off already in what may be part of it", "migrate it by hand")
 
 
 def _is_of_torch(file: File, call: cst.Call) -> bool:
