@@ -6,7 +6,9 @@ import ast
 from collections.abc import Iterator
 
 # Decorators under which a function is still called with the same arguments.
-KEEPING = frozenset("no_grad inference_mode enable_grad staticmethod classmethod property wraps contextmanager".split())
+_KEEPING = frozenset(
+    "no_grad inference_mode enable_grad staticmethod classmethod property wraps contextmanager".split()
+)
 # What may be read of a function without running it.
 _READ = frozenset({"__name__", "__qualname__", "__module__", "__doc__"})
 _NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Yield, ast.YieldFrom)
@@ -42,7 +44,7 @@ def nodes_in(node: ast.AST) -> Iterator[ast.AST]:
 def is_keeping(decorator: ast.expr) -> bool:
     """Whether a decorator is called what such are under which a function is called with the same arguments."""
     func = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return (func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else "") in KEEPING
+    return (func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else "") in _KEEPING
 
 
 def keeps_arguments(decorator: ast.AST) -> bool:
@@ -68,10 +70,10 @@ def keeps_arguments(decorator: ast.AST) -> bool:
     ):
         return False
     own = {*parameters, *_names(inner)}
-    inside = [each for statement in inner.body for each in ast.walk(statement)]
+    inside = [each for statement in inner.body for each in nodes_in(statement)]
     given = f"{parameters[0]}(*{args.vararg.arg}, **{args.kwarg.arg})"
     calls = [each for each in inside if isinstance(each, ast.Call) and ast.unparse(each) == given]
-    kept = {each for call in calls for each in ast.walk(call)}
+    kept = {each for call in calls for each in nodes_in(call)}
     kept |= {each.value for each in inside if isinstance(each, ast.Attribute) and each.attr in _READ}
     uses = [each for each in inside if isinstance(each, ast.Name) and each.id in own and each not in kept]
     is_plain = not uses and not any(isinstance(each, _NESTED) or own & {*_words(each)} for each in inside)

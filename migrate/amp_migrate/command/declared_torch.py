@@ -11,9 +11,10 @@ import ast
 import configparser
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from amp_migrate.frozen import frozen_in_order
 from amp_migrate.pyproject import toml_tables
@@ -33,6 +34,7 @@ _MOST_BYTES = 2**20  # what is larger is no list of requirements
 # `torch>=1.7,<2`, `torch[opt] ~= 2.1; python_version < "3.12"`, conda's `pytorch::pytorch=1.10=py3.9_cuda`.
 _REQUIREMENT = r"(?:[\w-]+::)?{}\s*(?:\[[^\]]*\])?\s*\(?(?P<versions>[=<>!~^][^;#)]*)\)?"
 _OF_TORCH = re.compile(_REQUIREMENT.format("(?:py)?torch"), re.IGNORECASE)
+_OF_HALF = {each: re.compile(_REQUIREMENT.format(rf"{each}(?:-cu\d+)?"), re.IGNORECASE) for each in HALF_SINCE}
 # What says how new it may be; `>=1.7` and `!=1.8` do not.
 _HIGHEST = re.compile(
     r"(?P<how><=|<|===?|=|~=|~|\^)\s*v?(?P<major>\d+)(?:\.(?P<minor>\d+))?(?:\.(?P<patch>\d+))?(?P<any>\.\*)?"
@@ -41,6 +43,9 @@ _HIGHEST = re.compile(
 _LOWEST = re.compile(r"(?:>=|===?|=|~=|~|\^|>)\s*v?(?P<major>\d+)(?:\.(?P<minor>\d+))?")
 _OF_CONDA = re.compile(r"^dependencies\s*:", re.MULTILINE)  # what an environment file has, whatever its name is
 _BARE = re.compile(r"v?(?P<major>\d+)(?:\.(?P<minor>\d+))?")
+
+
+_T = TypeVar("_T")
 
 
 @frozen_in_order
@@ -95,10 +100,15 @@ def declared_torch(folder: Path) -> DeclaredTorch | None:
     The nearest folder that declares anything counts, from this one up to the root of its Git repository; outside of a
     repository it is this one alone.
     """
+    return _nearest(folder, _lowest_in)
+
+
+def _nearest(folder: Path, ask: Callable[[Path], _T | None]) -> _T | None:
+    """What the nearest folder says that says anything, from this one up to the root of its repository."""
     folder = folder.resolve()
     top = repository(folder) or folder
     for each in (folder, *folder.parents):
-        found = _lowest_in(each)
+        found = ask(each)
         if found is not None or each == top:
             return found
     return None
@@ -131,27 +141,25 @@ def declared_below(folder: Path, files: Iterable[Path]) -> tuple[Mapping[str, De
 
 def declared_packages(folder: Path) -> dict[str, Versions]:
     """The oldest and the newest version that a folder asks for, or the nearest above it, of packages that need one."""
-    folder = folder.resolve()
-    top = repository(folder) or folder
-    found: dict[str, Versions] = {}
-    for name in HALF_SINCE:
-        package = re.compile(_REQUIREMENT.format(rf"{name}(?:-cu\d+)?"), re.IGNORECASE)
-        for each in (folder, *folder.parents):
-            said = [versions for file in _files(each) for _, versions in _specified(file, package)]
-            if said:
-                oldest, newer = [lowest(one) for one in said], [newest(one) for one in said]
-                found[name] = (
-                    None if None in oldest else min(filter(None, oldest)),
-                    None if None in newer else max(filter(None, newer)),
-                )
-            if said or each == top:
-                break
-    return found
+    found = {name: _nearest(folder, partial(_versions_in, package)) for name, package in _OF_HALF.items()}
+    return {name: versions for name, versions in found.items() if versions is not None}
 
 
 def nearest_possible(version: Version) -> Version:
     """The PyTorch to write for where a version is asked for."""
     return max(min(version, NEWEST_TORCH), OLDEST_TORCH)
+
+
+def _versions_in(package: re.Pattern[str], folder: Path) -> Versions | None:
+    """The oldest and the newest version that a folder asks for of a package; None where it does not ask for it."""
+    said = [versions for file in _files(folder) for _, versions in _specified(file, package)]
+    if not said:
+        return None
+    oldest, newer = [lowest(each) for each in said], [newest(each) for each in said]
+    return (
+        None if None in oldest else min(filter(None, oldest)),
+        None if None in newer else max(filter(None, newer)),
+    )
 
 
 def _lowest_in(folder: Path) -> DeclaredTorch | None:

@@ -116,7 +116,7 @@ def migrate_workspace(
         if numerics.at_last != settings:
             return migrate_workspace(workspace, numerics.at_last, parsed, examined)
         withdrawn += _withdrawn(workspace, outcome, numerics.left, settings.withdrawn)
-        plans, wrong = _checked(without_casts(workspace, outcome.plans, numerics.needless), parsed)
+        plans, wrong = _checked(without_casts(workspace, outcome.plans, numerics.needless()), parsed)
         if not wrong:
             outcome = _with_plans(outcome, plans)
         outcome = without_refused(workspace, outcome, numerics.left)

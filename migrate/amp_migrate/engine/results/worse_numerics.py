@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -161,7 +161,7 @@ class WorseNumerics:
         in_float32: what is to be float32 in each result instead.
         at_first: what of that does not follow from something else that is low: with it, the rest may be float32.
         guarded: the lines of the originals where nothing shows that a tiny number keeps something low from zero.
-        needless: what of the results they do without.
+        needless: asks what of the results they do without; of all rounds that matters in the last.
     """
 
     left: Mapping[Path, Finding]
@@ -171,7 +171,7 @@ class WorseNumerics:
     in_float32: Mapping[str, InFloat32] = field(default_factory=dict)
     at_first: Mapping[str, InFloat32] = field(default_factory=dict)
     guarded: frozenset[tuple[str, int]] = frozenset()
-    needless: Needless = Needless()
+    needless: Callable[[], Needless] = Needless
 
 
 def worse_numerics(
@@ -355,7 +355,7 @@ def worse_numerics(
     # What has AMP already may compute the same elsewhere, which is not looked at here.
     unshown = guarded if with_amp else unguarded
     first = of_unread or at_first
-    needless = examined.needless(results, looked)
+    needless = partial(examined.needless, results, looked)
     return WorseNumerics(
         left, to_tell, planned_again, at_last, in_float32, first, frozenset(guarded - unshown), needless
     )

@@ -127,7 +127,12 @@ class Script:
         parents = (file.tree.parents[each] for each in file.uses.get(name, ()))
         is_made = any(isinstance(each, cst.Call) for each in parents)
         is_taken = any(True for _ in library.importing(file, (name, module)))
-        return is_made and not is_taken and not any(True for each in _BY_NAME for _ in library.mentioning(each))
+        return is_made and not is_taken and not self._gets_by_name
+
+    @cached_property
+    def _gets_by_name(self) -> bool:
+        """Whether some file of the project may get a module by a name that is known at run time alone."""
+        return any(True for each in _BY_NAME for _ in self.roles.project.library.mentioning(each))
 
     def may_run(self, name: str) -> bool:
         """Whether a file stands where those of the script do, or something of it runs in the script's regions."""
