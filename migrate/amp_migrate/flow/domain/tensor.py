@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -238,9 +238,24 @@ def _join_tensors(a: Tensor, b: Tensor) -> Tensor:
 
 
 def sure_of_either(a: Leaves, b: Leaves) -> Leaves:
-    """What a tensor surely depends on that is one of two: what both do, and one of what each does beside that."""
+    """What a tensor surely depends on that is one of two: what both do, and one of what each does beside that.
+
+    Layers stand beside layers, and tensors by themselves beside such: what a forward wraps in a parameter is there
+    beside its layers, and not in place of them.
+    """
     both, rest = a & b, (a - b, b - a)
-    return both | one_of(rest[0] | rest[1]) if all(rest) else both
+    if not all(rest):
+        return both
+    alike = [[frozenset(filter(are_so, own)) for own in rest] for are_so in (_are_by_themselves, _are_of_modules)]
+    return both.union(*[one_of(one | other) for one, other in alike if one and other] or [one_of(rest[0] | rest[1])])
+
+
+def _are_by_themselves(leaves: Any) -> bool:
+    return all(getattr(each, "name", None) == "" for each in each_of([leaves]))
+
+
+def _are_of_modules(leaves: Any) -> bool:
+    return not any(getattr(each, "name", None) == "" for each in each_of([leaves]))
 
 
 def one_of(leaves: Leaves) -> Leaves:
@@ -256,7 +271,7 @@ def one_or_none(every: Sequence[Leaves]) -> Leaves:
     return one_of(NOTHING.union(*own) | {NO_LEAF}) if any(own) and not all(own) else NOTHING
 
 
-def each_of(leaves: Leaves) -> Leaves:
+def each_of(leaves: Iterable[Any]) -> Leaves:
     """The leaves that something depends on, be it on one of several."""
     return frozenset(leaf for each in leaves for leaf in (each if isinstance(each, frozenset) else [each]))
 

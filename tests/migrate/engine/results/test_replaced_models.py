@@ -87,3 +87,46 @@ def test_layers_of_one_model_are_none_in_place_of_the_others() -> None:
     plan = migrate_text(_PART, Settings())
     assert "scaler.step(optimizer)" in plan.after
     assert not [each for each in plan.findings if RAISES in each.message]
+
+
+_WRAPPED = """\
+import torch
+from torch import nn
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.second(nn.Parameter(torch.relu(x).float())) + self.first(x)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([Layer()])
+        self.layers.append(Layer())
+
+    def forward(self, x, chosen):
+        return self.layers[chosen](x)
+
+
+model = Net().cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for x, chosen in loader:
+    loss = model(x.cuda(), chosen).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if chosen > 1:
+        {replaced}
+"""
+
+
+@pytest.mark.parametrize(("replaced", "is_told"), [("print(loss)", False), ("model = Net().cuda()", True)])
+def test_what_a_forward_wraps_in_a_parameter_is_none_in_place_of_its_layers(replaced: str, is_told: bool) -> None:
+    plan = migrate_text(_WRAPPED.replace("{replaced}", replaced), Settings())
+    assert "scaler.step(optimizer)" in plan.after
+    assert any(each.message.startswith(RAISES) for each in plan.findings) is is_told
