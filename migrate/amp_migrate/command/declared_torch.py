@@ -34,7 +34,9 @@ _MOST_BYTES = 2**20  # what is larger is no list of requirements
 # `torch>=1.7,<2`, `torch[opt] ~= 2.1; python_version < "3.12"`, conda's `pytorch::pytorch=1.10=py3.9_cuda`.
 _REQUIREMENT = r"(?:[\w-]+::)?{}\s*(?:\[[^\]]*\])?\s*\(?(?P<versions>[=<>!~^][^;#)]*)\)?"
 _OF_TORCH = re.compile(_REQUIREMENT.format("(?:py)?torch"), re.IGNORECASE)
-_OF_HALF = {each: re.compile(_REQUIREMENT.format(rf"{each}(?:-cu\d+)?"), re.IGNORECASE) for each in HALF_SINCE}
+# A package built for one kind of machine has its name and that: `-gpu`, `-cu110`, conda's `-cuda11.3`.
+_BUILT_FOR = r"(?:[-_.](?:cpu|gpu|(?:cu|cuda|rocm)[\d.]*))?"
+_OF_HALF = {each: re.compile(_REQUIREMENT.format(re.escape(each) + _BUILT_FOR), re.IGNORECASE) for each in HALF_SINCE}
 # What says how new it may be; `>=1.7` and `!=1.8` do not.
 _HIGHEST = re.compile(
     r"(?P<how><=|<|===?|=|~=|~|\^)\s*v?(?P<major>\d+)(?:\.(?P<minor>\d+))?(?:\.(?P<patch>\d+))?(?P<any>\.\*)?"
@@ -270,7 +272,7 @@ def _in_pyproject(text: str) -> Iterator[str]:
     yield from (value for each in lists for value in _strings(each))
     groups = [poetry, *poetry.get("group", {}).values()]
     tables = [group.get("dependencies", {}) for group in groups]
-    for name, given in ((name, table.get(name)) for table in tables for name in ("torch", *HALF_SINCE)):
+    for name, given in (entry for table in tables for entry in table.items()):
         for value in given if isinstance(given, list) else [given]:
             version = value.get("version") if isinstance(value, dict) else value
             if isinstance(version, str):

@@ -242,9 +242,14 @@ def test_what_a_nested_requirement_does_not_have_is_not_asked_for(
     [
         ("dgl==0.6.1\n", ((0, 6), (0, 6))),
         ("dgl-cu110<0.9\n", (None, (0, 8))),
+        ("dgl_gpu==0.6.1\n", ((0, 6), (0, 6))),
+        ("dgl-cpu==0.4.3\n", ((0, 4), (0, 4))),
+        ("dgl-cuda11.0==0.7.2\n", ((0, 7), (0, 7))),
+        ("dgl-cu110==0.6.1\ndgl>=0.9\n", ((0, 6), None)),
         ("dgl>=1.0\n", ((1, 0), None)),
         ("dgl\n", None),
         ("dglgo==0.0.2\n", None),
+        ("dgl-utils==0.1\n", None),
     ],
 )
 def test_the_versions_of_packages_that_need_one(
@@ -254,6 +259,7 @@ def test_the_versions_of_packages_that_need_one(
     assert declared_packages(tmp_path) == ({} if found is None else {"dgl": found})
 
 
-def test_poetry_says_them_too(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text('[tool.poetry.dependencies]\ndgl = "0.6.1"\n')
+@pytest.mark.parametrize("name", ["dgl", "dgl-cu110"])
+def test_poetry_says_them_too(name: str, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(f'[tool.poetry.dependencies]\n{name} = "0.6.1"\n')
     assert declared_packages(tmp_path) == {"dgl": ((0, 6), (0, 6))}
