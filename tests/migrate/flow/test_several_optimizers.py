@@ -844,3 +844,45 @@ def test_what_one_of_two_optimizers_of_one_list_unscales_is_that_of_the_other(
 def test_one_of_a_list_that_has_grown_may_have_others(told: Tell, between: str) -> None:
     text = _OF_ONE_LIST.format(params="params = [model.weight]", kind="torch.optim.AdamW", between=between)
     assert CLIPPED in told_of(told, text)
+
+
+_IN_EACH_ROUND = """
+import torch
+from torch import nn
+
+
+class Trainer:
+    def train(self, model, early):
+        params = list(model.parameters())
+        <made>
+        scaler = torch.amp.GradScaler("cuda")
+        for x in loader:
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = model(x).mean()
+            scaler.scale(loss).backward()
+            scaler.unscale_(self.optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(self.optimizer)
+            scaler.update()
+            model.zero_grad()
+        self.other.step()
+
+
+trainer = Trainer()
+for early in range(8):
+    trainer.train(nn.Linear(8, 1).cuda(), early)
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "other", "is_told"),
+    [
+        ("print(early)", "self.other = torch.optim.SGD(params)", False),
+        ("print(early)", "if early < 2:\n            self.other = torch.optim.SGD(params)", True),
+        ("print(early)", "self.other = torch.optim.SGD(params) if early < 2 else self.other", True),
+        ("if early > 3:\n            return", "self.other = torch.optim.SGD(params)", True),
+    ],
+)
+def test_so_it_is_of_two_that_a_function_makes_each_time(told: Tell, between: str, other: str, is_told: bool) -> None:
+    made = f"self.optimizer = torch.optim.SGD(params)\n        {between}\n        {other}"
+    assert (CLIPPED in told_of(told, _IN_EACH_ROUND.replace("<made>", made))) is is_told

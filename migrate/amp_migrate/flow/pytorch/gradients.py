@@ -114,7 +114,8 @@ MADE_OF = "<made of>"  # the tensor that a leaf was before it got a gradient of 
 _LIMITING_WEIGHTS = frozenset("clamp clip clamp_min clamp_max renorm copy".split())
 _MOST_UNSURE = 4  # that may get a gradient or not, each by itself: of more, it is lost
 
-_List: TypeAlias = "tuple[Code, str, tuple[Site, ...]]"  # a variable, and the calls that its function is run by
+# A variable, which of the function's runs of statements, and the calls that the function is run by.
+_List: TypeAlias = "tuple[Code, str, int, tuple[Site, ...]]"
 
 
 class Registry:
@@ -1126,11 +1127,22 @@ def _note_list(frame: Frame, optimizers: Iterable[Atom], node: ast.AST) -> None:
     is_kept = handed is not None and all(
         code.name == "__init__" for each in handed if each is not node for code in callees.get(each, ())
     )
-    if isinstance(given, ast.Name) and is_kept and not frame.runs_often:
-        known = dict.fromkeys(optimizers, (frame.code, given.id, frame.context_of_objects))
+    run = None if frame.depth else _run_of(frame.code, node) if frame.task.is_many else 0
+    if isinstance(given, ast.Name) and is_kept and run is not None:
+        known = dict.fromkeys(optimizers, (frame.code, given.id, run, frame.context_of_objects))
         if not known.items() <= registry.lists.items():
             registry.lists.update(known)
             registry.forget_sharing()
+
+
+def _run_of(code: Code, node: ast.AST) -> int | None:
+    """Which run of a function's statements gives a value to a variable: those of one are done together in each call."""
+    ends = 0
+    for each in code.body:
+        if isinstance(each, ast.Assign) and each.value is node:
+            return ends
+        ends += any(isinstance(part, (ast.Return, ast.Yield, ast.YieldFrom)) for part in nodes_in(each))
+    return None
 
 
 @remembered(50_000)
