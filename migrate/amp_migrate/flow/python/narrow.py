@@ -105,7 +105,10 @@ def _tested(value: Value, truth: bool, is_own: bool) -> Value:
 
 
 def _keep(frame: Frame, node: ast.expr, keep: Callable[[Value], Value]) -> None:
-    """Narrow a variable or an attribute; nothing where it is not known what to narrow."""
+    """Narrow a variable or an attribute; nothing where it is not known what to narrow.
+
+    Of an element of a dictionary only what the program's own statements have put there says anything.
+    """
     state = frame.now
     if isinstance(node, ast.NamedExpr):
         node = node.target

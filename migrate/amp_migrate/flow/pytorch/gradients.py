@@ -125,7 +125,7 @@ class Registry:
         self.optimizers: dict[Atom, frozenset[Atom] | None] = {}
         self.unread: dict[Atom, frozenset[Atom]] = {}  # what is made of parameters, by a class that nobody knows
         self.whole: dict[Atom, None] = {}  # the optimizers that were given all parameters of a module
-        self.lists: dict[Atom, _List] = {}  # which one each was given, of those that stay as they are
+        self.lists: dict[Atom, _List | None] = {}  # which one each was given, of those that stay as they are
         self.switched: set[Atom] = set()  # the leaves that somebody tells whether they get gradients
         self.parts: dict[Atom, set[frozenset[Atom]]] = {}  # those of each module that an optimizer may have been given
         self.wrapping: dict[Atom, None] = {}  # those that have the parameters of another
@@ -193,7 +193,8 @@ class Registry:
         mine, theirs = self.optimizers.get(optimizer), self.optimizers.get(other)
         if not self.wrapping.keys().isdisjoint((optimizer, other)):
             return bool(mine) and mine == theirs
-        if optimizer in self.lists and self.lists[optimizer] == self.lists.get(other):
+        given = self.lists.get(optimizer)
+        if given is not None and given == self.lists.get(other):
             return True
         return optimizer in self.whole and self.may_have_all_of(optimizer, other)
 
@@ -1128,10 +1129,12 @@ def _note_list(frame: Frame, optimizers: Iterable[Atom], node: ast.AST) -> None:
         code.name == "__init__" for each in handed if each is not node for code in callees.get(each, ())
     )
     run = None if frame.depth else _run_of(frame.code, node) if frame.task.is_many else 0
+    known: _List | None = None
     if isinstance(given, ast.Name) and is_kept and run is not None:
-        known = dict.fromkeys(optimizers, (frame.code, given.id, run, frame.context_of_objects))
-        if not known.items() <= registry.lists.items():
-            registry.lists.update(known)
+        known = (frame.code, given.id, run, frame.context_of_objects)
+    for each in optimizers:
+        if registry.lists.get(each) != known:
+            registry.lists[each] = known
             registry.forget_sharing()
 
 
@@ -1141,7 +1144,7 @@ def _run_of(code: Code, node: ast.AST) -> int | None:
     for each in code.body:
         if isinstance(each, ast.Assign) and each.value is node:
             return ends
-        ends += any(isinstance(part, (ast.Return, ast.Yield, ast.YieldFrom)) for part in nodes_in(each))
+        ends += any(isinstance(part, (ast.Return, ast.Raise, ast.Yield, ast.YieldFrom)) for part in nodes_in(each))
     return None
 
 
