@@ -844,9 +844,14 @@ class PyTorch:
                 if place is not None:
                     frame.write(by_path(owner), modules.PLACE, const(place), strong=False)
             return one(owner) if tensor is None else tensors.method(frame, tensor, name, args, node)
+        is_module = self.is_used_as_module(frame, owner)
+        # A module that is cast can be called as before; what else it has by the name of a tensor's method, as `clone()`
+        # is one, is its own.
         if found := self._as_of_tensor(frame, owner, name, args, node):
-            # A module that is cast can be called as before.
-            return one(owner) if name in modules._HANDS_BACK and self.is_used_as_module(frame, owner) else found
+            if not is_module:
+                return found
+            if name in modules._HANDS_BACK:
+                return one(owner)
         if name in ("append", "update", "add") and not owner.path:
             return NONE_VALUE
         if name == modules.REGISTERING:

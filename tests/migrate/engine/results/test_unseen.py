@@ -391,3 +391,47 @@ def test_behind_a_call_that_does_not_fit_no_state_of_a_scaler_is_told(given: str
     plan = migrate_text(UNFIT.format(given=given), Settings())
     told = [each.message for each in plan.findings if each.code == "AMP290"]
     assert [each for each, why in zip(told, reasons, strict=True) if not (why in each and "(line 16)" in each)] == []
+
+
+_CLONED = """\
+import package
+import torch
+from torch import nn
+
+
+class Maml:
+    def __init__(self, loader):
+        self.loader = loader
+
+    def adapt(self):
+        meta = package.Meta(nn.Linear(8, 1)).cuda()
+        optimizer = torch.optim.SGD(meta.parameters(), 0.1)
+        for x, y in self.loader:
+            learner = meta.<copied>
+            learner.adapt(nn.functional.mse_loss(learner(x.cuda()), y.cuda()))
+            total = nn.functional.mse_loss(learner(x.cuda()), y.cuda())
+            optimizer.zero_grad()
+            total.backward()
+            optimizer.step()
+
+    def train(self):
+        model = nn.Linear(8, 1).cuda()
+        plain = torch.optim.SGD(model.parameters(), 0.1)
+        for x, y in self.loader:
+            plain.zero_grad()
+            loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())
+            loss.backward()
+            plain.step()
+
+
+maml = Maml([(torch.randn(4, 8), torch.randn(4, 1))] * 3)
+maml.adapt()
+maml.train()
+"""
+
+
+@pytest.mark.parametrize("copied", ["clone()", "copy()"])
+def test_a_method_of_an_unread_model_is_its_own_though_tensors_have_one_of_that_name(copied: str) -> None:
+    plan = migrate_text(_CLONED.replace("<copied>", copied), Settings())
+    assert [each.code for each in plan.findings] == ["AMP590", "AMP501"]
+    assert "scaler.step(plain)" in plan.after
