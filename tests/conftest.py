@@ -11,10 +11,11 @@ import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep what runs leave for `--undo` out of the home of whoever runs the tests."""
+    """Keep what runs leave for `--undo` out of the home of whoever tests, and the collector off what is imported."""
     state = tempfile.TemporaryDirectory(prefix="amp-migrate-tests-")
     config.add_cleanup(state.cleanup)
     os.environ["XDG_STATE_HOME"] = state.name
+    gc.disable()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -26,6 +27,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(1_000_000)
+    gc.enable()
 
 
 @pytest.fixture

@@ -91,9 +91,11 @@ def run_forked(folder: Path, arguments: list[str]) -> bool:
 
 def main(words: list[str]) -> int:
     """Run the scripts in turn; 1 as soon as one fails."""
+    gc.disable()  # what is imported is no garbage
     for module in SLOW_IMPORTS:
         importlib.import_module(module)
     gc.freeze()  # collections of the runs need not look at torch
+    gc.enable()
     for folder, arguments in zip(words[::2], words[1::2], strict=True):
         if not run_forked(Path(folder).resolve(), shlex.split(arguments)):
             print(f"{folder}/train.py {arguments}: failed", file=sys.stderr)

@@ -52,7 +52,7 @@ def test_a_flood_of_output_is_ended(record: Record, monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_memory_that_runs_out_is_told_with_the_next_step(record: Record, text: str) -> None:
-    result = record(text, prelude="import torch\n")
+    result = record(text, prelude="")
     assert not result.ended_well
     assert result.complaint.endswith("; make the batch smaller, or run with --jobs 1")
 
@@ -104,12 +104,13 @@ def test_what_is_left_open_is_written(record: Record) -> None:
     assert (result.folder / "left.txt").read_text() == "all of it"
 
 
-def test_a_script_sees_its_arguments_and_itself_as_main(record: Record) -> None:
+def test_a_script_sees_its_arguments_itself_as_main_and_the_collector_at_work(record: Record) -> None:
     result = record(
-        "import sys, __main__\nprint(__name__, __main__.marker, sys.argv[0] == __file__, sys.argv[1:])\n",
+        "import gc, sys, __main__\n"
+        "print(__name__, __main__.marker, sys.argv[0] == __file__, sys.argv[1:], gc.isenabled())\n",
         prelude="marker = 5\n",
     )
-    assert (result.folder / "stdout.log").read_text() == "__main__ 5 True []\n"
+    assert (result.folder / "stdout.log").read_text() == "__main__ 5 True [] True\n"
 
 
 @pytest.mark.parametrize(("text", "status"), [("None", 0), ("7", 7), ("'no data'", 1)])
