@@ -15,6 +15,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 SCRIPTS = Path(__file__).parent / "scripts"
+NO_FORK = "--no-fork"  # of scripts without PyTorch: to import it for their forks takes longer than all else
 
 
 def command(*arguments: str) -> list[str]:
@@ -62,7 +63,7 @@ def test_a_reader_that_leaves_does_not_change_the_verdict(tmp_path: Path) -> Non
     reading, writing = os.pipe()
     os.close(reading)
     harness = subprocess.run(
-        command(str(script), str(script)),
+        command(str(script), str(script), NO_FORK),
         cwd=tmp_path,
         env=environment,
         stdout=writing,
@@ -76,7 +77,7 @@ def test_a_reader_that_leaves_does_not_change_the_verdict(tmp_path: Path) -> Non
 def test_an_original_that_crashes_is_not_charged_to_the_migration(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import sys\nsys.exit('no data set here')\n")
-    done = verify(tmp_path, str(script), str(script))
+    done = verify(tmp_path, str(script), str(script), NO_FORK)
     assert done.returncode == 5
     assert "no data set here" in done.stdout
 
@@ -84,7 +85,7 @@ def test_an_original_that_crashes_is_not_charged_to_the_migration(tmp_path: Path
 def test_a_script_that_hangs_runs_into_the_time_limit(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import time\ntime.sleep(600)\n")
-    done = verify(tmp_path, str(script), str(script), "--timeout", "1")
+    done = verify(tmp_path, str(script), str(script), "--timeout", "1", NO_FORK)
     assert done.returncode == 5
     assert "still running after 1 s" in done.stdout
 
@@ -92,7 +93,7 @@ def test_a_script_that_hangs_runs_into_the_time_limit(tmp_path: Path) -> None:
 def test_a_script_that_trains_nothing_is_vacuous(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("print('done')\n")
-    done = verify(tmp_path, str(script), str(script))
+    done = verify(tmp_path, str(script), str(script), NO_FORK)
     assert done.returncode == 4
     assert "no backward pass was seen" in done.stdout
 

@@ -32,7 +32,7 @@ def test_a_right_migration_passes_and_gives_its_numbers(tmp_path: Path) -> None:
 
 def test_what_is_no_pass_fails_with_the_verdict(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print('nothing')\n")
-    said = outcome(tmp_path, "amp_verify('train.py', 'train.py', '--device', 'cpu')")
+    said = outcome(tmp_path, "amp_verify('train.py', 'train.py', '--device', 'cpu', '--no-fork')")
     assert "1 failed" in said
     assert "VACUOUS: same number of steps: no backward pass was seen in either script" in said
     assert "1 failed" in outcome(tmp_path, "amp_verify('no.py')")
