@@ -33,26 +33,29 @@ SCRIPT = """
 """
 
 
-def launch(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    (folder / "train.py").write_text(dedent(SCRIPT))
-    command = [sys.executable, "-m", "amp_shim.parallel.multiproc", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(dedent(SCRIPT))
+    return "train.py"
 
 
 @pytest.mark.parametrize("arguments", [(), ("--rank", "0")])
-def test_every_process_has_its_rank(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    done = launch(tmp_path, "train.py", "--world-size", "3", *arguments)
-    assert (done.returncode, done.stdout) == (0, "process 0 of 3\n")
-    assert [(tmp_path / f"GPU_{rank}.log").read_text() for rank in (1, 2)] == ["process 1 of 3\n", "process 2 of 3\n"]
+def test_every_process_has_its_rank(script: str, arguments: tuple[str, ...], capfd: pytest.CaptureFixture[str]) -> None:
+    assert multiproc.launch([script, "--world-size", "3", *arguments]) == 0
+    assert capfd.readouterr().out == "process 0 of 3\n"
+    assert [Path(f"GPU_{rank}.log").read_text() for rank in (1, 2)] == ["process 1 of 3\n", "process 2 of 3\n"]
 
 
 @pytest.mark.parametrize("rank", ["0", "1"])
-def test_where_one_fails_the_others_are_ended(tmp_path: Path, rank: str) -> None:
-    assert launch(tmp_path, "train.py", "--world-size", "2", "--fail", rank).returncode == 7
+def test_where_one_fails_the_others_are_ended(script: str, rank: str) -> None:
+    assert multiproc.launch([script, "--world-size", "2", "--fail", rank]) == 7
 
 
-def test_one_that_does_not_want_to_end_is_ended(tmp_path: Path) -> None:
-    assert launch(tmp_path, "train.py", "--world-size", "2", "--fail", "0", "--deaf").returncode == 7
+def test_one_that_does_not_want_to_end_is_ended(script: str) -> None:
+    command = [sys.executable, "-m", "amp_shim.parallel.multiproc", script, *"--world-size 2 --fail 0 --deaf".split()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (7, "process 0 of 2\n")
 
 
 @pytest.mark.parametrize(
