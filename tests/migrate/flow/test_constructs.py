@@ -431,6 +431,9 @@ names, flag = input().split(), bool(input())
         "kind = None\nvars().update(read())\nload(kind)\nprint(other)",
         "locals().update(kind='a')\nload(kind)",
         "load('b' if store().exists(7) else 'a')",
+        """found = []\nexec("found.append(" + names[0] + "(2).cuda())")\nfound[0](1)""",
+        """found = []\nexec(f"found.append({names[0]})")\nfound[0](1)""",
+        """exec(open("other.py").read())""",
     ],
 )
 def test_what_a_run_goes_on_behind_is_gone_on_behind(told: Tell, text: str) -> None:
@@ -453,6 +456,7 @@ def test_what_a_comprehension_asks_is_not_known_behind_it(told: Tell) -> None:
         "kind = None\nlocals().update(dict(other='a'))\nload(kind)",
         "bar = Batches()\nbar.close()",
         "STORE.exists(7)",
+        """found, other = [], []\nexec("other.append(1)")\nfound[0](1)""",
     ],
 )
 def test_what_raises_is_not(told: Tell, text: str) -> None:

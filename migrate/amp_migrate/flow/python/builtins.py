@@ -270,6 +270,18 @@ def _eval(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     return found
 
 
+def _exec(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """What a text does that is one call, whatever is put into it: `exec("models.append(" + name + "())")`."""
+    try:
+        run = ast.parse(_filled(args.node(0, "")), mode="eval").body
+    except (SyntaxError, ValueError):
+        return UNKNOWN
+    for each in ast.walk(run):
+        ast.copy_location(each, node)
+    frame.analysis.evaluate(frame, run)
+    return NONE_VALUE
+
+
 _HOLE = "hole"
 
 
@@ -370,6 +382,7 @@ _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     "round": _round,
     "getattr": _getattr,
     "eval": _eval,
+    "exec": _exec,
     "setattr": _setattr,
     "object.__setattr__": _setattr,
     "iter": _iter,
