@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 
@@ -190,6 +190,31 @@ F.upsample_bilinear(n, scale_factor=2); nn.RNN(4, 4, nonlinearity='relu').cuda()
 (a @ b).float() + b; torch.sigmoid(a @ b); 1 - torch.sigmoid(a @ b); (a @ b).exp(); (a @ b).pow(2).mean();
 ((a @ b) ** 2).sum(); (a @ b).norm()
 """
+# What makes sparse tensors, computes with them, and makes them dense.
+_OF_SPARSE = """
+a.to_sparse(); a.to_sparse_coo(); a.to_sparse_csr(); a.to_sparse_csc(); a.to_sparse_bsr((2, 2));
+a.to_sparse_bsc((2, 2)); a.to_sparse().coalesce(); a.sparse_mask(a.to_sparse().coalesce()); a.to_sparse().to_dense();
+a.to_sparse_csr().to_dense(); torch.sparse_coo_tensor(torch.stack([i, i]), v, (4, 4));
+torch.sparse_csr_tensor(torch.arange(5), i, v, (4, 4));
+torch.sparse_csc_tensor(torch.arange(5), i, v, (4, 4));
+torch.sparse_coo_tensor([[0], [1]], [1.0], dtype=torch.float16);
+torch.sparse_compressed_tensor(torch.arange(5), i, v, (4, 4), layout=torch.sparse_csr);
+torch.sparse_bsr_tensor(torch.tensor([0, 1]), i[:1], a[None]);
+torch.sparse_bsc_tensor(torch.tensor([0, 1]), i[:1], a[None]);
+torch.sparse.FloatTensor(torch.stack([i, i]), v.float(), (4, 4));
+torch.cuda.sparse.FloatTensor(torch.stack([i, i]), v.float(), (4, 4));
+torch.spmm(a.to_sparse(), b); torch.dsmm(a.to_sparse(), b); torch.sparse.mm(a.to_sparse(), b);
+torch.sparse.mm(a.to_sparse(), a.to_sparse()); torch.sparse.addmm(a, a.to_sparse(), b); torch.smm(a.to_sparse(), b);
+torch.hspmm(a.to_sparse(), b); torch.hsmm(a.to_sparse(), b); torch.sspaddmm(a.to_sparse(), a.to_sparse(), b);
+torch.sparse.sampled_addmm(a.to_sparse_csr(), a, b); a.to_sparse() @ b; b @ a.to_sparse();
+a.to_sparse() @ a.to_sparse(); a.to_sparse() @ v; a.to_sparse_csr() @ b; torch.mm(a.to_sparse(), b);
+torch.addmm(a, a.to_sparse(), b); F.linear(a.to_sparse(), b); b + a.to_sparse(); a.to_sparse() + a.to_sparse();
+a.to_sparse() * b; b * a.to_sparse(); a.to_sparse() * 2; a.to_sparse() / 2; a.to_sparse().t(); a.to_sparse().T;
+a.to_sparse().transpose(0, 1); a.to_sparse().float(); a.to_sparse().sum(); a.to_sparse().abs(); a.to_sparse()[0];
+torch.cat([a.to_sparse(), a.to_sparse()]); a.to_sparse().clone(); a.to_sparse().detach(); a.to_sparse().norm();
+a.to_sparse().pow(2); a.to_sparse().sqrt(); a.to_sparse().to(torch.float64); a.to_sparse().cpu()
+"""
+OF_SPARSE = tuple(each.strip() for each in _OF_SPARSE.split(";"))
 SAMPLES: tuple[str, ...] = (
     *(f"a.{name}()" for name in UNARY_METHODS),
     *(f"torch.{name}(a)" for name in ("abs", "exp", "sigmoid", "softmax0", "rsqrt") if name != "softmax0"),
@@ -198,12 +223,27 @@ SAMPLES: tuple[str, ...] = (
     *(f"torch.{name}(a, b)" for name in COMPARISONS),
     *(f"F.{name}(a, b)" for name in LOSSES),
     *(each.strip() for each in _OTHERS.split(";")),
+    *OF_SPARSE,
 )
+
+
+def name_of(result: object) -> str:
+    """The dtype of a result, "int" for those of integers; of several results the first one's, "" of no tensor."""
+    while isinstance(result, (tuple, list)):
+        result = result[0]
+    if isinstance(result, torch.Tensor):
+        return NAME.get(result.dtype, "int" if not result.dtype.is_floating_point else str(result.dtype))
+    return ""
 
 
 @cache
 def seen(
-    on: bool, pair: tuple[str, str], *, samples: tuple[str, ...] = SAMPLES, device: str = "fake"
+    on: bool,
+    pair: tuple[str, str],
+    *,
+    samples: tuple[str, ...] = SAMPLES,
+    device: str = "fake",
+    what: Callable[[object], str] = name_of,
 ) -> tuple[str, ...]:
     """The dtype that each sample gives, the first of several tensors', "" where it gives none or raises.
 
@@ -212,6 +252,7 @@ def seen(
         pair: the precisions of the operands.
         samples: the calls.
         device: "cuda", or "fake": in a region on fake tensors that say they are on a GPU, else on the CPU's own.
+        what: what is asked of it in place of its dtype.
     """
     scope: dict[str, object] = {"torch": torch, "F": F, "nn": nn}
     found: list[str] = []
@@ -229,7 +270,7 @@ def seen(
             for sample in calls:
                 try:
                     with _autocast(on):
-                        found.append(name_of(eval(sample, scope)))
+                        found.append(what(eval(sample, scope)))
                 except Exception:
                     found.append("")
                 if "_(" in sample:  # it may have changed them
@@ -249,12 +290,3 @@ def _autocast(on: bool) -> Iterator[None]:
     finally:
         torch.set_autocast_enabled("cuda", False)
         torch.clear_autocast_cache()
-
-
-def name_of(result: object) -> str:
-    """The dtype of a result, "int" for those of integers; of several results the first one's, "" of no tensor."""
-    while isinstance(result, (tuple, list)):
-        result = result[0]
-    if isinstance(result, torch.Tensor):
-        return NAME.get(result.dtype, "int" if not result.dtype.is_floating_point else str(result.dtype))
-    return ""

@@ -26,7 +26,6 @@ from amp_migrate.analysis.values.looped import elements, held_in
 from amp_migrate.analysis.values.losses import Losses, is_class_name
 from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.analysis.values.recursion import Recursion
-from amp_migrate.analysis.values.sparse import SparseTensors
 from amp_migrate.tables import torch_names as table
 from amp_migrate.tables.apex_names import AMP
 from amp_migrate.tables.operators import LAYERS, OF_ONE_TENSOR, SATURATING
@@ -66,7 +65,6 @@ class Roles:
         self.project = project
         self.sized = sized
         self.losses = Losses(project)
-        self.sparse_tensors = SparseTensors(project)
         self._forwards, self._backwards, self._gradients = Recursion(), Recursion(), Recursion()
         self._asked_for_weights: set[cst.FunctionDef] = set()
         self._modules: dict[cst.CSTNode, bool] = {}

@@ -170,7 +170,7 @@ class StepMigration:
 
     def _obstacle(self, file: File) -> Refusal | None:
         if file not in self._obstacles:
-            self._obstacles[file] = unfit(file, self.roles, self.settings.dtype)
+            self._obstacles[file] = unfit(file, self.settings.dtype)
         return self._obstacles[file]
 
     def _withdrawn(self, step: TrainingStep, line: int) -> Refusal | None:

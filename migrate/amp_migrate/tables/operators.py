@@ -38,7 +38,7 @@ AUTOCAST: dict[str, str] = {
         conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d prelu
         scaled_dot_product_attention lstm gru rnn_tanh lstm_cell gru_cell rnn_tanh_cell
         linalg.matmul multi_head_attention_forward matrix_power linalg.matrix_power affine_grid
-        cov corrcoef pinverse linalg.pinv
+        cov corrcoef pinverse linalg.pinv spmm dsmm sparse.mm sparse.addmm
         """,
     ),
     **_each(
@@ -72,7 +72,7 @@ AUTOCAST: dict[str, str] = {
 # Those that autocast has in half precision, and Apex's O1 as they come: it patched what Python calls by other names.
 AS_THEY_COME_IN_APEX = frozenset(
     "einsum chain_matmul linalg.multi_dot linalg.vecdot linalg.matmul scaled_dot_product_attention matrix_power "
-    "linalg.matrix_power cov corrcoef pinverse linalg.pinv".split()
+    "linalg.matrix_power cov corrcoef pinverse linalg.pinv spmm dsmm sparse.mm sparse.addmm".split()
 )
 
 # Those that some of the supported versions list and others do not: 2.6 leaves `rms_norm` alone.
@@ -102,6 +102,9 @@ RESULT: dict[str, str] = {
         upsample_nearest upsample_bilinear grid_sample
         grid_sampler affine_grid glu corrcoef cov trapz trapezoid linalg.norm linalg.vector_norm
         linalg.matrix_norm norm ravel index msort erfinv
+        to_dense coalesce to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc sparse_mask
+        sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor
+        sparse_compressed_tensor sparse.FloatTensor cuda.sparse.FloatTensor
         """,
     ),
     **_each(
@@ -132,6 +135,7 @@ RESULT: dict[str, str] = {
         scaled_dot_product_attention tensordot inner cdist linalg.solve cholesky_solve
         linalg.solve_triangular linalg.vecdot lstm gru rnn_tanh lstm_cell gru_cell rnn_tanh_cell
         multi_head_attention_forward
+        spmm dsmm smm hspmm hsmm sspaddmm sparse.mm sparse.addmm sparse.sampled_addmm
         """,
     ),
     **_each(COUNTED, "sum nansum prod cumsum cumprod"),
@@ -203,7 +207,8 @@ VIEWS = frozenset(
         "swapaxes swapdims "
         "movedim moveaxis permute t adjoint contiguous clone detach broadcast_to narrow select cuda cpu "
         "requires_grad ravel "
-        "repeat tile flip index_select gather chunk split unbind unfold roll diagonal masked_select"
+        "repeat tile flip index_select gather chunk split unbind unfold roll diagonal masked_select "
+        "to_dense coalesce to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc sparse_mask"
     ).split()
 )
 # Nothing is rounded: elements are moved, chosen, compared, or change their sign.
@@ -351,8 +356,21 @@ TAKING_NOTHING = frozenset(
 INVERSES = frozenset("inverse linalg.inv pinverse linalg.pinv".split())
 # What takes places of an image, and what makes them: its second operand.
 SAMPLING = frozenset("grid_sample grid_sampler".split())
-# Autocast casts a sparse matrix for its product, and CUDA has none of those in half precision: pytorch issue 41069.
-SPARSE_PRODUCTS = frozenset("sparse.mm sparse.addmm spmm".split())
+# Autocast casts a sparse matrix for its product, and CUDA has few of those in half precision: pytorch issue 41069.
+SPARSE_PRODUCTS = frozenset("spmm dsmm smm hspmm hsmm sspaddmm sparse.mm sparse.addmm sparse.sampled_addmm".split())
+# What is made of indices and of values, and where these stand.
+OF_VALUES = {
+    **dict.fromkeys(("sparse_coo_tensor", "sparse.FloatTensor", "cuda.sparse.FloatTensor"), 1),
+    **dict.fromkeys((f"sparse_{layout}_tensor" for layout in "csr csc bsr bsc compressed".split()), 2),
+}
+# What is sparse whatever it is made of, and what never is. The rest is of what is; sums and products, of that alone.
+MAKING_SPARSE = frozenset(OF_VALUES) | frozenset(
+    (
+        "to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc sparse_mask "
+        "smm hspmm hsmm sspaddmm sparse.sampled_addmm"
+    ).split()
+)
+MAKING_DENSE = frozenset("to_dense values indices crow_indices col_indices ccol_indices row_indices".split())
 SEVERAL = {
     "svd": 3, "linalg.svd": 3, "qr": 2, "linalg.qr": 2, "linalg.eigh": 2, "linalg.eig": 2, "slogdet": 2,
     "linalg.slogdet": 2, "var_mean": 2, "std_mean": 2, "aminmax": 2, "linalg.lstsq": 4, "frexp": 2, "lu": 2,

@@ -9,9 +9,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from amp_migrate.flow.domain.dtypes import DTYPES, LIMITS, TENSOR_TYPES
-from amp_migrate.flow.domain.tensor import NAMES, precisions
+from amp_migrate.flow.domain.tensor import NAMES, SPARSE, precisions
 from amp_migrate.tables import operators as table
-from gpu_suite.flow_samples import BY_PARTS, NAME, PAIRS, SAMPLES, seen
+from gpu_suite.flow_samples import BY_PARTS, NAME, OF_SPARSE, PAIRS, SAMPLES, seen
 from gpu_suite.flow_table import compared, said, tensors
 
 
@@ -48,6 +48,15 @@ def test_a_scalar_counts_for_less_than_what_surely_has_a_shape(sample: str, pair
     tensor = tensors(value[at])
     assert tensor is not None
     assert precisions(tensor.precision) == result
+
+
+def test_what_is_said_to_be_sparse_is_sparse() -> None:
+    layouts = seen(False, PAIRS[0], samples=OF_SPARSE, what=lambda made: str(getattr(made, "layout", "")))
+    known = (tensors(said(False, PAIRS[0])[0][SAMPLES.index(each)]) for each in OF_SPARSE)
+    are_sparse = [each is not None and bool(each.tags & SPARSE) for each in known]
+    actual = zip(OF_SPARSE, (each != "torch.strided" for each in layouts), strict=True)
+    assert dict(zip(OF_SPARSE, are_sparse, strict=True)) == dict(actual)
+    assert all(layouts)
 
 
 def test_every_operator_of_the_table_is_asked_for() -> None:

@@ -66,6 +66,7 @@ LOWERED = 8589934592  # its gradient comes through what a region has computed in
 NEAR_ZERO = 17179869184  # kept from zero by a number of which float16 does not have the inverse
 STEEP = 34359738368  # the inverse of such, which float16 may not have
 BROUGHT = 68719476736  # brought to the CPU in so many words
+SPARSE = 137438953472  # it may have values and their indices, and no other elements
 WAY_OF_GRADIENT = HALVED | PERHAPS_HALVED | NORMALIZED | LOWERED
 
 # A power of a scaler's scale: None is none at all; ("?", 0) is one that nobody knows.

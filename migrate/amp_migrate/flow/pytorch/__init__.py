@@ -584,9 +584,8 @@ class PyTorch:
         if is_module_name(owner.external) or attributes.is_module(frame, owner):
             return modules.iterate(frame, owner)
         if owner.external.endswith("DataLoader"):
-            return functions.batch(frame, owner, node) or one(
-                Opaque((owner, "[]"), SOME_TENSOR.but(place=CPU, flows=1))
-            )
+            some_rows = SOME_TENSOR.but(place=CPU, flows=1, tags=functions.sparse_in(frame, owner, node))
+            return functions.batch(frame, owner, node) or one(Opaque((owner, "[]"), some_rows))
         held = frame.read(owner, containers.ELEMENTS)
         return containers.elements(frame, held, node) if held else UNKNOWN
 

@@ -13,8 +13,10 @@ from amp_migrate.flow.domain.atoms import (
     TRUTHS,
     UNKNOWN,
     Atom,
+    Class,
     Const,
     External,
+    Func,
     Obj,
     Opaque,
     Part,
@@ -33,7 +35,6 @@ from amp_migrate.flow.domain.atoms import (
     tensors_in,
     tup,
 )
-from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.domain.dtypes import LIMITS, TENSOR_TYPES
 from amp_migrate.flow.domain.tensor import (
     ANYWHERE,
@@ -54,6 +55,7 @@ from amp_migrate.flow.domain.tensor import (
     SHAPED,
     SIGNED,
     SOME_TENSOR,
+    SPARSE,
     Tensor,
     made,
 )
@@ -228,15 +230,14 @@ def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         ranges.note_numbers(frame, gradients.all_in(frame, args.get(0, "data") or NEVER), node)
         tags = ranges.of_numbers(frame, node)
         return one(made(by_type, SHAPED, place, tags=tags, born=frozenset({frame.site(node)})))
+    if op in table.OF_VALUES:
+        return _of_values(frame, op, args, node)
     if op in table.LIKE:
         like = tensor_of(args.positional[0]) if args.positional else None
         return tensors.like(frame, like or SOME_TENSOR, args, op, node)
     base = op[:-1] if op.endswith("_") and op[:-1] in table.RESULT else op
     if any(base in names for names in _OPERATORS):
         return _operator(frame, base, args, node, in_place=base != op)
-    cuda = frame.now.context.cuda
-    if op in table.SPARSE_PRODUCTS and cuda.may_be_on:
-        frame.analysis.event(frame, Act.NO_KERNEL, node, why=op, is_sure=cuda.on == ON)
     if op == "_foreach_zero_":
         gradients.cleared_together(frame, args.get(0, "self") or NEVER, node)
         return NONE_VALUE
@@ -351,6 +352,17 @@ def _operator(frame: Frame, op: str, args: Arguments, node: ast.AST, *, in_place
     return out
 
 
+def _of_values(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
+    """A sparse tensor, which has the precision and the gradients of its values."""
+    given = args.get(table.OF_VALUES[op], "values") or UNKNOWN
+    values = tensor_of(given)
+    if values is None:
+        precision, _, place = _data(frame, given, node)
+        values = made(precision, SHAPED, CPU if place is None else place)
+    where = frame.analysis.pytorch.place_of(args.keywords.get("device", NEVER))
+    return operate(frame, op, [one(values if where is None else values.but(place=where))], node, args)
+
+
 def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
     """A new tensor."""
     pytorch = frame.analysis.pytorch
@@ -417,6 +429,27 @@ def batch(frame: Frame, loader: Obj, node: ast.AST) -> Value:
     if any(len(own) < len(value) for own, value in zip(rows, whole, strict=True)):
         return NEVER
     return builtins.call(frame, "list", Arguments([tup(rows)]), node)
+
+
+def sparse_in(frame: Frame, loader: Obj, node: ast.AST) -> int:
+    """`SPARSE`, if code of the project makes that of the rows of a loader, or gives it as one of them; else nothing."""
+    dataset, collate = (
+        frozenset(
+            each
+            for each in frame.read(loader, f"<{place}>") | frame.read(loader, f"<{word}>")
+            if isinstance(kind := each.made_of if isinstance(each, Obj) else each, (Class, Func))
+            and any("sparse" in word for word in kind.code.words)
+        )
+        for place, word in ((0, "dataset"), (6, "collate_fn"))
+    )
+    rows = join_all(
+        frame.analysis.get_item(frame, each, some("int"), node) for each in dataset if isinstance(each, Obj)
+    )
+    if collate:
+        rows = frame.analysis.call(frame, collate, Arguments([many(rows or UNKNOWN)]), node)
+    frame.is_dead = False
+    held = gradients.all_in(frame, rows)
+    return SPARSE if any(each.tags & SPARSE for each in tensors_in(held)) else 0
 
 
 def _rows(tensor: Tensor) -> Tensor:

@@ -60,6 +60,7 @@ from amp_migrate.flow.domain.tensor import (
     PURE,
     SHAPED,
     SIGNED,
+    SPARSE,
     Tensor,
     few_leaves,
     join_tensors,
@@ -72,7 +73,7 @@ from amp_migrate.flow.python.classes import MODULE, external_bases, has_unread_b
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import gradients, unread, weight_casts
 from amp_migrate.flow.pytorch.operators import halved, learned, may_be_weights, operate
-from amp_migrate.flow.source import Site
+from amp_migrate.flow.source import Site, word_called
 from amp_migrate.tables import library_models, library_transforms
 from amp_migrate.tables import operators as table
 from amp_migrate.tables.torch_names import DATA_PARALLEL, MODULE_BASES, is_module_name
@@ -651,6 +652,12 @@ def unknown_result(
     if whole is not None:
         precision |= whole.precision & LOW
         regions |= whole.regions
+    is_of_sparse = computes and any(each.tags & SPARSE for each in given)
+    if is_of_sparse and autocast.may_be_on:
+        called = unread.name_of(frame, callee) or name or ast.unparse(node.func if isinstance(node, ast.Call) else node)
+        why = f"{called} of a sparse tensor"
+        frame.analysis.event(frame, Act.NO_KERNEL, node, why=why, is_sure=autocast.on == ON)
+    is_of_sparse |= isinstance(node, ast.Call) and word_called(node) in table.MAKING_SPARSE
     flows = (FLOWS if is_module else FLOWS | CUT) if frame.now.context.gradients & ON else CUT
     weights = frozenset({whole_of(each) for each in callee if isinstance(each, (Opaque, Obj))})
     own = weights if flows & FLOWS else NOTHING
@@ -686,7 +693,7 @@ def unknown_result(
         precision,
         SHAPED | 1,
         place,
-        tags=tags | (halved(frame, given, reach, autocast) if flows & FLOWS else 0),
+        tags=tags | (halved(frame, given, reach, autocast) if flows & FLOWS else 0) | (SPARSE if is_of_sparse else 0),
         flows=flows,
         regions=regions,
         reach=few_leaves(reach),

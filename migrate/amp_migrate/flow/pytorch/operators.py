@@ -81,6 +81,7 @@ from amp_migrate.flow.domain.tensor import (
     SCORE,
     SHAPED,
     SIGNED,
+    SPARSE,
     SQUARE,
     STEEP,
     SUMMED,
@@ -134,6 +135,7 @@ from amp_migrate.tables import operators as table
 _NO_ARGUMENTS = Arguments()
 _LARGEST_EPSILON = 1e-3
 _OF_TERMS = frozenset("add sub subtract rsub".split())
+_OF_BOTH = table.PRODUCTS | _OF_TERMS  # dense, unless all of their operands are sparse
 _DIFFERENCES = frozenset("sub subtract rsub".split())
 _LIMITING = frozenset("clamp clip clamp_min clamp_max relu abs".split())
 # What whole numbers keep their size in: so they do straight through a rounding, `x + (x.round() - x).detach()`.
@@ -232,7 +234,8 @@ def operate(
         result = result.but(tags=result.tags | SWITCHED)
     is_widened = precision == F32 and any(each.tags & WIDENED for each in tensors)
     found = ranges.score(name, operands) | (WIDENED if is_widened else 0)
-    result = result.but(tags=result.tags & ~(WIDENED | SCORE | OPPOSITE | CONTEST) | found)
+    found |= SPARSE if _may_be_sparse(name, tensors) and result.rank != SCALAR else 0
+    result = result.but(tags=result.tags & ~(WIDENED | SCORE | OPPOSITE | CONTEST | SPARSE) | found)
     if guards.follow(frame, name, operands, node, args):
         result = result.but(tags=result.tags | UNGUARDED)
     if ranges.is_whole(name, args):
@@ -242,6 +245,14 @@ def operate(
     elif result.tags & HUGE and (name not in table.VIEWS or precision == F16):
         result = result.but(tags=result.tags & ~HUGE)
     return _shape_of_result(name, kind, result, args)
+
+
+def _may_be_sparse(name: str, tensors: list[Tensor]) -> bool:
+    """Whether what comes out may be sparse: of products of matrices and of sums, only where no operand is dense."""
+    if name in table.MAKING_SPARSE or name in table.MAKING_DENSE:
+        return name in table.MAKING_SPARSE
+    are_sparse = [bool(each.tags & SPARSE) for each in tensors]
+    return all(are_sparse) and len(tensors) > 1 if name in _OF_BOTH else any(are_sparse)
 
 
 def _is_written_twice(name: str, node: ast.AST) -> bool:
@@ -769,6 +780,22 @@ def dtype_of(frame: Frame, args: Arguments) -> int | None:
 # What is watched
 
 
+def _take_sparse(frame: Frame, name: str, tensors: list[Tensor], autocast: Autocast | None, node: ast.AST) -> None:
+    """A product of what is sparse, in half precision.
+
+    Args:
+        autocast: that of a region, where it makes the operands low.
+    """
+    sparse = [each for each in tensors if each.tags & SPARSE]
+    if not sparse and name not in table.SPARSE_PRODUCTS:
+        return
+    on = autocast.on if autocast is not None else OFF
+    if on & ON or any(each.may_be_low for each in sparse):
+        why = name if name in table.SPARSE_PRODUCTS else f"{name} of a sparse tensor"
+        is_sure = on == ON or any(each.is_low for each in sparse)
+        frame.analysis.event(frame, Act.NO_KERNEL, node, why=why, is_sure=is_sure)
+
+
 def _watch(
     frame: Frame,
     name: str,
@@ -794,6 +821,8 @@ def _watch(
                     analysis.pytorch.cast_weight(frame, leaf, frame.now.context.gradients, frame.site(node))
     if treatment == table.REFUSED and autocast.may_be_on:
         analysis.event(frame, Act.REFUSED, node, tensor=tensors[0], why=name, is_sure=True)
+    if name in table.PRODUCTS or name in table.SPARSE_PRODUCTS:
+        _take_sparse(frame, name, tensors, autocast if treatment == table.LOW else None, node)
     if name == "batch_norm":
         _normalised(frame, tensors[0], args, node)
     for place in table.FILLED.get(name, ()):

@@ -62,7 +62,7 @@ def detect(script: Script) -> Iterator[Hazard]:
 def _without_kernel(script: Script, file: File) -> Iterator[tuple[cst.Call, str]]:
     """The calls in regions of a script, and in what it may run, that no kernel may serve there, with their operator."""
     for call, operator in script.flowing.without_kernel_in_region(file):
-        if isinstance(call, cst.Call) and _runs_low(script, file, call):
+        if isinstance(call, cst.Call) and operator in IN_FLOAT32 and _runs_low(script, file, call):
             yield call, operator
 
 

@@ -9,7 +9,6 @@ from sys import version_info
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.horovod import distributed_optimizers
 from amp_migrate.catalog.step_rules import OTHER_PRECISION
 from amp_migrate.plan.move import Refusal
@@ -33,9 +32,9 @@ _TEST_CASE = "unittest.TestCase"
 _TEST_FOLDER = re.compile(r"(^|/)tests?/")
 
 
-def unfit(file: File, roles: Roles, dtype: Dtype) -> Refusal | None:
+def unfit(file: File, dtype: Dtype) -> Refusal | None:
     """Why no step of a file is to be moved; None where nothing speaks against it."""
-    refusal = of_a_test(file) or next(_reasons(file, roles), None) or unread(file)
+    refusal = of_a_test(file) or next(_reasons(file), None) or unread(file)
     if refusal is None and dtype is not Dtype.BF16:
         refusal = _reduced_in_step(file) or _stepped_in_backward(file)
     return refusal or (_late_choice(file) if dtype is Dtype.AUTO else None)
@@ -137,7 +136,7 @@ def _late_choice(file: File) -> Refusal | None:
     return None
 
 
-def _reasons(file: File, roles: Roles) -> Iterator[Refusal]:
+def _reasons(file: File) -> Iterator[Refusal]:
     for binding in file.scopes.bindings():
         if binding.imported.startswith(_SHARDED) and not binding.imported.startswith(_BESIDE):
             yield Refusal(
@@ -155,8 +154,6 @@ def _reasons(file: File, roles: Roles) -> Iterator[Refusal]:
             "torch is used here and nothing brings it: the file raises as it is",
             "import it, and run again",
         )
-    yield from (_sparse(file, call) for call in roles.sparse_tensors.of(file))
-    yield from (_sparse(where, call) for where, call in roles.sparse_tensors.below(file))
 
 
 def _unbound(file: File) -> cst.Name | None:
@@ -177,12 +174,3 @@ def _unbound(file: File) -> cst.Name | None:
         if not any(isinstance(each, (cst.Import, cst.ImportFrom)) for each in file.tree.ancestors(node)):
             return node
     return None
-
-
-def _sparse(file: File, call: cst.Call) -> Refusal:
-    return Refusal(
-        file,
-        call,
-        "sparse tensors have few half-precision kernels",
-        "try a region round the dense part by hand, and verify it",
-    )

@@ -495,21 +495,6 @@ def test_fully_sharded_by_function(leaves: Check, dtype: str) -> None:
     )
 
 
-def test_sparse_tensors(leaves: Check, dtype: str) -> None:
-    leaves(
-        """
-        model = nn.Linear(2, 2)
-        graph = features.to_sparse()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for x in loader:
-            loss = model(graph).mean()
-            STEP
-        """,
-        "sparse tensors",
-        dtype=dtype,
-    )
-
-
 def test_torch_that_its_own_module_has_imported_is_torch(migrate: Check) -> None:
     plan = migrate(
         """\
@@ -524,84 +509,6 @@ def test_torch_that_its_own_module_has_imported_is_torch(migrate: Check) -> None
         """
     )
     assert "scaler.step(optimizer)" in plan.after
-
-
-@pytest.mark.parametrize(
-    "product", ["torch.spmm(a, x)", "torch.sparse_csr_tensor(*a) @ x", "a.to_sparse_coo() @ x", "torch.sparse.mm(a, x)"]
-)
-def test_sparse_products_of_a_module_that_is_imported(tmp_path: Path, product: str) -> None:
-    (tmp_path / "layers.py").write_text(
-        f"import torch\nclass Graph(torch.nn.Module):\n    def forward(self, a, x):\n        return {product}\n"
-    )
-    (tmp_path / "models.py").write_text("from layers import Graph\nclass Net(Graph):\n    pass\n")
-    step = UNIT_TEST.format(imports="from {} import Net")
-    (tmp_path / "train.py").write_text(step.format("models"))
-    (tmp_path / "other.py").write_text(step.format("elsewhere"))
-    found = migrate_paths([tmp_path], Settings()).findings
-    assert [(Path(each.path).name, each.code) for each in found] == [("other.py", "AMP501"), ("train.py", "AMP590")]
-    assert "(layers.py:4)" in found[1].message
-
-
-def test_sparse_tensors_made_from_indices(leaves: Check, dtype: str) -> None:
-    leaves(
-        """
-        model = nn.Linear(2, 2)
-        graph = torch.sparse_coo_tensor(indices, values, size)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for x in loader:
-            loss = model(graph).mean()
-            STEP
-        """,
-        "sparse tensors",
-        dtype=dtype,
-    )
-
-
-DENSE = """
-def laplacian():
-    return torch.sparse_coo_tensor(indices, values, size).coalesce()
-a = {a}
-model = nn.Linear(2, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for x in loader:
-    optimizer.zero_grad()
-    loss = (a @ model(x)).mean()
-    loss.backward()
-    optimizer.step()
-"""
-
-
-@pytest.mark.parametrize(
-    ("a", "is_left"),
-    [
-        ("laplacian().to_dense()", False),
-        ("laplacian().cuda().to_dense()", False),
-        ("laplacian()", True),
-        ("laplacian().to_dense() + laplacian()", True),
-        ("torch.sparse.mm(given, given).to_dense()", True),
-    ],
-)
-def test_what_is_made_dense_at_once_is_no_sparse_tensor(migrate: Check, a: str, is_left: bool) -> None:
-    plan = migrate(DENSE.format(a=a))
-    assert ("scaler.step(optimizer)" in plan.after) is not is_left
-    assert any("sparse tensors" in each.message for each in plan.findings) is is_left
-
-
-@pytest.mark.parametrize("use", ["made.to_dense()", "made", "made.to_dense() + torch.spmm(made, x)"])
-def test_a_sparse_tensor_with_a_name_is_none_where_each_use_makes_it_dense(migrate: Check, use: str) -> None:
-    plan = migrate(
-        f"""
-        made = features.to_sparse()
-        model = nn.Linear(2, 2)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for x in loader:
-            optimizer.zero_grad()
-            loss = model({use}).mean()
-            loss.backward()
-            optimizer.step()
-        """
-    )
-    assert any("sparse tensors" in each.message for each in plan.findings) is (use != "made.to_dense()")
 
 
 def test_region_of_its_own(ignores: Check) -> None:
