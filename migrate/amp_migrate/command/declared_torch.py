@@ -12,7 +12,7 @@ import configparser
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -182,16 +182,20 @@ def _declared_in(file: Path) -> Iterator[DeclaredTorch]:
 def _specified(file: Path, package: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     """The requirements of a package in a file, each with what it says of versions."""
     try:
-        if file.stat().st_size > _MOST_BYTES:
-            return
-        text = file.read_text(encoding="utf-8")
-        requirements = list(_requirements(file, text))
+        now = file.stat()
+        requirements = _read(file, now.st_mtime_ns, now.st_size)
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError, configparser.Error):
         return  # says nothing that could be read
     for requirement in requirements:
         match = package.fullmatch(requirement.partition("#")[0].partition(";")[0].strip())
         if match is not None:
             yield requirement.strip(), match["versions"]
+
+
+@lru_cache(256)
+def _read(file: Path, changed: int, size: int) -> Sequence[str]:
+    """The requirements in a file: what asks for several packages reads it once, as long as it stays as it is."""
+    return () if size > _MOST_BYTES else (*_requirements(file, file.read_text(encoding="utf-8")),)
 
 
 def lowest(versions: str) -> Version | None:

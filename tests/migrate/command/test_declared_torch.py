@@ -263,3 +263,24 @@ def test_the_versions_of_packages_that_need_one(
 def test_poetry_says_them_too(name: str, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(f'[tool.poetry.dependencies]\n{name} = "0.6.1"\n')
     assert declared_packages(tmp_path) == {"dgl": ((0, 6), (0, 6))}
+
+
+def test_what_asks_for_several_packages_is_read_once_until_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "requirements.txt"
+    file.write_text("torch==2.1\ndgl==0.6\n")
+    read: list[Path] = []
+    original = Path.read_text
+
+    def read_text(path: Path, encoding: str) -> str:
+        read.append(path)
+        return original(path, encoding)
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    assert target_for(tmp_path)[0] == (2, 1)
+    assert declared_packages(tmp_path) == {"dgl": ((0, 6), (0, 6))}
+    assert read == [file]
+    file.write_text("torch==2.2\ndgl==0.9.1\n")
+    assert target_for(tmp_path)[0] == (2, 2)
+    assert declared_packages(tmp_path) == {"dgl": ((0, 9), (0, 9))}
