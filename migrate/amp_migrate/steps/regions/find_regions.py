@@ -56,6 +56,7 @@ class RegionFinder:
         # Statements outside every region whose results go on from what was computed in one.
         self.derived: set[Statement] = set()
         self._calls: dict[Statement, list[cst.Call]] = {}
+        self._banned: dict[cst.Call, bool] = {}
 
     def _calls_of(self, statement: Statement) -> list[cst.Call]:
         """The calls that a statement evaluates by itself; none of a definition."""
@@ -128,6 +129,11 @@ class RegionFinder:
         What runs the forward as well cannot: without it there is nothing in the region. Nor can what gets something
         that holds tensors, and cannot be cast as they are. Its loss stays in float32 where it is computed.
         """
+        if call not in self._banned:
+            self._banned[call] = self._is_banned(call)
+        return self._banned[call]
+
+    def _is_banned(self, call: cst.Call) -> bool:
         losses = self.roles.losses
         if losses.is_banned(self.file, call):
             return True

@@ -38,6 +38,7 @@ class Effects:
         self._has_forward = has_forward
         self._of_method: dict[cst.FunctionDef, tuple[frozenset[str], frozenset[str]]] = {}
         self._filled: dict[Statement, str | None] = {}
+        self._keeping: dict[cst.FunctionDef, bool] = {}
 
     def reads(self, statement: Statement) -> frozenset[str]:
         """The names that a statement reads, and of `self` the attributes."""
@@ -96,10 +97,20 @@ class Effects:
             self._filled[statement] = None
             if isinstance(call, cst.Call) and call.args and owner is not None and key_of(owner) != "self":
                 function = self._project.called(self._file, call)
-                is_kept = function is not None and function.owner is not None and _keeps_given(function.node)
+                is_kept = function is not None and function.owner is not None and self._keeps_given(function.node)
                 is_forward = is_kept and function is not None and self._has_forward(function)
                 self._filled[statement] = key_of(owner) if is_kept and not is_forward else None
         return self._filled[statement]
+
+    def _keeps_given(self, method: cst.FunctionDef) -> bool:
+        """Whether a method puts something that it is given into an attribute of its object."""
+        if method not in self._keeping:
+            given = {each.name.value for each in (*method.params.params[1:], *method.params.kwonly_params)}
+            self._keeping[method] = any(
+                _attributes(writes(each)) and not given.isdisjoint(statement_reads(each))
+                for each in nested_statements(block_of(method))
+            )
+        return self._keeping[method]
 
     def _ends(self, statement: Statement) -> bool:
         """Whether a statement assigns what no gradient comes back from, by itself or by the function it calls."""
@@ -137,10 +148,3 @@ class Effects:
 
 def _attributes(names: frozenset[str]) -> frozenset[str]:
     return frozenset(each for each in names if each.startswith("self."))
-
-
-def _keeps_given(method: cst.FunctionDef) -> bool:
-    """Whether a method puts something that it is given into an attribute of its object."""
-    given = {each.name.value for each in (*method.params.params[1:], *method.params.kwonly_params)}
-    inside = nested_statements(block_of(method))
-    return any(_attributes(writes(each)) and not given.isdisjoint(statement_reads(each)) for each in inside)
