@@ -125,10 +125,7 @@ class Editor:
             return self.edit(node, Cast(code("{}.to({}.dtype)", node, like)))
         if is_floating:
             return self.as_float(node)
-        around = self.file.tree.parents[node]
-        stands_alone = isinstance(around, (cst.Assign, cst.Return)) or (isinstance(around, cst.Arg) and not around.star)
-        asked = code("{x}.float() if {x}.is_floating_point() else {x}", x=node)
-        return self.edit(node, Cast(asked if stands_alone else code("({})", asked)))
+        return self.edit(node, Cast(code("{x}.float() if {x}.is_floating_point() else {x}", x=node)))
 
     def before(self, statement: Statement, *lines: NewLine | Code | str) -> Edit:
         """Lines before a statement."""

@@ -18,6 +18,11 @@ _ATOMS = (
     *(cst.List, cst.Set, cst.Dict, cst.ListComp, cst.SetComp, cst.DictComp),
 )
 _OPERATIONS = (cst.BinaryOperation, cst.BooleanOperation, cst.UnaryOperation, cst.Comparison, cst.ComparisonTarget)
+# What other things would be read into, in what stands around it.
+_SPLIT = (
+    ((cst.Tuple, cst.Yield), (cst.Arg, cst.BaseElement, cst.IfExp)),
+    ((cst.IfExp, cst.Lambda), (cst.IfExp, cst.CompFor, cst.CompIf, cst.StarredElement, cst.StarredDictElement)),
+)
 _BEFORE_DOT = {cst.Attribute: "value", cst.Call: "func", cst.Subscript: "value", cst.Await: "expression"}
 
 
@@ -117,9 +122,8 @@ def in_place(new: cst.BaseExpression, parent: cst.CSTNode, place: cst.CSTNode) -
     if isinstance(parent, _OPERATIONS):
         is_looser = isinstance(parent, cst.BooleanOperation) and isinstance(new, (cst.Comparison, cst.BinaryOperation))
         return new if is_looser else _in_parentheses(new)
-    if isinstance(new, (cst.Tuple, cst.Yield)) and isinstance(parent, (cst.Arg, cst.BaseElement, cst.IfExp)):
-        return _in_parentheses(new)
-    return new
+    is_split = any(isinstance(new, of) and isinstance(parent, around) for of, around in _SPLIT)
+    return _in_parentheses(new) if is_split else new
 
 
 def is_atom(node: cst.BaseExpression) -> bool:

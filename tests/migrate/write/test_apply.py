@@ -325,6 +325,16 @@ FLOAT_IF = "({x}.float() if {x}.is_floating_point() else {x})"
         ("a = x.y\n", "x", "p or q", "a = (p or q).y\n"),
         ("a = not x\n", "x", "p or q", "a = not (p or q)\n"),
         ("a = (p if x + y else q)\n", "(p if x + y else q)", "{x}", "a = (p if x + y else q)\n"),
+        ("a = [x, y]\n", "x", "p if q else r", "a = [p if q else r, y]\n"),
+        ("a += x\n", "x", "p if q else r", "a += p if q else r\n"),
+        ("a = b[x]\n", "x", "p if q else r", "a = b[p if q else r]\n"),
+        ("a = x + y\n", "x", "p if q else r", "a = (p if q else r) + y\n"),
+        ("a = x if y else z\n", "x", "p if q else r", "a = (p if q else r) if y else z\n"),
+        ("a = x if y else z\n", "y", "p if q else r", "a = x if (p if q else r) else z\n"),
+        ("a = [y for y in x]\n", "x", "p if q else r", "a = [y for y in (p if q else r)]\n"),
+        ("a = [x for y in z]\n", "x", "p if q else r", "a = [p if q else r for y in z]\n"),
+        ("a = [*x]\n", "x", "p if q else r", "a = [*(p if q else r)]\n"),
+        ("a = {**x}\n", "x", "p if q else r", "a = {**(p if q else r)}\n"),
     ],
 )
 def test_old_code_in_new_has_parentheses_where_it_needs_them(old: str, place: str, template: str, new: str) -> None:
