@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from amp_migrate.flow.domain.atoms import NEVER, UNBOUND, show
+from amp_migrate.flow.domain.atoms import NEVER, UNBOUND, Obj, show, tensors_in
 from amp_migrate.flow.source import read_module
 
 Tell = Callable[..., Any]
@@ -441,6 +441,15 @@ def test_what_a_run_goes_on_behind_is_gone_on_behind(told: Tell, text: str) -> N
     assert not answer.analysis.gone_on
     assert answer.value("y")
     assert all(answer.analysis.states.values())
+
+
+@pytest.mark.parametrize("given", ["kept", "rows=kept", "**{'rows': kept}"])
+def test_a_package_s_class_holds_what_a_class_of_the_project_gives_it_to_be_made(told: Tell, given: str) -> None:
+    text = "from package import Base\n\nclass Own(Base):\n    def __init__(self, kept):\n"
+    answer = told(f"{text}        super().__init__({given})\n\ny = Own(torch.ones(2))\n")
+    (made,), heap = answer.value("y"), answer.analysis.heap
+    assert isinstance(made, Obj)
+    assert any([*tensors_in(heap.read(made, each, None))] for each in heap.names(made, None))
 
 
 def test_what_a_comprehension_asks_is_not_known_behind_it(told: Tell) -> None:

@@ -576,8 +576,7 @@ class PyTorch:
                 made_here = self.analysis.call(frame, one(External(f"{kind.__module__}.{kind.__name__}")), args, node)
                 frame.write(owner, containers.ELEMENTS, made_here)
         else:
-            for index, value in enumerate(args.positional):
-                frame.write(owner, f"<{index}>", value, strong=False)
+            modules.hold_arguments(frame, owner, args)
 
     def iterate(self, frame: Frame, owner: Obj, node: ast.AST) -> Value:
         """What iterating over an object of another package's class gives."""
