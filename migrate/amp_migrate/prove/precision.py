@@ -106,8 +106,6 @@ NOT_PARSED = "this Python cannot parse {}: what low precision does in it is not 
 NOT_UNDERSTOOD = (
     "what this calls never returns, as far as it can be read: what low precision does behind it is known in part"
 )
-UNREAD = "its code could not be read"
-INSIDE = " (in "  # what comes before where in a package it is
 Key: TypeAlias = "tuple[str, str, bool, str]"
 Measured: TypeAlias = "Mapping[str, Mapping[int, str]]"
 # A wrong result costs more than the seconds to look further than other questions do. A run that uses up almost all of
@@ -342,6 +340,7 @@ class Harm:
         quiet: the first statements of these, where gradients are recorded in none: they may as well be float32.
         run_by: the functions that it happens in, by themselves or by what they call, the nearest first.
         inside: where in an installed package, as a reader knows it, if that is called at the site.
+        is_of_others: whether it is of a package, or of code that nobody can read: see `Finding`.
     """
 
     site: Site
@@ -355,6 +354,7 @@ class Harm:
     quiet: tuple[Site, ...] = ()
     run_by: tuple[Site, ...] = ()
     inside: str = ""
+    is_of_others: bool = False
 
     @property
     def may_follow(self) -> bool:
@@ -504,7 +504,7 @@ def _with_insides(new: Iterable[Harm]) -> list[Harm]:
     for each in new:
         found.setdefault(replace(each, inside=""), []).append(each.inside)
     return [
-        replace(each, message=f"{each.message}{INSIDE}{_first_of(places)})")
+        replace(each, message=f"{each.message} (in {_first_of(places)})", is_of_others=True)
         if (places := [*filter(None, of)])
         else each
         for each, of in found.items()
@@ -746,7 +746,10 @@ def _unread(questions: Questions, casts: Casts, of_packages: Mapping[Site, Harm]
             kernels.add(event.site)
         elif event.seen_by and event.code not in questions.analysis.given_up and is_inside and is_told:
             found.setdefault(event.site, (event.node, event.why))
-    harms = {site: Harm(site, f"{UNREAD}: {why}", False, Trouble.UNREAD) for site, (_, why) in found.items()}
+    message = "its code could not be read: {}".format
+    harms = {
+        site: Harm(site, message(why), False, Trouble.UNREAD, is_of_others=True) for site, (_, why) in found.items()
+    }
     harms |= {site: replace(harm, is_sure=False) for site, harm in of_packages.items() if site not in found}
     nodes = {site: questions.node_at(site) for site in of_packages} | {site: node for site, (node, _) in found.items()}
     kept: set[Site] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from enum import Enum
 from posixpath import dirname, isabs, relpath
 from typing import Any, Protocol
@@ -42,6 +43,8 @@ class Finding:
         kind: what became of the place.
         message: the fact, in one line without a full stop.
         hint: the next step, in one line; empty where there is none.
+        is_of_others: whether it speaks of other code than that of the place, of a package or of what nobody can read:
+            what else there is to say of the place is not said by it.
     """
 
     path: str
@@ -51,12 +54,23 @@ class Finding:
     kind: Kind
     message: str
     hint: str = ""
+    is_of_others: bool = field(default=False, compare=False, repr=False)
 
     @classmethod
-    def at(cls, tree: Placing, node: object, code: str, kind: Kind, message: str, hint: str = "") -> Finding:
+    def at(
+        cls,
+        tree: Placing,
+        node: object,
+        code: str,
+        kind: Kind,
+        message: str,
+        hint: str = "",
+        *,
+        is_of_others: bool = False,
+    ) -> Finding:
         """What is said about a node of a tree."""
         line, column = tree.position(node)
-        return cls(tree.name, line, column, code, kind, message, hint)
+        return cls(tree.name, line, column, code, kind, message, hint, is_of_others)
 
 
 def seen_from(path: str, other: str) -> str:

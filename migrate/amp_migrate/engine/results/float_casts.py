@@ -43,7 +43,6 @@ from amp_migrate.write.editor import Editor, guarded
 # Why a file changes about which there is nothing else to say.
 _FOR_ANOTHER = "reads in float32 what a region of another file computes in half precision"
 _LIKE_ANOTHER = "takes the precision of what a region of another file computes"
-FOR_OTHER_FILES = (_FOR_ANOTHER, _LIKE_ANOTHER)
 
 
 @frozen
@@ -52,12 +51,12 @@ class InFloat32:
 
     Attributes:
         casts: the expressions, each with the code of the rule that asks for it.
-        islands: the statements, each with the message that says why.
+        islands: the statements, each with the message that says why, and whether that is of other code.
         steps: the files with the steps for whose regions it is: without them nothing is low.
     """
 
     casts: dict[FloatCast, str] = field(default_factory=dict)
-    islands: dict[Island, str] = field(default_factory=dict)
+    islands: dict[Island, tuple[str, bool]] = field(default_factory=dict)
     steps: set[Path] = field(default_factory=set)
 
 
@@ -101,8 +100,8 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
         if wishes.unwanted(edits) is None:
             new += edits
     editor = Editor(file, settings, RISKY_NUMERICS.code)
-    apart: dict[Statement, str] = {}
-    told_of: dict[cst.CSTNode, str] = {}
+    apart: dict[Statement, tuple[str, bool]] = {}
+    told_of: dict[cst.CSTNode, tuple[str, bool]] = {}
     named: list[Edit] = []
     of_islands: list[tuple[Statement, Edit]] = []
     begun = {each.node for each in plan.planned if isinstance(each.change, Wrap)}
@@ -150,15 +149,15 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
         return plan
     words = map(described, sorted(edits, key=lambda each: each.line)) if settings.explain else ()
     told = (
-        Finding.at(file.tree, each, RISKY_NUMERICS.code, Kind.NOTE, f"kept in float32: {why}")
-        for each, why in (*apart.items(), *told_of.items())
+        Finding.at(file.tree, each, RISKY_NUMERICS.code, Kind.NOTE, f"kept in float32: {why}", is_of_others=of_others)
+        for each, (why, of_others) in (*apart.items(), *told_of.items())
     )
     findings = {*plan.findings, *told}
     if not findings:  # nothing else says why this file changes
         places = {bool(each.like): _counterpart(each.site, nodes, pairs) for each in sorted(wanted.casts, reverse=True)}
         for is_like, place in (places or {False: None}).items():
-            why = FOR_OTHER_FILES[is_like]
-            findings.add(Finding.at(file.tree, place or file.tree.module, RISKY_NUMERICS.code, Kind.NOTE, why))
+            said, at = _LIKE_ANOTHER if is_like else _FOR_ANOTHER, place or file.tree.module
+            findings.add(Finding.at(file.tree, at, RISKY_NUMERICS.code, Kind.NOTE, said, is_of_others=True))
     after = new_text(file.tree, edits)
     beside = tuple(sorted({*plan.beside, plan.source.path, *wanted.steps}))
     told_all = tuple(sorted(findings))

@@ -13,7 +13,7 @@ from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_STEP
 from amp_migrate.catalog.step_rules import FP32_STEP, RISKY_NUMERICS
 from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.results.examined import Needless
-from amp_migrate.engine.results.float_casts import FOR_OTHER_FILES, parsed
+from amp_migrate.engine.results.float_casts import parsed
 from amp_migrate.engine.results.importing_scripts import importing_scripts
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow.source import Site, site_of
@@ -51,7 +51,7 @@ def _without(plan: FilePlan, gone: Mapping[Edit, Edit | None]) -> FilePlan:
     tree = plan.planned[0].tree
     edits = complete(tree, filter(None, (gone.get(each, each) for each in plan.planned)))
     if not edits:  # it was changed for the sake of other files
-        findings = tuple(each for each in plan.findings if each.message not in FOR_OTHER_FILES)
+        findings = tuple(each for each in plan.findings if not each.is_of_others)
         return FilePlan(plan.source, plan.source.text, findings)
     words = map(described, sorted(edits, key=lambda each: each.line)) if plan.edits else ()
     return replace(plan, after=new_text(tree, edits), planned=edits, edits=tuple(words))

@@ -22,7 +22,7 @@ from amp_migrate.catalog.step_rules import (
 from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.engine.problems import failure
 from amp_migrate.engine.results.examined import Examined, Needless, Results
-from amp_migrate.engine.results.float_casts import FOR_OTHER_FILES, InFloat32, line_after, line_before
+from amp_migrate.engine.results.float_casts import InFloat32, line_after, line_before
 from amp_migrate.engine.results.importing_scripts import (
     further_scripts,
     handing_scripts,
@@ -37,7 +37,7 @@ from amp_migrate.frozen import frozen
 from amp_migrate.hazards.in_regions.amp630_replicas_in_float16 import RULE as REPLICAS
 from amp_migrate.hazards.scaler_life.amp611_scaler_not_saved import RULE as SCALER_NOT_SAVED
 from amp_migrate.plan.edit import Cast
-from amp_migrate.prove.precision import INSIDE, UNREAD, Harm, Measured, Trouble, has_amp
+from amp_migrate.prove.precision import Harm, Measured, Trouble, has_amp
 from amp_migrate.report.finding import Finding, Kind, seen_from
 from amp_migrate.settings import Settings, Withdrawn
 from amp_migrate.syntax import nodes_in
@@ -262,7 +262,7 @@ def worse_numerics(
                     wanted[cast.site.file].casts[cast] = step.code
                     wanted[cast.site.file].steps.add(changed[name].source.path)
                 if harm.island is not None:
-                    wanted[harm.site.file].islands[harm.island] = harm.message
+                    wanted[harm.site.file].islands[harm.island] = harm.message, harm.is_of_others
                     wanted[harm.site.file].steps.add(changed[name].source.path)
         if step.code in _OF_APEX:
             # Whoever reads them in the body of `amp.scale_loss` gets them scaled there, too; so does unknown code, to
@@ -317,7 +317,7 @@ def worse_numerics(
             file = "line " if where.path == step.path else f"{seen_from(where.path, step.path)}:"
             what, hint = f"{what} ({file}{where.line})", _FOR_LEFT.get(trouble, _BY_HAND)
             own = changed[name].source.path
-            apart_for = {why for each in kept if own in each.steps for why in each.islands.values()}
+            apart_for = {why for each in kept if own in each.steps for why, _ in each.islands.values()}
             if trouble is Trouble.IDLE and apart_for:
                 what = f"{sure[0].message} beside what is to be float32: it {min(apart_for)} ({file}{where.line})"
                 hint = _LEFT_IN_FLOAT32
@@ -514,19 +514,17 @@ def _at(harm: Harm, changed: Mapping[str, FilePlan], settings: Settings) -> Find
     hint = _FOR_TOLD.get(harm.trouble, _IN_FLOAT32)
     is_unread = harm.trouble is Trouble.UNREAD and not any(each in harm.message for each in BRINGING_CODE)
     hint = f"{_READ_IT}{hint}" if is_unread and settings.environment is None else hint
-    return Finding(harm.site.file, line, 0, _code(harm), Kind.NOTE, harm.message, hint)
+    return Finding(harm.site.file, line, 0, _code(harm), Kind.NOTE, harm.message, hint, harm.is_of_others)
 
 
 def _is_said(harm: Harm, changed: Mapping[str, FilePlan], code: str = "") -> bool:
     """Whether a plan tells of a harm already, at its place: by the code of another rule, where one is given."""
     plan = changed.get(harm.site.file)
     first, last = (_line_before(plan, line) for line in (harm.site.line, harm.site.end_line))
-    findings = () if plan is None else plan.findings
     # A call that was kept in float32 as nobody can read it, or mend it, and a cast for another file do no harm: what
     # does in the same place is something else.
-    no_others = (UNREAD, INSIDE, *FOR_OTHER_FILES)
-    others = (each for each in findings if not any(words in each.message for words in no_others))
-    return any(each.code == (code or _code(harm)) and first <= each.line <= last for each in others)
+    own = (each for each in (() if plan is None else plan.findings) if not each.is_of_others)
+    return any(each.code == (code or _code(harm)) and first <= each.line <= last for each in own)
 
 
 def _code(harm: Harm) -> str:
