@@ -10,7 +10,7 @@ import libcst as cst
 from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import EXAMPLES
-from amp_migrate.flow.events import Act
+from amp_migrate.flow.events import Act, Event
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.trees.nodes import find, method_of
@@ -96,15 +96,16 @@ def _of_two_dtypes(script: Script) -> Iterator[Hazard]:
     """Every such class whose forward gives a kernel what a region made low together with what it left in float32."""
     if not script.has_amp or not script.regions:
         return
-    met: dict[tuple[str, int], str] = {}
+    met: dict[tuple[str, int], Event] = {}
     for event in script.flowing.questions.events(Act.MISMATCH):
         if event.context is not None and event.context.in_gradient and event.code.parent is not None:
-            met.setdefault((event.code.file, event.code.parent.site.line), event.why)
+            met.setdefault((event.code.file, event.code.parent.site.line), event)
     for file in script.models("save_for_backward", _DECLARED, _MAX_IMPORTS) if met else ():
         for node in _functions(file):
-            kernel, forward = met.get((file.name, file.tree.position(node)[0])), method_of(node, "forward")
-            if kernel is not None and forward is not None:
-                reason = f"{node.name.value} gives {kernel} tensors of two dtypes under autocast"
+            found, forward = met.get((file.name, file.tree.position(node)[0])), method_of(node, "forward")
+            # What casts by itself may do so where nobody sees that it does.
+            if found and forward and (any(found.sure_in.values()) or not _casts(node)):
+                reason = f"{node.name.value} gives {found.why} tensors of two dtypes under autocast"
                 yield Hazard(forward, reason, _HINT, file=file)
 
 
@@ -147,6 +148,10 @@ def _saves_several(forward: cst.FunctionDef) -> bool:
         isinstance(call.func, cst.Attribute) and call.func.attr.value == "save_for_backward" and len(call.args) > 1
         for call in find(forward.body, cst.Call)
     )
+
+
+def _casts(owner: cst.ClassDef) -> bool:
+    return any(_names_in(each) & _CASTS for each in find(owner.body, cst.FunctionDef))
 
 
 def _names_in(method: cst.FunctionDef) -> set[str]:

@@ -364,6 +364,44 @@ def test_backward_of_an_own_function_raises_where_it_saved_float32(saved: torch.
         loss.backward()
 
 
+CASTING = """
+import torch
+from torch import nn
+from elsewhere import graph, loader
+
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return torch.mm(a, b)
+
+    @staticmethod
+    def backward(ctx, grad):
+        a, b = ctx.saved_tensors
+        CAST
+        return None, torch.mm(a.t(), grad)
+
+model = nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+graph = torch.rand(8, 8).cuda() if graph is None else graph
+for x in loader:
+    optimizer.zero_grad()
+    with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        loss = Product.apply(graph, model(x)).sum()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+@pytest.mark.parametrize("product", ["torch.mm", "torch.sparse.mm"])
+@pytest.mark.parametrize("cast", ["", "grad = grad if a.dtype == grad.dtype else grad.to(a.dtype)"])
+def test_an_own_function_that_casts_by_itself_gives_no_two_dtypes(product: str, cast: str) -> None:
+    found = migrate_text(CASTING.replace("CAST", cast or "pass").replace("torch.mm", product), Settings()).findings
+    assert any(each.code == "AMP625" for each in found) is not bool(cast)
+
+
 KERNEL = """
 class Add(torch.autograd.Function):
     @staticmethod
