@@ -326,16 +326,24 @@ class Analysis:
         new = self.tables.keys() - self._filled
         if not new:
             return
-        is_whole = self._bring_imported()
+        if not self._bring_imported():
+            self._note_put_in_elsewhere(new)
         self._settle()
         self._filled |= new
-        for table, readers in [(each, self.tables[each]) for each in self.tables if each in new]:
-            is_empty = not any(each.startswith("[") for each in self.heap.names(table, _NOBODY))
-            if not is_whole or is_empty or self._is_of_package(table):
-                self._put_in_elsewhere.add(table)
-                for each in readers:
-                    self._outdate(each)
+        self._note_put_in_elsewhere(
+            each
+            for each in new
+            if self._is_of_package(each) or not any(name.startswith("[") for name in self.heap.names(each, _NOBODY))
+        )
         self._settle()
+
+    def _note_put_in_elsewhere(self, tables: Iterable[Atom]) -> None:
+        """Let those who read tables look again, for more is put into these than anybody sees."""
+        found = {*tables} - self._put_in_elsewhere
+        for table in [each for each in self.tables if each in found]:
+            self._put_in_elsewhere.add(table)
+            for reader in self.tables[table]:
+                self._outdate(reader)
 
     def _is_of_package(self, table: Atom) -> bool:
         """Whether a table is of an installed package, of which nobody looks at all that is imported with it."""

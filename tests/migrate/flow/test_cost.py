@@ -642,6 +642,50 @@ def test_what_is_only_consulted_is_joined_sooner_where_half_of_a_run_is_used_up(
     assert not counted({"main.py": script, "library.py": library}, ["main.py"]).is_complete
 
 
+ZOO = """
+known = {}
+
+
+def register(make):
+    known[make.__name__] = make
+    return make
+
+
+def create(name):
+    return known[name]()
+"""
+NET = """
+
+@register
+def net_{0}():
+    layers = nn.ModuleList()
+    for number in range(4):
+        layers.append(nn.Linear(number, {0}))
+    return nn.Sequential(*layers)
+"""
+
+
+@pytest.mark.parametrize(("models", "are_tried"), [(8, True), (40, False)])
+def test_of_more_models_than_can_be_looked_at_none_is_tried_in_the_place_of_all(
+    monkeypatch: pytest.MonkeyPatch, models: int, are_tried: bool
+) -> None:
+    """A few are: that a loss cannot be computed in half precision is as true of one as of all."""
+    monkeypatch.setattr(analysis, "_STATEMENTS", 800)
+    nets = f"{HEAD}from zoo import register\n" + "".join(map(NET.format, range(models)))
+    rest = f"{HEAD}from zoo import register\nfor each in range(9):\n    print(each)\n" + NET.format("last")
+    texts = {
+        "main.py": f"{HEAD}import nets\nfrom zoo import create\n\nmodel = create(load())\ny = model(torch.ones(2))\n",
+        "zoo.py": ZOO,
+        "nets.py": nets,
+        **{f"more_{n}.py": f"import more_{n + 1}\n{rest}" for n in range(40)},
+        "more_40.py": "",
+    }
+    texts["nets.py"] += "\nimport more_0\n"
+    found = counted(texts, ["main.py"])
+    tried = {each.name for each in found.spent if each.name.startswith("net_") and found.spent[each]}
+    assert bool(tried) == are_tried
+
+
 CACHED = """
 known = {}
 

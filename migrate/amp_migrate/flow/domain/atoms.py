@@ -24,7 +24,7 @@ from amp_migrate.flow.domain.tensor import (
 )
 from amp_migrate.flow.source import Code, Site
 
-_MOST_ATOMS = 24
+MOST_ATOMS = 24
 MOST_CHOSEN = 160  # of what is the project's own, be it the files and classes of a package that a run chooses from
 _MOST_CONSTANTS = 6
 _MOST_TEXTS = 12  # which name attributes and parts: a list of the names of a model's networks has so many
@@ -530,7 +530,7 @@ def _merged(atoms: frozenset[Atom | Tensor], depth: int = 0) -> Value:
     found.update(kinds.values())
     if tuples:
         found.add(tuples[0] if len(tuples) == 1 else _join_tuples(tuples, depth))
-    if len(found) > _MOST_ATOMS and (len(found) > MOST_CHOSEN or len(set(map(_choice, found))) > _MOST_ATOMS):
+    if len(found) > MOST_ATOMS and (len(found) > MOST_CHOSEN or len(set(map(_choice, found))) > MOST_ATOMS):
         return taken_for_one(found)
     return frozenset(found)
 

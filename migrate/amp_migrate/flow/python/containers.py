@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeGuard
 
 from amp_migrate.flow.domain.atoms import (
+    MOST_ATOMS,
     NEVER,
     NONE_VALUE,
     UNKNOWN,
@@ -363,10 +364,14 @@ def _item_of_object(frame: Frame, owner: Obj, index: Value, node: ast.AST) -> Va
 
 
 def _under_some_key(frame: Frame, owner: Obj) -> Value:
-    """What a container may hold under a key that nobody knows; of definitions, what is put in elsewhere, too."""
+    """What a container may hold under a key that nobody knows; of definitions, what is put in elsewhere, too.
+
+    Of many of these, those that are known are no better a guess then than any other.
+    """
     found = contents(frame, owner)
     if owner.made_of is DICT and are_definitions(found):
-        found = join(found, frame.analysis.put_in_elsewhere(frame, owner))
+        more = frame.analysis.put_in_elsewhere(frame, owner)
+        return more if more and len(found) > MOST_ATOMS else join(found, more)
     return found
 
 
