@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -47,7 +47,7 @@ from amp_migrate.flow.domain.atoms import (
 from amp_migrate.flow.domain.contexts import NO_CONTEXT, OFF, ON, Autocast, Context
 from amp_migrate.flow.domain.heap import Heap
 from amp_migrate.flow.domain.interned import Run
-from amp_migrate.flow.domain.machine import EMPTY_MACHINE, START, Machine, World, Worlds
+from amp_migrate.flow.domain.machine import AGAIN, EMPTY_MACHINE, GUESSED, START, Machine, World, Worlds
 from amp_migrate.flow.domain.state import Cell, State, meet
 from amp_migrate.flow.domain.tensor import LOW, Tensor, is_same, join_tensors
 from amp_migrate.flow.events import Act, Event
@@ -60,7 +60,7 @@ from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.python.statements import execute, under
 from amp_migrate.flow.pytorch import PyTorch
 from amp_migrate.flow.source import FUNCTIONS, Code, Module, site_of
-from amp_migrate.flow.task import NONE, Task, with_callers
+from amp_migrate.flow.task import NONE, Task, with_called, with_callers
 from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.star_names import brings
 
@@ -98,6 +98,7 @@ LONGEST_CONTEXT = 3
 _LONGEST_CONTEXT_CLOSELY = 12
 _EXITS = frozenset(("exit", "quit", "sys.exit", "os._exit", "os.abort"))
 _DATACLASS, _OF_ABSTRACT = External("dataclasses.dataclass"), one(External("abc.ABCMeta"))
+_OF_SCALERS = (Act.UPDATE, Act.SCALER_MADE)
 _METHODS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -193,6 +194,7 @@ class Analysis:
         self.taken_alone: dict[Code, None] = {}
         self._patience, self._allowance = patience, _STATEMENTS * patience
         self._over_at = 0
+        self._called_by_nobody: list[tuple[Frame, Func, Arguments, Context]] = []
         self._tasks: dict[tuple[Any, ...], Task] = {}
         self._by_code: dict[Code, list[Task]] = {}
         self._wide: dict[tuple[FrameRef, int], Task] = {}
@@ -240,6 +242,7 @@ class Analysis:
         while self._go_on_behind_ends() or self._enter_uncalled(entered):
             self._settle()
             self._fill_tables()
+        self._call_again()
         if self.keeps_all and not self.is_complete and self.pytorch.opened:
             self._take_alone(entered)
             self._settle()
@@ -747,8 +750,38 @@ class Analysis:
         rest = UNKNOWN if node.args.vararg else NEVER
         others = self._some_keywords(function, node.args)
         for given in [[each, *positional] for each in owners] or [positional]:
-            frame.state = State({}, {}, context, START)
-            calls.call_atom(frame, function, Arguments(given, rest, named, others), node)
+            arguments = Arguments(given, rest, named, others)
+            self._called_by_nobody.append((frame, function, arguments, context))
+            self._call(frame, function, arguments, State({}, {}, context, START))
+
+    def _call(self, frame: Frame, function: Func, arguments: Arguments, state: State) -> set[Machine]:
+        """Call a function for the caller that nobody sees; the states that it leaves."""
+        frame.state, frame.is_dead = state, False
+        calls.call_atom(frame, function, arguments, function.code.node)
+        return set() if frame.state is None else {each.now for each in frame.state.worlds}
+
+    def _call_again(self) -> None:
+        """Run once more what goes backward and steps, behind its own end, if nobody is seen to call it.
+
+        A step is there to be made again. What lies between two calls nobody knows; but gradients that it clears itself
+        are nobody else's to clear, nor is a scaler that it updates another's to update.
+        """
+        for frame, function, arguments, context in self._called_by_nobody:
+            left = self._call(frame, function, arguments, State({}, {}, context, START))
+            left = {each for each in left if not each.get(GUESSED)}
+            acts: defaultdict[Act, set[Atom | Tensor]] = defaultdict(set)
+            tasks = with_called(each for each in frame.task.called if each.code is function.code)
+            for event in (each for task in tasks for each in task.happened):
+                acts[event.act].update(event.scaler if event.act in _OF_SCALERS else event.optimizer)
+            if Act.BACKWARD not in acts or acts.keys().isdisjoint((Act.STEP, Act.SCALER_STEP)):
+                continue
+            cleared, updated = acts[Act.ZERO] - acts[Act.OPTIMIZER_MADE], acts[Act.UPDATE] - acts[Act.SCALER_MADE]
+            known = {each.known_behind(cleared, updated) for each in left}
+            if any(each.items for each in known):
+                again = {each.but({AGAIN: True}) for each in known}
+                worlds = frozenset(World(each, frozenset(), each) for each in again)
+                self._call(frame, function, arguments, State({}, {}, context, worlds))
+                self._settle()
 
     @staticmethod
     def _some_keywords(function: Func, spec: ast.arguments) -> Value:

@@ -40,6 +40,7 @@ from amp_migrate.flow.domain.atoms import (
 )
 from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.domain.machine import (
+    AGAIN,
     EARLIER,
     EMPTY,
     GIVEN,
@@ -79,7 +80,6 @@ from amp_migrate.flow.domain.tensor import (
 )
 from amp_migrate.flow.events import WHERE_NOT_FINITE, Act, Event, Reached
 from amp_migrate.flow.pytorch.gradients import (
-    AGAIN,
     ENABLED,
     are_of,
     gets_one,

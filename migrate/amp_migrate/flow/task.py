@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -203,10 +204,19 @@ class Task:
 
 def with_callers(tasks: Iterable[Task]) -> Iterator[Task]:
     """Tasks, and all that lead to them by calls, the nearest first."""
+    return _with_more(tasks, attrgetter("callers"))
+
+
+def with_called(tasks: Iterable[Task]) -> Iterator[Task]:
+    """Tasks, and all that they lead to by calls, the nearest first."""
+    return _with_more(tasks, attrgetter("called"))
+
+
+def _with_more(tasks: Iterable[Task], more_of: Callable[[Task], Iterable[Task]]) -> Iterator[Task]:
     found = list(dict.fromkeys(tasks))
     seen = set(found)
     for each in found:
         yield each
-        more = [caller for caller in each.callers if caller not in seen]
+        more = [other for other in more_of(each) if other not in seen]
         seen.update(more)
         found += more

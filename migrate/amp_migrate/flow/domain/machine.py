@@ -8,7 +8,7 @@ and what the tests on the way came to. Worlds are kept apart, and merged only wh
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, KeysView, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 from amp_migrate.flow.domain.interned import Numbered, remembered
@@ -29,6 +29,8 @@ EARLIER = "earlier"
 GIVEN = ""
 # Noted on ways behind a handler that is there for what nobody sees raised.
 GUESSED = ("guessed",)
+# Noted on ways on which what happens from now on is not the first time.
+AGAIN = ("again",)
 _MOST_WAYS = 32  # from one entry
 _MOST_WORLDS = 256
 # Where they are more, those become one that are alike in what a scaler has done, which has nothing to do with what is
@@ -175,6 +177,12 @@ class Machine(Numbered):
     def replaced(self, keys: frozenset[Key], other: Machine) -> Machine:
         """This state with what another one knows in the place of what it knows under these keys itself."""
         return Machine(other.items.union(each for each in self.items if each[0] not in keys))
+
+    def known_behind(self, cleared: Collection[Any], updated: Collection[Any]) -> Machine:
+        """What is known of some gradients, and of the scalers that have seen none since an update, among some."""
+        fresh = [each for each in updated if self.get(("checked", each)) is False]
+        keys = frozenset(map(grad_key, cleared))
+        return self.only(keys.union((state, each) for each in fresh for state in ("checked", "fresh")))
 
     def losing(self, keys: Iterable[Key]) -> Machine:
         """This state with what is known under some keys lost."""

@@ -32,7 +32,7 @@ from amp_migrate.flow.domain.atoms import (
 )
 from amp_migrate.flow.domain.contexts import Context
 from amp_migrate.flow.domain.kept_casts import Turn
-from amp_migrate.flow.domain.machine import World, changed, few_ways, following
+from amp_migrate.flow.domain.machine import AGAIN, World, changed, few_ways, following
 from amp_migrate.flow.domain.state import State, meet
 from amp_migrate.flow.domain.tensor import FLOWS, LOW, SOME_TENSOR, Tensor, told_apart
 from amp_migrate.flow.events import Act
@@ -43,7 +43,6 @@ from amp_migrate.flow.python.narrow import assume
 from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.signatures import FORMS
 
-AGAIN = ("again",)
 # More rounds than any of the domains is high, so that a fault in one of them cannot hang the tool.
 _MOST_ROUNDS = 40
 _ROUNDS_WITH_ALL_WAYS = 10

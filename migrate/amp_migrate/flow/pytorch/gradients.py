@@ -39,6 +39,7 @@ from amp_migrate.flow.domain.atoms import (
 )
 from amp_migrate.flow.domain.interned import remembered
 from amp_migrate.flow.domain.machine import (
+    AGAIN,
     EARLIER,
     EMPTY,
     LOST,
@@ -108,7 +109,6 @@ _ANYWHERE = "anywhere"
 _SWITCHED = "switched"
 _UNREAD = "unread"
 PARAMETERS = "<parameters>"
-AGAIN = ("again",)
 ENABLED = "<enabled>"
 MADE_OF = "<made of>"  # the tensor that a leaf was before it got a gradient of its own
 _LIMITING_WEIGHTS = frozenset("clamp clip clamp_min clamp_max renorm copy".split())

@@ -10,9 +10,9 @@ from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow.chains import tests_of
 from amp_migrate.flow.domain.atoms import Atom
-from amp_migrate.flow.domain.machine import MIXED, READY, SCALED, UNSCALED, Machine
+from amp_migrate.flow.domain.machine import AGAIN, MIXED, READY, SCALED, UNSCALED, Machine
 from amp_migrate.flow.events import Act, Event
-from amp_migrate.flow.pytorch.gradients import AGAIN, stage
+from amp_migrate.flow.pytorch.gradients import stage
 from amp_migrate.flow.questions import Questions
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.rounds import rounds

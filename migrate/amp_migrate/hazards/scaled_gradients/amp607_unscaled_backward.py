@@ -13,9 +13,8 @@ from amp_migrate.catalog.sources import EXAMPLES
 from amp_migrate.flow import events as flow
 from amp_migrate.flow.chains import exclude, steady, tests_of
 from amp_migrate.flow.domain.atoms import reads_of
-from amp_migrate.flow.domain.machine import MIXED, SCALED, TRUE, Facts
+from amp_migrate.flow.domain.machine import AGAIN, MIXED, SCALED, TRUE, Facts
 from amp_migrate.flow.domain.tensor import IN_A_TERM, PURE
-from amp_migrate.flow.pytorch.gradients import AGAIN
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.report.finding import seen_from

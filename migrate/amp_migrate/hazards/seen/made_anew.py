@@ -8,9 +8,8 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.flow.domain.atoms import Atom
-from amp_migrate.flow.domain.machine import EMPTY, LOST, Machine
+from amp_migrate.flow.domain.machine import AGAIN, EMPTY, LOST, Machine
 from amp_migrate.flow.events import Act, Event
-from amp_migrate.flow.pytorch.gradients import AGAIN
 from amp_migrate.hazards.seen.rounds import branches
 from amp_migrate.hazards.seen.rounds import rounds as rounds_of
 from amp_migrate.hazards.seen.script import Script

@@ -8,10 +8,10 @@ from enum import Enum
 
 from amp_migrate.flow.domain import machine as states
 from amp_migrate.flow.domain.atoms import Atom
-from amp_migrate.flow.domain.machine import NO_GRAD, Grad, Machine
+from amp_migrate.flow.domain.machine import AGAIN, NO_GRAD, Grad, Machine
 from amp_migrate.flow.domain.tensor import ANY_UNIT, Tensor
 from amp_migrate.flow.events import Event
-from amp_migrate.flow.pytorch.gradients import AGAIN, stage
+from amp_migrate.flow.pytorch.gradients import stage
 from amp_migrate.frozen import frozen
 
 

@@ -331,13 +331,13 @@ def test_object_that_trains_by_an_optimizer_of_one_method_too(rewrites: Check) -
 
               def run(self, code):
                   for x, y in loader:
+                      self.optimizer.zero_grad()
         ~             loss = nn.functional.cross_entropy(self.net(x), y)
         -             loss.backward()
         -             self.optimizer.step()
         +             self.scaler.scale(loss).backward()
         +             self.scaler.step(self.optimizer)
         +             self.scaler.update()
-                      self.optimizer.zero_grad()
                   other = torch.optim.Adam([code], lr=0.1)
                   for x, y in loader:
         ~             loss = nn.functional.cross_entropy(self.net(code), y)
