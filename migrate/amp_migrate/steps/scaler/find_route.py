@@ -36,7 +36,7 @@ from amp_migrate.steps.scaler.callers import (
     is_unused,
     with_overriding,
 )
-from amp_migrate.steps.scaler.lives_for_a_batch import lives_for_a_batch
+from amp_migrate.steps.scaler.lives_for_a_batch import adapts_a_copy, lives_for_a_batch
 from amp_migrate.steps.scaler.optimizer_origin import (
     container,
     displayed,
@@ -132,10 +132,13 @@ class Traveller:
         made = route.creations[0] if len(route.creations) == 1 and not route.parameters else None
         if made is None or made.home in self.homes.values() or not lives_for_a_batch(self.project, made, optimizers[0]):
             return route
-        why = f"`{file.tree.quote(optimizers[0])}` is made anew for every batch, and its scaler would be"
+        each_time = "for every batch" if any(made.file.tree.loops(made.home)) else "in every call"
+        why = f"`{file.tree.quote(optimizers[0])}` is made anew {each_time}, and its scaler would be"
         if self._served is not None:
             return lost(file, optimizers[0], why)
-        longer = self._before_loop(file, optimizers[0], create) or self._of_its_object(file, optimizers[0])
+        # That a method is called but once here does not make its copy the one that goes on.
+        longer = self._of_its_object(file, optimizers[0]) if adapts_a_copy(self.project, made) else None
+        longer = longer or self._before_loop(file, optimizers[0], create) or self._of_its_object(file, optimizers[0])
         return longer or self._from_before_loops(file, optimizers[0]) or lost(file, optimizers[0], why)
 
     def _from_before_loops(self, file: File, at: cst.CSTNode) -> Route | None:

@@ -1,4 +1,4 @@
-"""Optimizers that are made for one batch, to adapt a model to it.
+"""Optimizers that are made for one batch, to adapt a model to it, or for a copy of a model that goes on.
 
 A scale begins at 65536, and every step that it is too large for is lost. One that is made with such an optimizer is
 made again for the next batch: it has to be as old as what the batches are given to.
@@ -35,21 +35,44 @@ def lives_for_a_batch(project: Project, creation: Creation, at: cst.CSTNode) -> 
         return False
     taking = [each for each in around if _takes_batches(each)]
     if not taking and (function is None or not _gets_batches(project, project.reference(creation.file, function))):
-        return False
+        return adapts_a_copy(project, creation)
     return not _is_of_a_new_model(project, creation, taking[-1] if taking else function)
+
+
+def adapts_a_copy(project: Project, creation: Creation) -> bool:
+    """Whether an optimizer is made by a method, for a copy of what its object keeps: once for all that it adapts to."""
+    file = creation.file
+    function = file.tree.function(creation.home)
+    if function is None or project.reference(file, function).owner is None:
+        return False
+    return any(_copies_what_is_kept(file, each) for each in _made_of(creation, function))
+
+
+def _copies_what_is_kept(file: File, value: cst.BaseExpression | None) -> bool:
+    """Whether a value is a copy of an attribute of `self`, wherever that is moved to: `deepcopy(self.net).cuda()`."""
+    while (
+        isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and isinstance(value.func.value, cst.Call)
+    ):
+        value = value.func.value
+    if not isinstance(value, cst.Call) or file.names.callee(value) != "copy.deepcopy" or not value.args:
+        return False
+    return (dotted(value.args[0].value) or "").startswith("self.")
 
 
 def _is_of_a_new_model(project: Project, creation: Creation, within: cst.CSTNode | None) -> bool:
     """Whether what makes an optimizer makes what it trains as well: a training from the start, as for another fold."""
-    file = creation.file
-    scope = file.scopes.of(creation.home)
-    values = [
+    return any(_makes_module(project, creation.file, each) for each in _made_of(creation, within))
+
+
+def _made_of(creation: Creation, within: cst.CSTNode | None) -> list[cst.BaseExpression | None]:
+    """What an optimizer is made of, as far as it is bound in some code."""
+    scope, tree = creation.file.scopes.of(creation.home), creation.file.tree
+    return [
         each.value
         for name in reads([creation.home])
         for each in scope.bindings.get(name, ())
-        if any(around is within for around in file.tree.ancestors(each.node))
+        if any(around is within for around in tree.ancestors(each.node))
     ]
-    return any(_makes_module(project, file, each) for each in values)
 
 
 def _makes_module(project: Project, file: File, value: cst.BaseExpression | None) -> bool:

@@ -115,8 +115,72 @@ def test_function_that_nothing_more_can_be_given_to(leaves: Check) -> None:
 
         evaluate(nn.Linear(2, 2), loader)
         """,
-        "`optimizer` is made anew for every batch",
+        "`optimizer` is made anew in every call",
     )
+
+
+@pytest.mark.parametrize("copied", ["copy.deepcopy(self.net)", "copy.deepcopy(self.net).cuda().train()"])
+def test_object_that_adapts_copies_of_its_network(rewrites: Check, copied: str) -> None:
+    rewrites(
+        f"""
+          import copy
+
+
+          class Adapter:
+              def __init__(self, net):
+                  self.net = net
+        +         self.scaler = torch.amp.GradScaler("cuda")
+
+              def adapt(self, x, steps=5):
+                  net = {copied}
+                  optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+                  for _ in range(steps):
+        ~             loss = net(x).square().mean()
+                      optimizer.zero_grad()
+        -             loss.backward()
+        -             optimizer.step()
+        +             self.scaler.scale(loss).backward()
+        +             self.scaler.step(optimizer)
+        +             self.scaler.update()
+                  return net
+
+
+          def use(adapter, data):
+              adapter.adapt(data)
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    ("net", "loop", "x"),
+    [
+        pytest.param("copy.deepcopy(self.net)", "for x in data", "x", id="it takes batches"),
+        pytest.param("copy.deepcopy(self.net)", "for _ in range(1000)", "data", id="many steps"),
+        pytest.param("self.make()", "for _ in range(5)", "data", id="no copy"),
+        pytest.param("copy.deepcopy(data.net)", "for _ in range(5)", "data", id="of what it is given"),
+    ],
+)
+def test_method_that_trains_has_a_scaler_beside_its_optimizer(migrate: Check, net: str, loop: str, x: str) -> None:
+    plan = migrate(
+        f"""
+        import copy
+
+
+        class Trainer:
+            def __init__(self, net):
+                self.net = net
+
+            def fit(self, data):
+                net = {net}
+                optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+                {loop}:
+                    optimizer.zero_grad()
+                    loss = net({x}).square().mean()
+                    loss.backward()
+                    optimizer.step()
+        """
+    )
+    assert 'lr=0.1)\n        scaler = torch.amp.GradScaler("cuda")\n' in plan.after
 
 
 @pytest.mark.parametrize(
