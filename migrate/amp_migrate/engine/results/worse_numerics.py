@@ -370,8 +370,9 @@ def _lines_of(plan: FilePlan, harm: Harm) -> list[int]:
     if not own or any(each.code == APEX_STEP.code for each in plan.findings):
         return []
     places = _regions_before(plan, harm)
-    if not places and harm.site.file == plan.source.name:
-        places = (line_before(plan, harm.site.line),)
+    if not places:  # what happens elsewhere, in a region that is there, is of those that come to it
+        sites = [harm.site] if harm.site.file == plan.source.name else [*harm.run_by]
+        places = tuple(line_before(plan, each.line) for each in sites if each.file == plan.source.name)
     functions = _functions(plan.source.text)
     around = {_function_at(functions, each) for each in places}
     found = [each.line for each in own if _function_at(functions, each.line) in around]

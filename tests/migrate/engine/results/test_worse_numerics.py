@@ -1435,6 +1435,69 @@ def test_a_method_that_derives_nothing_twice_does_not_have_the_reason_of_one_tha
     assert other == "left as it was: it goes with what goes backward in line 27, and stays with that"
 
 
+NETS = """\
+import torch
+from torch import nn
+
+
+class Critic(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(5, 64)
+        self.net = nn.Sequential(nn.Linear(128, 16), nn.BatchNorm1d(16), nn.Linear(16, 1))
+
+    def forward(self, x, labels):
+        return self.net(torch.cat([x, self.embed(labels)], 1))
+
+
+def penalty(critic, x, labels):
+    x = x.requires_grad_(True)
+    scores = critic(x, labels)
+    gradient = torch.autograd.grad(scores, x, torch.ones_like(scores), create_graph=True)[0]
+    return ((gradient.norm(2, dim=1) - 1) ** 2).mean()
+"""
+BESIDE_IT = """\
+import torch
+from torch import nn
+
+from nets import Critic, penalty
+
+
+def train_net(loader):
+    net = nn.Linear(64, 1).cuda()
+    optimizer = torch.optim.Adam(net.parameters())
+    for x, _ in loader:
+        optimizer.zero_grad()
+        net(x).mean().backward()
+        optimizer.step()
+
+
+def train_critic(loader):
+    critic = Critic().cuda()
+    optimizer = torch.optim.Adam(critic.parameters())
+    for x, labels in loader:
+        optimizer.zero_grad()
+        loss = critic(x, labels).mean() + penalty(critic, x, labels)
+        loss.backward()
+        optimizer.step()
+
+
+loader = [(torch.randn(4, 64).cuda(), torch.randint(0, 5, (4,)).cuda())] * 3
+train_net(loader)
+train_critic(loader)
+"""
+
+
+def test_a_function_that_does_not_come_to_a_harm_in_another_file_does_not_go_with_one_that_does(tmp_path: Path) -> None:
+    (tmp_path / "nets.py").write_text(NETS)
+    (tmp_path / "train.py").write_text(BESIDE_IT)
+    outcome = migrate([tmp_path], Settings())
+    moved, left = (each for each in outcome.findings if each.code in ("AMP501", "AMP590"))
+    assert (moved.code, moved.line) == ("AMP501", 12)
+    assert (left.code, left.line) == ("AMP590", 22)
+    assert "a norm is derived twice in float16" in left.message
+
+
 CHOSEN = """\
 import sys
 import torch
