@@ -430,6 +430,8 @@ class Questions:
                 continue
             if event.act is Act.LEFT_FLOAT and self._saturated.is_only_compared(event):
                 continue  # on which side of a limit it is half precision tells, too
+            if event.act is Act.LOW_LEAF and event.subject and not self._has_amp(event):
+                continue  # it is trained in half precision by hand, beside what is not
             if what is not None:
                 # Where a tensor may be in another precision as well, it is wrong only in the calls in which it is low.
                 is_sure = event.act not in _NOT_ALWAYS or any(event.sure_in.values())
@@ -474,6 +476,10 @@ class Questions:
                 yield Fault(event.site, OF_A_REPLACEMENT, False, replacement)
             if event.act is not Act.REPLACED or self._goes_by_overflow(event):
                 yield from self._wrong_states(event)
+
+    def _has_amp(self, event: Event) -> bool:
+        """Whether gradients of some weights are scaled, or may come through what a region makes low."""
+        return bool(event.scaler) or overlap(event.leaves, frozenset(self.analysis.pytorch.lowered)) is not False
 
     def _goes_by_overflow(self, event: Event) -> bool:
         """Whether a gradient gets another value where it, or an element, is not finite."""

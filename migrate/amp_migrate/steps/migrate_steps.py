@@ -18,7 +18,7 @@ from amp_migrate.plan.code import Code
 from amp_migrate.plan.edit import Edit
 from amp_migrate.plan.move import InFile, Move, Refusal
 from amp_migrate.report.finding import Finding, Kind, seen_from
-from amp_migrate.settings import Apex, Dtype
+from amp_migrate.settings import Apex, Dtype, Withdrawn
 from amp_migrate.steps.apex.script.prepared_steps import PreparedOptimizers
 from amp_migrate.steps.apex.script.script_group import handed_wrappers, idle_files, never_scaled, uses_apex_amp
 from amp_migrate.steps.flag.decide_flag import decide_flags, flag_places
@@ -42,9 +42,11 @@ from amp_migrate.steps.scaler.made_first import make_first
 from amp_migrate.steps.scaler.of_split_step import scale_parts
 from amp_migrate.steps.scaler.own_scalers import OwnScalers
 from amp_migrate.steps.scaler.stale_calls import told_of_stale
+from amp_migrate.steps.statements.bodies import backward_calls
 from amp_migrate.steps.told_beside import told_beside
 from amp_migrate.steps.write.write_route import write_arguments, write_ways
 from amp_migrate.steps.write.write_step import write_island, write_region, write_step
+from amp_migrate.trees.nodes import Statement, blocks, nested_statements
 from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
 
@@ -142,7 +144,9 @@ class StepMigration:
         for file in files:
             if self._is_of_apex(file):
                 continue
-            for read in fp32.read_steps(file, self.roles, self._steppers, self._obstacle):
+            self._tell_of_left_alone(file)
+            left_alone = self._left_alone(file)
+            for read in fp32.read_steps(file, self.roles, self._steppers, self._obstacle, left_alone):
                 if isinstance(read, Refusal):
                     self._refuse(read)
                 elif (withdrawn := self._withdrawn(read.step, 0)) is not None:
@@ -189,12 +193,40 @@ class StepMigration:
         reason = _GOES_WITH.format(why.own[0]) if is_of_others else why.reason
         return Refusal(step.file, step.place, reason, why.hint, left=left)
 
+    def _withdrawn_loops(self, file: File) -> dict[cst.For | cst.While, dict[Statement, Withdrawn | None]]:
+        """The loops in no function that a first plan has shown to stay, beside others that train: what each has.
+
+        One behind the other, they train models of their own, or in another way, by whatever names.
+        """
+        known = {e.line: e for e in self.settings.withdrawn if (e.code, e.file) == (FP32_STEP.code, file.name)}
+        loops: defaultdict[cst.For | cst.While | None, dict[Statement, Withdrawn | None]] = defaultdict(dict)
+        for statement, _ in backward_calls(file.tree.module) if any(known) else ():
+            outermost = next(reversed([*file.tree.loops(statement)]), None)
+            loops[outermost][statement] = known.get(file.tree.position(statement)[0])
+        several = len(loops) > 1
+        return {loop: own for loop, own in loops.items() if several and loop is not None and any(own.values())}
+
+    def _left_alone(self, file: File) -> frozenset[Statement]:
+        """The statements of these loops."""
+        loops = self._withdrawn_loops(file)
+        return frozenset(each for loop in loops for block in blocks(loop) for each in nested_statements(block))
+
+    def _tell_of_left_alone(self, file: File) -> None:
+        for own in self._withdrawn_loops(file).values():
+            line, first = next((file.tree.position(each)[0], why) for each, why in own.items() if why is not None)
+            for each, why in own.items():
+                refusal = Refusal(file, each, _GOES_WITH.format(line) if why is None else why.reason, first.hint)
+                self._tell(file, each, refusal, f"left as it was: {refusal.reason}")
+
     def _gather_again(
         self, file: File, function: cst.FunctionDef | None, backwards: list[Backward]
     ) -> Gathered | Refusal:
         if self._is_of_apex(file):
             return Refusal(file, backwards[0].statement, "it is called beside Apex", "migrate it by hand")
-        return self._obstacle(file) or fp32.gather_again(file, function, backwards, self.roles, self._steppers)
+        left_alone = self._left_alone(file)
+        return self._obstacle(file) or fp32.gather_again(
+            file, function, backwards, self.roles, self._steppers, left_alone
+        )
 
     def _move_split(self, split: Split) -> Iterator[ScaledStep]:
         """Move all parts of a step, or none."""

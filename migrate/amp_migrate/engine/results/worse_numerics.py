@@ -45,6 +45,7 @@ from amp_migrate.tables.torch_names import BRINGING_CODE
 
 LEFT_AS_IT_WAS = "left as it was: "
 _CLIPPED_BY_APEX = ("master_params(", "clip_master_grads(")
+_FUNCTIONS, _LOOPS = (ast.FunctionDef, ast.AsyncFunctionDef), (ast.For, ast.AsyncFor, ast.While)
 _OF_STEPS = (FP32_STEP.code, APEX_STEP.code)
 _OF_APEX = (APEX_STEP.code, APEX_INITIALIZE.code)
 _BY_HAND = "put what it needs in float32 into torch.amp.autocast(..., enabled=False), and run again"
@@ -362,9 +363,9 @@ def worse_numerics(
 
 
 def _lines_of(plan: FilePlan, harm: Harm) -> list[int]:
-    """The lines of the steps that a harm is done by, as far as functions tell them apart; else 0 for all of the file.
+    """The lines of the steps that a harm is done by, as far as functions, or loops in none, tell them apart; else 0.
 
-    None for one that is not moved here, or not from float32: what goes with it is left, too.
+    0 is for all of the file, and none for one that is not moved here, or not from float32: what goes with it is left.
     """
     own = _steps(plan)
     if not own or any(each.code == APEX_STEP.code for each in plan.findings):
@@ -373,10 +374,12 @@ def _lines_of(plan: FilePlan, harm: Harm) -> list[int]:
     if not places:  # what happens elsewhere, in a region that is there, is of those that come to it
         sites = [harm.site] if harm.site.file == plan.source.name else [*harm.run_by]
         places = tuple(line_before(plan, each.line) for each in sites if each.file == plan.source.name)
-    functions = _functions(plan.source.text)
-    around = {_function_at(functions, each) for each in places}
-    found = [each.line for each in own if _function_at(functions, each.line) in around]
-    return found if 0 < len(found) < len(own) else [0]
+    for apart in (_functions(plan.source.text, with_loops=True), _functions(plan.source.text)):
+        around = {_function_at(apart, each) for each in places}
+        found = [each.line for each in own if _function_at(apart, each.line) in around]
+        if 0 < len(found) < len(own):
+            return found
+    return [0]
 
 
 def _own_lines(plan: FilePlan, harm: Harm) -> tuple[int, ...]:
@@ -424,13 +427,14 @@ def _beside_apex(text: str) -> Iterator[int]:
             yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
-def _functions(text: str) -> list[range]:
-    """The lines of the functions and methods of a text that are in no other."""
+def _functions(text: str, *, with_loops: bool = False) -> list[range]:
+    """The lines of the functions and methods of a text, and of its loops if asked for, that are in no other."""
+    kinds = (*_FUNCTIONS, *_LOOPS) if with_loops else _FUNCTIONS
     found: list[range] = []
     stack: list[ast.AST] = [_tree(text)]
     while stack:
         for each in ast.iter_child_nodes(stack.pop()):
-            if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if isinstance(each, kinds):
                 found.append(range(each.lineno, (each.end_lineno or each.lineno) + 1))
             elif isinstance(each, ast.stmt):
                 stack.append(each)

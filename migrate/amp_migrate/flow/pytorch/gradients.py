@@ -558,9 +558,10 @@ def backward(frame: Frame, loss: Value, gradient: Value | None, node: ast.AST) -
     optimizers = holders(frame, reach, surely)
     event = analysis.event(frame, Act.BACKWARD, node, subject=loss, optimizer=frozenset(optimizers), leaves=reach)
     event.units = event.units | units
-    _note_low_weights(frame, reach, node)
     kinds = [_kind(each) for each in units]
-    event.scaler = join(event.scaler, frozenset(each.scaler for each in kinds if each.scaler is not None))
+    scalers = frozenset(each.scaler for each in kinds if each.scaler is not None)
+    event.scaler = join(event.scaler, scalers)
+    _note_low_weights(frame, reach, scalers, node)
     _gauge_loss(frame, tensors, node)
     if any(each.tags & CONTEST and each.tags & HALVED for each in tensors):
         analysis.event(frame, Act.RISK, node, why=WITHOUT_LIMIT, leaves=reach)
@@ -643,7 +644,7 @@ def _is_scaled_twice(unit: Unit) -> bool:
     return unit is not None and (unit == ANY_UNIT or unit[1] > 1)
 
 
-def _note_low_weights(frame: Frame, reach: Leaves, node: ast.AST) -> None:
+def _note_low_weights(frame: Frame, reach: Leaves, scalers: Value, node: ast.AST) -> None:
     """Note that weights in half precision get a gradient: a scaler raises at it, autocast is for float32 weights."""
     pytorch = frame.analysis.pytorch
     given = pytorch.registry.optimizers.values()
@@ -653,7 +654,9 @@ def _note_low_weights(frame: Frame, reach: Leaves, node: ast.AST) -> None:
         of_optimizers = (overlap(each, frozenset({whole_of(owner)})) for owner in low for each in given)
         if any(isinstance(owner, Obj) for owner in low) or any(of_optimizers):
             why = "a model's weights were cast"
-            frame.analysis.event(frame, Act.LOW_LEAF, node, subject=frozenset(low), why=why)
+            frame.analysis.event(
+                frame, Act.LOW_LEAF, node, subject=frozenset(low), why=why, scaler=scalers, leaves=frozenset({leaf})
+            )
 
 
 def _reached(tensors: Sequence[Tensor]) -> tuple[Leaves, Leaves]:

@@ -35,21 +35,27 @@ _BACKWARD_KEYWORDS = frozenset({"gradient", "grad_tensors", "retain_graph", "cre
 
 
 def read_steps(
-    file: File, roles: Roles, steppers: Steppers | None, unfit: Callable[[File], Refusal | None]
+    file: File,
+    roles: Roles,
+    steppers: Steppers | None,
+    unfit: Callable[[File], Refusal | None],
+    left_alone: frozenset[Statement] = frozenset(),
 ) -> Iterator[Gathered | Refusal]:
     """What each function of a file that goes backward has of an FP32 training step, in source order.
 
     Args:
         steppers: knows functions that step for others; None where nobody has to know of steps.
         unfit: why no step of a file is to be moved. What such a step computes is not looked for: it takes the project.
+        left_alone: the statements of trainings that stay as they are.
     """
     imported = {each.partition(".")[0] for each in file.imported}
     knows_torch = "torch" in imported
     if not knows_torch and imported & OTHER_FRAMEWORKS:
         return
-    gatherer = _gatherer(file, roles, steppers)
+    gatherer = _gatherer(file, roles, steppers, left_alone)
     for function, body in bodies(file):
-        calls = [(s, call) for s, call in backward_calls(body) if not _is_other_function(file, roles, call)]
+        own = ((s, call) for s, call in backward_calls(body) if s not in left_alone)
+        calls = [(s, call) for s, call in own if not _is_other_function(file, roles, call)]
         if not knows_torch and not any(isinstance(s, cst.Expr) and _is_of_torch(file, call) for s, call in calls):
             continue  # somebody else's `backward`
         if not calls or uses_amp(file, body, function):
@@ -72,6 +78,7 @@ def read_steps(
             found: Gathered | Refusal | None = refusal or unfit(file)
             if found is None:
                 stepped = () if steppers is None else steppers.calls(file, body)
+                stepped = [each for each in stepped if each.statement not in left_alone]
                 found = gatherer.gather(function, backwards, stepped_elsewhere=stepped)
             yield replace(found, left=tuple((file, e) for e in left)) if isinstance(found, Refusal) else found
 
@@ -111,7 +118,12 @@ def _is_of_framework(file: File, call: cst.Call) -> bool:
 
 
 def gather_again(
-    file: File, function: cst.FunctionDef | None, backwards: list[Backward], roles: Roles, steppers: Steppers | None
+    file: File,
+    function: cst.FunctionDef | None,
+    backwards: list[Backward],
+    roles: Roles,
+    steppers: Steppers | None,
+    left_alone: frozenset[Statement] = frozenset(),
 ) -> Gathered | Refusal:
     """What a function has of a step, when some of its calls are known to go backward."""
     body = file.tree.module if function is None else block_of(function)
@@ -120,12 +132,14 @@ def gather_again(
         if off is not None:
             return _switched_off(file, off)
         return Refusal(file, backwards[0].statement, "mixed precision is in use here already", "migrate it by hand")
-    stepped = () if steppers is None else steppers.calls(file, body)
-    return _gatherer(file, roles, steppers).gather(function, backwards, stepped_elsewhere=stepped)
+    every = () if steppers is None else steppers.calls(file, body)
+    stepped = [each for each in every if each.statement not in left_alone]
+    return _gatherer(file, roles, steppers, left_alone).gather(function, backwards, stepped_elsewhere=stepped)
 
 
-def _gatherer(file: File, roles: Roles, steppers: Steppers | None) -> Gatherer:
-    return Gatherer(file, roles, scales=steppers is not None, values=None if steppers is None else steppers.values)
+def _gatherer(file: File, roles: Roles, steppers: Steppers | None, left_alone: frozenset[Statement]) -> Gatherer:
+    values = None if steppers is None else steppers.values
+    return Gatherer(file, roles, left_alone, scales=steppers is not None, values=values)
 
 
 def _is_stepped(file: File, receiver: cst.BaseExpression) -> bool:

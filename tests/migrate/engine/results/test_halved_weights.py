@@ -169,3 +169,45 @@ def test_what_it_makes_in_float32_moves(dtype: str) -> None:
     model = f'model = AutoModel.from_pretrained("a", {dtype}).cuda()'
     text = LOADED.format(model=model, trained="model", out="model(x.cuda())[0]")
     assert "scaler.step(optimizer)" in migrate_text(text, Settings()).after
+
+
+TWICE = """\
+import torch
+
+x = torch.rand(64, 32).cuda()
+model = torch.nn.Linear(32, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+for _ in range(10):
+    loss = model(x).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+x = x.half()
+model = torch.nn.Linear(32, 8).half().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+for _ in range(10):
+    loss = model(x).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_training_before_one_in_half_precision_moves() -> None:
+    plan = migrate_text(TWICE, Settings())
+    moved, left = plan.findings
+    assert (moved.code, moved.line, left.code, left.line) == ("AMP501", 9, "AMP590", 18)
+    assert left.message.startswith(f"left as it was: {WEIGHTS_CAST}`torch.nn.Linear(32, 8).half()`")
+    before, behind = plan.after.split("x = x.half()\n")
+    assert "scaler.step(optimizer)" in before
+    assert behind == TWICE.split("x = x.half()\n")[1]
+
+
+def test_two_trainings_in_half_precision_stay() -> None:
+    plan = migrate_text(
+        TWICE.replace("torch.nn.Linear(32, 8).cuda()", "torch.nn.Linear(32, 8).half().cuda()"), Settings()
+    )
+    assert not plan.changed
+    assert [(each.code, each.line) for each in plan.findings] == [("AMP590", 9), ("AMP590", 18)]
+    assert all(WEIGHTS_CAST in each.message for each in plan.findings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 from amp_migrate.engine.migrate import migrate, migrate_text
@@ -1189,16 +1190,32 @@ def test_a_step_stays_alone_where_those_of_other_functions_are_right() -> None:
     assert (text.splitlines()[left.line - 1], left.code) == ("    loss.backward()", "AMP590")
 
 
-def test_every_step_beside_one_that_stays_is_told() -> None:
+BEHIND_IT = """\
+for x, y in loader:
+    loss = model(x).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+
+
+def test_a_step_stays_alone_where_that_of_a_loop_behind_it_is_right() -> None:
     text = HEADED.format("", BACKWARD)
-    again = (
-        "for x, y in loader:\n    loss = model(x).mean()\n    opt.zero_grad()\n    loss.backward()\n    opt.step()\n"
-    )
-    plan = migrate_text(text + again, Settings())
-    assert plan.after == text + again
-    lines = (text + again).splitlines()
+    plan = migrate_text(text + BEHIND_IT, Settings())
+    before, behind = plan.after.split("for x, y in loader:")
+    assert before.replace('scaler = torch.amp.GradScaler("cuda")\n', "") == text
+    assert "    scaler.step(opt)\n    scaler.update()\n" in behind
+    (left,) = [each for each in plan.findings if each.kind is Kind.LEFT]
+    assert (text.splitlines()[left.line - 1], left.code) == ("    loss.backward()", "AMP590")
+
+
+def test_every_step_beside_one_that_stays_is_told() -> None:
+    head, loop = HEADED.format("", BACKWARD).split("for ", 1)
+    text = f"{head}for epoch in range(2):\n{indent(f'for {loop}{BEHIND_IT}', '    ')}"
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
     told = [each for each in plan.findings if each.kind is Kind.LEFT]
-    assert [lines[each.line - 1].strip() for each in told] == ["loss.backward()"] * 2
+    assert [text.splitlines()[each.line - 1].strip() for each in told] == ["loss.backward()"] * 2
 
 
 ON_THE_CPU = """\
