@@ -42,7 +42,7 @@ from amp_migrate.steps.scaler.made_first import make_first
 from amp_migrate.steps.scaler.of_split_step import scale_parts
 from amp_migrate.steps.scaler.own_scalers import OwnScalers
 from amp_migrate.steps.scaler.stale_calls import told_of_stale
-from amp_migrate.steps.statements.bodies import backward_calls
+from amp_migrate.steps.statements.bodies import backward_calls, outermost_loop
 from amp_migrate.steps.told_beside import told_beside
 from amp_migrate.steps.write.write_route import write_arguments, write_ways
 from amp_migrate.steps.write.write_step import write_island, write_region, write_step
@@ -201,8 +201,7 @@ class StepMigration:
         known = {e.line: e for e in self.settings.withdrawn if (e.code, e.file) == (FP32_STEP.code, file.name)}
         loops: defaultdict[cst.For | cst.While | None, dict[Statement, Withdrawn | None]] = defaultdict(dict)
         for statement, _ in backward_calls(file.tree.module) if any(known) else ():
-            outermost = next(reversed([*file.tree.loops(statement)]), None)
-            loops[outermost][statement] = known.get(file.tree.position(statement)[0])
+            loops[outermost_loop(file, statement)][statement] = known.get(file.tree.position(statement)[0])
         several = len(loops) > 1
         return {loop: own for loop, own in loops.items() if several and loop is not None and any(own.values())}
 

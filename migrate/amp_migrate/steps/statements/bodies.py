@@ -23,3 +23,8 @@ def backward_calls(body: Block) -> Iterator[tuple[Statement, cst.Call]]:
     for statement, call in calls_in(body):
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward":
             yield statement, call
+
+
+def outermost_loop(file: File, statement: Statement) -> cst.For | cst.While | None:
+    """The outermost loop of a body round a statement of it: one training of a script, where it has several."""
+    return next(reversed([*file.tree.loops(statement)]), None)

@@ -295,7 +295,8 @@ class NativeDecider:
     def _evaluation(self, steps: Sequence[NativeStep]) -> Evaluation:
         script = self._script
         moved = [each.step for each in steps]
-        staying = frozenset(each for step in script.all_steps for plain in step.apart for each in plain.loss)
+        left = (each.loss for step in script.all_steps for each in step.apart)
+        staying = frozenset[Statement]().union(*left, *(step.native for step in script.all_steps))
         decider = EvaluationDecider(
             self._roles, self._initializes, moved, self._switch_at, self._among, staying, self._handing
         )

@@ -23,7 +23,7 @@ from amp_migrate.steps.model.training_step import Backward, OptimizerStep, Train
 from amp_migrate.steps.read.fp32 import is_of_engine
 from amp_migrate.steps.read.gather import Gathered, Gatherer
 from amp_migrate.steps.statements.amp_signs import is_scaled
-from amp_migrate.steps.statements.bodies import backward_calls, bodies
+from amp_migrate.steps.statements.bodies import backward_calls, bodies, outermost_loop
 from amp_migrate.tables.apex_names import SCALE_LOSS, USE_SHIM
 from amp_migrate.trees.nodes import Block, Statement, block_of, blocks, find, nested_statements, statements
 from amp_migrate.trees.own_calls import named_arguments
@@ -40,12 +40,14 @@ class ApexStep:
     Attributes:
         left_out: the statements that will be gone, or see the gradients where they stand as they will then.
         apart: the plain steps in it that stay.
+        native: the statements of what trains by a GradScaler beside it.
     """
 
     gathered: Gathered
     folds: tuple[FoldedBranch, ...]
     left_out: frozenset[Statement] = frozenset()
     apart: tuple[PlainApart, ...] = ()
+    native: frozenset[Statement] = frozenset()
 
     @property
     def staying(self) -> frozenset[Statement]:
@@ -148,6 +150,8 @@ def _read_function(
                 folds.append(fold)
     folds += [fold for fold in clip_folds(file, body, scaled, apart) if fold not in folds]
     dead = {s for fold in folds for s in nested_statements(fold.dead)}
+    native = _trained_natively(file, scaled) if function is None else frozenset()
+    dead |= native
     backwards = [each for statement, each in scaled.items() if statement not in dead]
     others = plain_backwards(file, roles, body, {each.call for each in scaled.values()}, dead)
     if isinstance(others, Refusal):
@@ -166,7 +170,19 @@ def _read_function(
     )
     if isinstance(gathered, Refusal):
         return gathered
-    return ApexStep(gathered, tuple(folds), left_out, plain)
+    return ApexStep(gathered, tuple(folds), left_out, plain, native)
+
+
+def _trained_natively(file: File, scaled: Collection[Statement]) -> frozenset[Statement]:
+    """The statements of loops in no function that scale a loss by a GradScaler, and nothing by Apex."""
+    by_apex = {outermost_loop(file, each) for each in scaled}
+    native = {
+        outermost_loop(file, statement)
+        for statement, call in backward_calls(file.tree.module)
+        if is_scaled(cst.ensure_type(call.func, cst.Attribute).value)
+    }
+    loops = (each for each in native - by_apex if each is not None)
+    return frozenset(statement for loop in loops for block in blocks(loop) for statement in nested_statements(block))
 
 
 def clips_under_scale(step: TrainingStep) -> Iterator[cst.Call]:

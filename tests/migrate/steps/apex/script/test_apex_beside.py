@@ -1192,3 +1192,54 @@ def test_plain_step_beside_what_is_folded_onto_native_amp(rewrites: Check) -> No
         """
     )
     assert any(each.message.startswith("step left in float32") for each in plan.findings)
+
+
+def test_a_training_behind_it_that_is_native_already(rewrites: Check) -> None:
+    rewrites(
+        """
+        - from apex import amp
+          MODEL
+        - model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        + scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+              optimizer.zero_grad()
+        -     loss = model(x).mean()
+        -     with amp.scale_loss(loss, optimizer) as scaled:
+        -         scaled.backward()
+        -     optimizer.step()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         loss = model(x).mean()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizer)
+        +     scaler.update()
+
+          MODEL
+          grad_scaler = torch.amp.GradScaler("cuda")
+          for x in loader:
+              optimizer.zero_grad()
+              with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                  loss = model(x).mean()
+              grad_scaler.scale(loss).backward()
+              grad_scaler.step(optimizer)
+              grad_scaler.update()
+        """
+    )
+
+
+def test_one_loop_that_does_both(migrate: Check) -> None:
+    plan = migrate(
+        """
+        from apex import amp
+        MODEL
+        scaler = torch.amp.GradScaler("cuda")
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        for x in loader:
+            optimizer.zero_grad()
+            with amp.scale_loss(model(x).mean(), optimizer) as scaled:
+                scaled.backward()
+            scaler.scale(model(x).mean()).backward()
+            optimizer.step()
+        """
+    )
+    assert "with amp.scale_loss(" in plan.after
+    assert any("Apex and native AMP stand side by side in one step" in each.message for each in plan.findings)
