@@ -430,6 +430,8 @@ class Questions:
                 continue
             if event.act is Act.LEFT_FLOAT and self._saturated.is_only_compared(event):
                 continue  # on which side of a limit it is half precision tells, too
+            if event.act is Act.WEIGHT_CAST and not self.are_asked_for_gradients(event.leaves):
+                continue
             if event.act is Act.LOW_LEAF and event.subject and not self._has_amp(event):
                 continue  # it is trained in half precision by hand, beside what is not
             if what is not None:
@@ -476,6 +478,11 @@ class Questions:
                 yield Fault(event.site, OF_A_REPLACEMENT, False, replacement)
             if event.act is not Act.REPLACED or self._goes_by_overflow(event):
                 yield from self._wrong_states(event)
+
+    def are_asked_for_gradients(self, leaves: frozenset[Atom]) -> bool:
+        """Whether something that goes backward may be computed from some weights, or their gradients be taken."""
+        asking = self.events(Act.BACKWARD, Act.OWN_GRADIENT)
+        return not asking or any(overlap(each.leaves or None, leaves) is not False for each in asking)
 
     def _has_amp(self, event: Event) -> bool:
         """Whether gradients of some weights are scaled, or may come through what a region makes low."""

@@ -51,8 +51,9 @@ def detect(script: Script) -> Iterator[Hazard]:
     if script.settings.target_torch >= CACHE_MENDED or not script.courses:
         return
     told = set()
-    for event in script.flowing.questions.events(Act.WEIGHT_CAST):
-        if event.context is None or event.context.cuda.on != ON:
+    questions = script.flowing.questions
+    for event in questions.events(Act.WEIGHT_CAST):
+        if event.context is None or event.context.cuda.on != ON or not questions.are_asked_for_gradients(event.leaves):
             continue
         for site in sorted(event.context.cuda.outermost):
             node = script.flowing.interpreted.node_at(script.file, site)

@@ -115,3 +115,35 @@ def test_an_unknown_module_of_a_library_that_runs_both_ways_is_told(marked: Chec
 )
 def test_an_unknown_module_that_runs_one_way_is_not(clean: Check, parts: dict[str, str]) -> None:
     clean(OF_A_LIBRARY.format(**OF_A_MODULE | {"mark": ""} | parts))
+
+
+RECORDED = """
+    class Guide(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 4)
+
+        def forward(self, x):
+            with torch.no_grad():
+                points = self.fc(x)
+            with torch.enable_grad():
+                return self.fc(points){end}
+
+    guide, critic = Guide().cuda(), nn.Linear(4, 1).cuda()
+    optimizer = torch.optim.SGD(critic.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        optimizer.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):{mark}
+            with torch.no_grad():
+                guided = guide(x)
+            loss = critic(guided).square().mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+def test_weights_that_no_loss_is_computed_from_need_no_gradient(marked: Check, clean: Check) -> None:
+    clean(RECORDED.format(end=".detach()", mark=""))
+    marked(RECORDED.format(end="", mark="  # AMP633"))
