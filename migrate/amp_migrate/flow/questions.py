@@ -938,11 +938,21 @@ class Questions:
         return [Fault(site, WATCHED, always=False) for site in sorted(calls) if self._logs_gradients(site)]
 
     def _logs_gradients(self, watching: Site) -> bool:
-        """Whether a call of `wandb.watch()` logs gradients, and not parameters alone, or nothing."""
+        """Whether a call of `wandb.watch()` logs gradients that may be scaled, and not parameters alone, or nothing."""
         node = self.node_at(watching)
         node = node.value if isinstance(node, ast.Expr) else node
-        log = argument(node, "wandb.watch", "log") if isinstance(node, ast.Call) else None
-        return not (isinstance(log, ast.Constant) and log.value in ("parameters", None))
+        if not isinstance(node, ast.Call):
+            return True
+        log = argument(node, "wandb.watch", "log")
+        if isinstance(log, ast.Constant) and log.value in ("parameters", None):
+            return False
+        models = argument(node, "wandb.watch", "models") or next(iter(node.args), None)
+        watched = NEVER if models is None else self.analysis.values.get(models, NEVER)
+        if not watched or not all(isinstance(each, Obj) for each in watched):
+            return True
+        weights = frozenset(map(whole_of, self.analysis.heap.objects_in(watched)))
+        scaled = (each.leaves for each in self.events(Act.BACKWARD) if each.scaler)
+        return any(overlap(weights, leaves) is not False for leaves in scaled)
 
     def _asks_first(self, event: Event) -> bool:
         """Whether something happens only as a call has answered about gradients: `if torch.isfinite(p.grad).all():`."""

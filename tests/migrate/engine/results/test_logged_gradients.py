@@ -75,6 +75,50 @@ def test_a_library_that_logs_gradients_by_hooks(given: str, is_told: bool) -> No
     assert not any(each.message == WATCHED for each in migrate_text(text, Settings(dtype=Dtype.BF16)).findings)
 
 
+OF_TWO = """\
+import torch
+import wandb
+from torch import nn
+
+
+def train(net, loader):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x in loader:
+        optimizer.zero_grad()
+        loss = net(x.cuda()).square().mean()
+        loss.backward()
+        optimizer.step()
+
+
+def train_in_float32(net, loader):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x in loader:
+        optimizer.zero_grad()
+        x = x.cuda().requires_grad_()
+        out = net(x)
+        gradient = torch.autograd.grad(out, x, torch.ones_like(out), create_graph=True)[0]
+        loss = out.mean() + (gradient.norm(2, dim=1) - 1).square().mean()
+        loss.backward()
+        optimizer.step()
+
+
+one = nn.Linear(8, 4).cuda()
+other = nn.Sequential(nn.Linear(8, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)).cuda()
+wandb.watch({watched}, log="all")
+train(one, loader)
+train_in_float32(other, loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("watched", "is_told"), [("one", True), ("other", False), ("(one, other)", True), ("net", True)]
+)
+def test_a_library_that_logs_gradients_of_what_is_trained_in_float32(watched: str, is_told: bool) -> None:
+    plan = migrate_text(OF_TWO.format(watched=watched), Settings())
+    assert plan.after.count("scaler.step(optimizer)") == 1
+    assert any(each.message == WATCHED for each in plan.findings) is is_told
+
+
 TWO_WAYS = """\
 import torch
 from tensorboardX import SummaryWriter
