@@ -113,6 +113,8 @@ def migrate_workspace(
             plans, wrong = _checked(cast, parsed)
             outcome = without_refused(workspace, _with_plans(outcome, plans), wrong)
             numerics = worse_numerics(workspace, outcome.plans, settings, examined, numerics.in_float32.values())
+            if numerics.again != settings:  # what only a result with casts shows, which hides nothing else then
+                return migrate_workspace(workspace, numerics.again, parsed, examined)
         if numerics.at_last != settings:
             return migrate_workspace(workspace, numerics.at_last, parsed, examined)
         withdrawn += _withdrawn(workspace, outcome, numerics.left, settings.withdrawn)

@@ -559,3 +559,52 @@ for x, y in [(torch.zeros(2, 8), torch.zeros(2, 1))]:
     optimizer.step()
 """
     assert is_left(text) is told
+
+
+EVALUATED = """\
+import torch
+from sklearn.metrics import roc_auc_score
+from torch import nn
+from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = GCNConv(8, 8)
+
+    def encode(self, x, edges):
+        return self.layer(x, edges)
+
+    def decode(self, z, edges):
+        return (z[edges[0]] * z[edges[1]]).sum(-1)
+
+
+def train(model, data, optimizer):
+    optimizer.zero_grad()
+    out = model.decode(model.encode(data.x, data.edge_index), data.edge_index)
+    loss = nn.functional.binary_cross_entropy_with_logits(out, torch.ones(20))
+    loss.backward()
+    optimizer.step()
+
+
+@torch.no_grad()
+def evaluate(model, data):
+    z = model.encode(data.x, data.edge_index)
+    found = model.decode(z, data.edge_index).sigmoid()
+    return roc_auc_score(torch.ones_like(found).cpu().numpy(), found.cpu().numpy())
+
+
+if __name__ == "__main__":
+    data = Data(x=torch.eye(8), edge_index=torch.randint(0, 8, (2, 20)))
+    model = Net()
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(4):
+        train(model, data, optimizer)
+        print(evaluate(model, data))
+"""
+
+
+def test_a_step_there_is_left_though_its_casts_show_what_is_to_be_evaluated_in_float32() -> None:
+    assert is_left(EVALUATED)
