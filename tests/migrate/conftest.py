@@ -77,7 +77,7 @@ HEAD = "import torch\nfrom torch import nn\n\n"
 # What many texts have, by the name that stands for it there: the diff that a migration makes of it.
 USUAL = {
     "MODEL": """
-          model = nn.Linear(2, 2)
+          model = nn.Linear(2, 2).cuda()
         ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     """,
     "STEP": """

@@ -205,7 +205,7 @@ import torch
 parser = argparse.ArgumentParser()
 parser.add_argument("--lr", type=float){}
 args = parser.parse_args()
-model = torch.nn.Linear(3, 4)
+model = torch.nn.Linear(3, 4).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
 for x in range(3):
     loss = model(x).sum()

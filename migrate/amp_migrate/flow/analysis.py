@@ -139,6 +139,9 @@ class Analysis:
         given_up: the functions that did not come to rest: what they still changed is anything.
         taken_alone: the functions that a run did not come to before its end, and that were looked at all the same, for
             they name a loss that autocast refuses: they may run in a region.
+        moved_elsewhere: what code that is not in sight may move: what unread code is given, and objects that nobody in
+            sight makes, but are made for a look at what their methods do.
+        is_excerpt: whether it reads a name that nothing binds: there is more of the program than is in sight.
         unseen: the functions of which nobody knows what they do to a step, because the run had come to its end, or they
             did not come to rest: they run in a region, or have to do with gradients.
     """
@@ -192,6 +195,8 @@ class Analysis:
         self.given_up: dict[Code, None] = {}
         self.unseen: dict[Code, None] = {}
         self.taken_alone: dict[Code, None] = {}
+        self.moved_elsewhere: Value = NEVER
+        self.is_excerpt = False
         self._patience, self._allowance = patience, _STATEMENTS * patience
         self._over_at = 0
         self._called_by_nobody: list[tuple[Frame, Func, Arguments, Context]] = []
@@ -831,9 +836,10 @@ class Analysis:
                 arguments.rest = UNKNOWN if spec.vararg else NEVER
                 arguments.others = self._some_keywords(inner, spec)
                 break
-        made = calls.instantiate(frame, kind, arguments, kind.code.node)
+        made = calls.instantiate(frame, kind, arguments, kind.code.node) or one(Obj(kind.code.site, (), kind))
         frame.is_dead = False
-        return made or one(Obj(kind.code.site, (), kind))
+        self.moved_elsewhere |= made
+        return made
 
     def _inherits(self, kind: Code, owner: Code) -> bool:
         if kind is owner:
@@ -866,6 +872,7 @@ class Analysis:
             return some("str")
         if frame.code.bound and name in frame.module.code.bound:
             return NEVER if not frame.code.is_function else UNKNOWN
+        self.is_excerpt = True
         return one(Opaque((frame.module.file, name)))
 
     def global_of(

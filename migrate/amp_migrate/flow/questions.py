@@ -90,12 +90,13 @@ from amp_migrate.flow.pytorch.gradients import (
     standalone_leaves,
 )
 from amp_migrate.flow.pytorch.modules import DTYPE, PLACE, bare
+from amp_migrate.flow.pytorch.tensors import STANDALONE
 from amp_migrate.flow.source import FUNCTIONS, Code, Module, Site, site_of, word_called
 from amp_migrate.frozen import frozen_in_order
 from amp_migrate.implications import Facts, implied
 from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.signatures import argument
-from amp_migrate.tables.torch_names import CLIPPING, CLIPS_BY_VALUE
+from amp_migrate.tables.torch_names import BRINGING_CODE, CLIPPING, CLIPS_BY_VALUE, PLACING_BY_ITSELF
 
 # The first PyTorch whose cache of weights' casts knows whether a gradient was wanted (run on 2.6, 2.9 to 2.11, 2.14).
 CACHE_MENDED = (2, 11)
@@ -218,6 +219,7 @@ class Fault:
 
 
 _NAMING_GRADIENTS = attrgetter("names_gradients")
+_PLACING = tuple(f"{each}." for each in PLACING_BY_ITSELF)
 _NAMING_DEVICES = attrgetter("may_name_device")
 
 
@@ -264,33 +266,78 @@ class Questions:
     def is_on_cpu(self) -> bool:
         """Whether every loss that goes backward is on the CPU for certain.
 
-        So is one of weights that are moved to the CPU, whatever else it is made of. Where the program names another
-        device, too, or a data set that nobody looks into may, the weights of all optimizers have to be there: a loss
-        that comes to the CPU says nothing of them. Where nothing names one for certain, as `x.device` does not, a loss
-        of such weights need not be known to have stayed there.
+        So is one of weights that are moved to the CPU, or made there and not moved, whatever else it is made of: who
+        brings a batch to another place brings nothing of a model there. Where the program names another device, too,
+        the weights of all optimizers have to be moved to the CPU: a loss that comes to it says nothing of them. Where
+        nothing names one for certain, as `x.device` does not, a loss of such weights need not be known to have stayed
+        there. Without weights that are known, nothing may be left out that brings something to a device.
         """
         losses = [_tensors(each) for each in self.events(Act.BACKWARD)]
         if not losses or not self._sees_all_but_data:
             return False
-        if self.names_device or not self._sees_devices:
+        if self.names_device:
             is_surely_named = bool(self.analysis.pytorch.places & (DEVICE | MPS))
             are_there = _are_on_cpu if is_surely_named else _may_be_on_cpu
             return all(map(are_there, losses)) and self.optimizes_on_cpu
         of_losses = (NOTHING.union(*(each.reach | each.leaf for each in tensors)) for tensors in losses)
-        return all(_are_on_cpu(each) or self._are_of_cpu(of) for each, of in zip(losses, of_losses, strict=True))
+        return all(
+            (self._sees_devices and _are_on_cpu(each)) or self._are_of_cpu(of)
+            for each, of in zip(losses, of_losses, strict=True)
+        )
 
     @property
     def optimizes_on_cpu(self) -> bool:
-        """Whether the weights of all optimizers are known, and moved to the CPU: what runs beside them is no matter."""
+        """Whether the weights of all optimizers are known, and on the CPU: what runs beside them is no matter."""
         optimized = [leaves or NOTHING for leaves in self.analysis.pytorch.registry.optimizers.values()]
         return bool(optimized) and all(map(self._are_of_cpu, optimized))
 
     def _are_of_cpu(self, leaves: frozenset[Atom]) -> bool:
-        """Whether some weights are known, and moved to the CPU, be it with the module that keeps them."""
+        """Whether some weights are known, and moved to the CPU, be it with the module that keeps them, or made there.
+
+        What is beside them, and no weight, is where they are.
+        """
         owners = [each.owner for each in leaves if isinstance(each, Part)]
+        weights = [each for each in owners if not (isinstance(each, Obj) and each.made_of == STANDALONE)]
+        return bool(weights) and len(owners) == len(leaves) and all(map(self._is_of_cpu, weights))
+
+    def _is_of_cpu(self, owner: Atom) -> bool:
         read = self.analysis.heap.read
-        places = [read(by_path(each), PLACE, None) or read(bare(each), PLACE, None) for each in owners]
-        return bool(owners) and len(owners) == len(leaves) and all(each == const(CPU) for each in places)
+        place = read(by_path(owner), PLACE, None) or read(bare(owner), PLACE, None)
+        return place == const(CPU) if place else not self.names_device and self._is_made_on_cpu(owner)
+
+    def _is_made_on_cpu(self, owner: Atom) -> bool:
+        """Whether the program makes some weights, in which nothing moves them where it names no device.
+
+        What a package makes is on the CPU, unless it is told another place, or is known to look for one. Who scales a
+        loss, or lowers what a GPU computes, has one in mind, whoever brings the model there.
+        """
+        pytorch, made = self.analysis.pytorch, bare(owner)
+        is_in_mind = bool(pytorch.opened or pytorch.registry.scalers) or self._places_by_itself
+        if is_in_mind or self.analysis.is_excerpt or made in self._held_elsewhere:
+            return False
+        if isinstance(made, Obj):
+            is_layer = not made.external or made.external.startswith("torch.nn.")
+            return is_layer or made.site not in pytorch.told_more
+        made_at = made.made_at if isinstance(made, Opaque) else None
+        name = "" if made_at is None else pytorch.called.get(made_at, "")
+        is_made = bool(name) and not f"{name}(".startswith((".", *BRINGING_CODE))
+        return is_made and made_at not in pytorch.told_more
+
+    @cached_property
+    def _held_elsewhere(self) -> frozenset[Atom]:
+        """What code may move that is not in sight: what it is given, or makes, with all that this holds."""
+        heap, given = self.analysis.heap, self.analysis.moved_elsewhere
+        objects = heap.objects_in(given)
+        held = (each for owner, value in heap.cells() if owner in objects for each in value)
+        return objects.union(bare(each) for each in (*given, *held) if isinstance(each, Opaque))
+
+    @cached_property
+    def _places_by_itself(self) -> bool:
+        """Whether the program has code that nobody reads bring something to a device of its own choice."""
+        pytorch, is_installed = self.analysis.pytorch, self.analysis.files.is_installed
+        own = [each for file, each in self.analysis.modules.items() if each is not None and not is_installed(file)]
+        names = {name for each in own for name in each.imports}.union(pytorch.called.values())
+        return pytorch.scatters or any(f"{name}.".startswith(_PLACING) for name in names)
 
     @property
     def is_on_mps(self) -> bool:

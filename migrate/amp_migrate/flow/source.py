@@ -19,7 +19,7 @@ _GIVING = frozenset(("add_", "copy_", "sub_", "set_", "fill_"))
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _REFUSED = frozenset(each.rpartition(".")[2] for each in (BANNED_LOSS_CLASS, BANNED_LOSS_FUNCTION))
 
-_DEVICE = re.compile(r"cuda|device|xpu|hpu|mtia|accelerat|gpu|\b(mps|npu)\b", re.IGNORECASE)
+DEVICE_WORD = re.compile(r"cuda|device|xpu|hpu|mtia|accelerat|gpu|\b(mps|npu)\b", re.IGNORECASE)
 
 
 def word_called(call: ast.Call) -> str:
@@ -351,7 +351,7 @@ class Module:
         calls = (each for each in nodes if isinstance(each, ast.Call) and each.func in moving)
         # No word for a device is an attribute of torch that is none itself: these are dtypes.
         casts = [each for each in calls if {ast.unparse(given)[:6] for given in _given(each)} == {"torch."}]
-        return len(casts) < len(moving) or _DEVICE.search(ast.unparse(self.tree)) is not None
+        return len(casts) < len(moving) or DEVICE_WORD.search(ast.unparse(self.tree)) is not None
 
     @cached_property
     def imports(self) -> tuple[str, ...]:

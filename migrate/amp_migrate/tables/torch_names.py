@@ -217,6 +217,28 @@ COMPUTING_BY_KERNELS = ("dgl.function.", "dgl.nn.", "dgl.ops.")
 BRINGING_CODE = (
     *("importlib.import_module(", "importlib.util.module_from_spec(", "runpy.run_", "pkgutil.resolve_name("),
     *("pickle.load", "torch.load(", "torch.jit.load("),
+    *("hydra.utils.call(", "hydra.utils.get_class(", "hydra.utils.instantiate("),
+)
+
+# What brings models, and what they get, to a device that it finds by itself, or is for a GPU: how its names begin.
+PLACING_BY_ITSELF = (
+    *(
+        "accelerate",
+        "amp_shim",
+        "apex",
+        "catalyst",
+        "clip",
+        "colossalai",
+        "composer",
+        "deepspeed",
+        "detectron2",
+        "espnet2",
+        "fairseq",
+    ),
+    *("fastai", "flair", "ignite", "lightning", "lightning_fabric", "mmcv", "mmengine", "nemo", "poutyne"),
+    *("pytorch_lightning", "ray", "sentence_transformers", "skorch", "speechbrain", "stable_baselines3", "tianshou"),
+    *("torch_xla", "transformers.Seq2SeqTrainer", "transformers.Trainer", "transformers.pipeline", "trl"),
+    *("ultralytics", "unsloth", "whisper"),
 )
 
 # What else has losses that go backward and optimizers that step: code that imports one of these, and not torch.

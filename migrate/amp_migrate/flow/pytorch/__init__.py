@@ -109,6 +109,7 @@ class PyTorch:
         opened: the regions of the GPU's autocast that may be on, and whether gradients may be recorded, may not be.
         working: the regions in which something is, or may be, computed in low precision.
         on_cpu: the regions of the GPU's autocast in which weights meet something that is on the CPU for certain.
+        told_more: where code that nobody has read gets a model, or is told what nobody in sight has written down.
         scatters: whether something brings to the GPU what it is called with, as `DataParallel` does.
         of_unread: the regions in which modules compute that nobody has read.
         in_float64: the regions in which weights are in float64, which they leave.
@@ -148,6 +149,7 @@ class PyTorch:
         self.working: set[Site] = set()
         self.on_cpu: set[Site] = set()
         self.scatters = False
+        self.told_more: set[Site] = set()
         self.of_unread: set[Site] = set()
         self.in_float64: set[Site] = set()
         self.halved: set[Atom] = set()
@@ -283,6 +285,24 @@ class PyTorch:
             is_of_weights = False
         self.note_place(0 if is_of_weights else named)
         return (named & ~MPS | DEVICE if named & MPS else named) or None
+
+    def place_told(self, args: Arguments) -> int | None:
+        """The place that `to` of a module is told. What nobody knows may be one: hardly anybody gives it a tensor."""
+        found = None
+        of_words = (args.keywords.get(each, NEVER) for each in ("device", "tensor"))
+        for value in (*args.positional[:1], *of_words, args.rest, args.others):
+            place = self.place_of(value)
+            if place is None and any(isinstance(each, Opaque) for each in value) and self.precision_of(value) is None:
+                place = ANYWHERE
+                self.note_place(place)
+            found = found if place is None else place
+        return found
+
+    def _unread_moved(self, frame: Frame, owner: Opaque, name: str, args: Arguments) -> None:
+        """Note where something unknown is moved to, if it is a module."""
+        place = self.place_told(args) if name in ("to", "type") else {"cuda": DEVICE, "cpu": CPU}.get(name)
+        if owner.path and place is not None:
+            frame.write(by_path(owner), modules.PLACE, const(place), strong=False)
 
     @staticmethod
     def is_cpu(value: Value) -> bool:
@@ -837,10 +857,7 @@ class PyTorch:
         ):
             tensor = owner.tensor
             self.note_place(ANYWHERE if name in ("cuda", "xpu") else 0)
-            places = [{"cuda": DEVICE, "cpu": CPU}.get(name), *map(self.place_of, args.all())]
-            for place in places if owner.path else ():
-                if place is not None:
-                    frame.write(by_path(owner), modules.PLACE, const(place), strong=False)
+            self._unread_moved(frame, owner, name, args)
             return one(owner) if tensor is None else tensors.method(frame, tensor, name, args, node)
         is_module = self.is_used_as_module(frame, owner)
         # A module that is cast can be called as before; what else it has by the name of a tensor's method, as `clone()`
@@ -913,6 +930,8 @@ class PyTorch:
             if name not in modules._HANDS_BACK:
                 return found
             # It may be a module as well as a tensor: its weights are cast, and what it hands back can be called.
+            if self.is_used_as_module(frame, owner):
+                self._unread_moved(frame, owner, name, args)
             modules.cast_weights(frame, [owner], name, args, node)
             return frozenset(owner.with_tensor(each) if isinstance(each, Tensor) else each for each in found)
         kind = owner.external if isinstance(owner, Obj) else ""
@@ -1115,7 +1134,8 @@ def _place_named(atom: object) -> int:
     is_unknown = (isinstance(atom, Some) and atom.kind in ("device", "str")) or (
         isinstance(atom, Opaque) and atom.tensor is None
     )
-    return ANYWHERE if is_unknown else 0
+    is_of_package = isinstance(atom, External) and not atom.name.startswith(("torch.", "builtins.", "numpy."))
+    return ANYWHERE if is_unknown or is_of_package else 0
 
 
 def _of_precision(value: Value, kind: int) -> Value:

@@ -150,6 +150,7 @@ def make(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
 
 def hold_arguments(frame: Frame, owner: Obj, args: Arguments) -> None:
     """Keep what something is made of, of which nobody knows where that goes."""
+    unread.note_told(frame, args, owner.site)
     for word, value in (*enumerate(args.positional), *args.keywords.items()):
         frame.write(owner, f"<{word}>", value, strong=False)
 
@@ -671,6 +672,8 @@ def unknown_result(
         frame.analysis.event(frame, Act.NOT_ALL, node)
     if any(isinstance(each, (Opaque, Obj)) for each in callee):
         unread.note_small(frame, unread.name_of(frame, callee), args, node)
+    unread.note_told(frame, args, frame.site(node))
+    unread.note_given(frame, name or unread.name_of(frame, callee), args, node)
     unseen = unread.noted(frame, name or unread.name_of(frame, callee), node)
     gets_data = any(isinstance(each, (Tensor, Opaque)) for value in args.all() for each in value)
     if gets_data:
@@ -915,8 +918,7 @@ def moved(frame: Frame, owner: Atom, name: str, args: Arguments, node: ast.AST) 
     place = {"cuda": DEVICE, "cpu": CPU}.get(name)
     pytorch.note_place(place or 0)
     if name in ("to", "type"):
-        for value in [*args.positional, *args.keywords.values()]:
-            place = pytorch.place_of(value) if pytorch.place_of(value) is not None else place
+        place = pytorch.place_told(args)
     within = _with_parts(frame, owner) if name in _CHANGES_WEIGHTS else {}
     unread = [each for held in within.values() for value in held for each in value if isinstance(each, Opaque)]
     cast_weights(frame, [*within, *unread], name, args, node)

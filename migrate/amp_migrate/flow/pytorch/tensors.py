@@ -61,7 +61,7 @@ _TESTS = frozenset(
 )
 _SAME_ATTRIBUTES = {"T": "t", "mT": "transpose", "H": "t", "real": "real", "imag": "imag", "mH": "transpose"}
 STANDALONE = External("torch.Tensor")
-# Where the weights of layers in sight are, which names no device: what has moved them does.
+# Where the weights of layers are, which names no device: what has moved them does.
 OF_WEIGHTS = Const("device", "where the weights are")
 # Operators of the first tensor that they get, whatever else is said by name.
 FIRST_ONLY = frozenset(
@@ -93,10 +93,10 @@ def attribute(frame: Frame, tensor: Tensor, name: str, node: ast.AST) -> Value:
 
 
 def _is_weights(tensor: Tensor) -> bool:
-    """Whether a tensor is the weights of layers made in sight: they are where they were moved to, if they were."""
+    """Whether a tensor is the weights of layers, read or not: they are where they were moved to, if at all."""
     owners = [each.owner for each in tensor.leaf if isinstance(each, Part)]
-    layers = [each for each in owners if isinstance(each, Obj) and each.external.startswith("torch.nn.")]
-    return bool(layers) and len(layers) == len(tensor.leaf)
+    of_layers = (not isinstance(each, Obj) or each.external.startswith("torch.nn.") for each in owners)
+    return bool(owners) and len(owners) == len(tensor.leaf) and all(of_layers)
 
 
 def no_tensor(name: str) -> Value:

@@ -12,6 +12,7 @@ from amp_migrate.flow.domain.atoms import (
     UNKNOWN,
     Atom,
     Class,
+    Const,
     External,
     Func,
     Method,
@@ -25,15 +26,21 @@ from amp_migrate.flow.domain.atoms import (
 )
 from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.domain.interned import remembered
-from amp_migrate.flow.domain.tensor import F16, NOTHING, Tensor
+from amp_migrate.flow.domain.tensor import ANYWHERE, F16, NOTHING, Tensor
 from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import attributes
 from amp_migrate.flow.python.arguments import Arguments
-from amp_migrate.flow.python.classes import external_bases, is_module_class
+from amp_migrate.flow.python.classes import external_bases, has_unread_base, is_module_class
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch.ranges import has_no_inverse
-from amp_migrate.flow.source import Site
-from amp_migrate.tables.torch_names import BRINGING_CODE, COMPUTING_BY_KERNELS, TRAINED_WITH_AMP, WITHOUT_MODULES
+from amp_migrate.flow.source import DEVICE_WORD, Site
+from amp_migrate.tables.torch_names import (
+    BRINGING_CODE,
+    COMPUTING_BY_KERNELS,
+    KNOWN_BY_NAME,
+    TRAINED_WITH_AMP,
+    WITHOUT_MODULES,
+)
 
 _READ = frozenset("torch torchvision numpy builtins apex".split()) | sys.stdlib_module_names
 _REGISTRIES = "<registries>"
@@ -50,6 +57,34 @@ def noted(frame: Frame, callee: str, node: ast.AST) -> frozenset[Site]:
     site = frame.site(node)
     frame.analysis.pytorch.called.setdefault(site, callee)
     return NOTHING if is_known(callee) or not frame.now.context.cuda.may_be_on else frozenset({site})
+
+
+def note_given(frame: Frame, callee: str, args: Arguments, node: ast.AST) -> None:
+    """Note which models code gets that nobody knows: it may bring these to a device, or give others that are on one."""
+    if _package(callee) in KNOWN_BY_NAME | sys.stdlib_module_names:
+        return
+    atoms = (each for value in args.all() for each in value if isinstance(each, (Obj, Opaque)))
+    if models := frozenset(each for each in atoms if is_of_model(frame, each) or _has_unread(frame, each)):
+        frame.analysis.moved_elsewhere |= models
+        frame.analysis.pytorch.told_more.add(frame.site(node))
+
+
+def _has_unread(frame: Frame, atom: Obj | Opaque) -> bool:
+    return isinstance(atom, Obj) and has_unread_base(frame, atom.made_of)
+
+
+def note_told(frame: Frame, args: Arguments, site: Site) -> None:
+    """Note what a call of code that nobody has read may be told of a place for what it makes, or computes."""
+    pytorch = frame.analysis.pytorch
+    if args.rest or args.others:
+        pytorch.told_more.add(site)
+    for word, value in args.keywords.items():
+        is_off = all(isinstance(each, Const) and each.value in (None, False, 0) for each in value)
+        if DEVICE_WORD.search(word) and not is_off:
+            pytorch.note_place(pytorch.place_of(value) or ANYWHERE)
+    for value in args.positional:
+        if any(isinstance(each, Const) and each.value == "cuda" for each in value):
+            pytorch.place_of(value)
 
 
 def note_of_model(frame: Frame, given: Iterable[Value], node: ast.AST) -> None:

@@ -215,7 +215,7 @@ class Net(zoo.Classifier):
 
 
 def train(loader):
-    model = Net()
+    model = Net().cuda()
     optimizer = torch.optim.Adam(model.parameters())
     for x, y in loader:
         loss = F.mse_loss(model(x), y)

@@ -162,9 +162,8 @@ for epoch in range(10):
     [
         ("nn.Linear(8, 1)", "lib.emphasized(net(x), 0.95).pow(2).mean()", True),
         ("nn.Linear(8, 1)", "lib.losses.far(net(x), y=x)", True),
-        # Data are where a function brings them; and a model of its own may bring to its device what it is given.
-        ("nn.Linear(8, 1)", "net(lib.prepared(x)).pow(2).mean()", False),
-        ("nn.Linear(8, 1)", "own.step(net(x))", False),
+        ("nn.Linear(8, 1)", "net(lib.prepared(x)).pow(2).mean()", True),
+        ("nn.Linear(8, 1)", "own.step(net(x))", True),
         ("nn.Linear(8, 1).cuda()", "lib.emphasized(net(x.cuda()), 0.95).pow(2).mean()", False),
     ],
 )
@@ -196,14 +195,16 @@ from torch.utils.data import DataLoader, TensorDataset
 table = pandas.read_csv("table.csv")
 users, ratings = torch.tensor(table["user"].values), torch.tensor(table["rating"].values, dtype=torch.float32)
 loader = {loader}
-model = nn.Sequential(nn.Embedding(10, 8), nn.Linear(8, 1))
-optimizer = torch.optim.Adam(model.parameters())
-for {batch} in loader:
-    {taken}
-    optimizer.zero_grad()
-    loss = nn.functional.mse_loss(model(user), rating)
-    loss.backward()
-    optimizer.step()
+
+
+def train(model):
+    optimizer = torch.optim.Adam(model.parameters())
+    for {batch} in loader:
+        {taken}
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(user), rating)
+        loss.backward()
+        optimizer.step()
 """
 
 
@@ -366,13 +367,18 @@ from torch import nn
 from torch.utils.data import DataLoader
 from data import Data{more}
 
-model = nn.Conv2d(1, 1, 3, padding=1)
-optimizer = torch.optim.Adam(model.parameters())
-for x, y in DataLoader(Data({given}), batch_size=4):
-    optimizer.zero_grad()
-    loss = nn.functional.mse_loss(model(x), y)
-    loss.backward()
-    optimizer.step()
+
+class Training:
+    def __init__(self):
+        self.model = nn.Conv2d(1, 1, 3, padding=1)
+        self.optimizer = torch.optim.Adam(self.model.parameters())
+
+    def epoch(self):
+        for x, y in DataLoader(Data({given}), batch_size=4):
+            self.optimizer.zero_grad()
+            loss = nn.functional.mse_loss(self.model(x), y)
+            loss.backward()
+            self.optimizer.step()
 """
 _DATA = """\
 import numpy as np
@@ -559,6 +565,156 @@ for x, y in [(torch.zeros(2, 8), torch.zeros(2, 1))]:
     optimizer.step()
 """
     assert is_left(text) is told
+
+
+MADE_HERE = """\
+import lib
+import torch
+{imported}
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.layer = nn.Embedding(8, 4), {layer}
+        self.scale = nn.Parameter(torch.ones(1))
+
+    def forward(self, x):
+        return self.layer(self.first(x)) * self.scale
+
+    def sample(self, x):
+        return self(x.to(next(self.parameters()).device))
+
+
+class Derived(lib.Model):
+    pass
+
+
+def fit(loader, options):
+    model = {model}
+    optimizer = torch.optim.Adam(model.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+    return model
+"""
+MODELS = [
+    ("nn.Linear(4, 1)", "Net()"),
+    ("lib.Linear(4, 1)", "Net()"),
+    ("nn.Linear(4, 1)", "lib.Model.from_pretrained('small')"),
+    ("nn.Linear(4, 1)", "lib.Model(4, device='cpu', use_cuda=False)"),
+    ("nn.Linear(4, 1)", "Derived(4)"),
+]
+
+
+def made_here(layer: str, model: str, imported: str = "") -> str:
+    """A program that makes its own model, and gets its batches."""
+    return MADE_HERE.format(layer=layer, model=model, imported=imported)
+
+
+@pytest.mark.parametrize(("layer", "model"), MODELS)
+def test_what_is_made_is_on_the_cpu_where_nothing_names_another_place(layer: str, model: str) -> None:
+    assert is_left(made_here(layer, model))
+
+
+@pytest.mark.parametrize(("layer", "model"), MODELS)
+@pytest.mark.parametrize(
+    "more",
+    [
+        "",
+        "model.to(options.device)",
+        "model.cuda()",
+        "model.to(lib.device)",
+        "model.to(device=lib.device())",
+        "model.to(*options)",
+        "model.to(**options.where)",
+        "for each in [model]:\n        each.to(options)",
+        "model = nn.DataParallel(model)",
+        "model = nn.Sequential(model, nn.Linear(1, 1, device=options.device))",
+        "torch.set_default_device(options.device)",
+        "lib.place(model, device=options.where)",
+        "lib.place(model, 'cuda')",
+        "lib.place(model)",
+        "loader = lib.moved(loader, use_cuda=options.cuda)",
+    ],
+)
+def test_it_may_be_elsewhere_where_one_is_named(layer: str, model: str, more: str) -> None:
+    text = made_here(layer, model)
+    assert is_left(text.replace("    optimizer =", f"    {more}\n    optimizer =", 1)) is (not more)
+
+
+@pytest.mark.parametrize(
+    "imported",
+    [
+        "from accelerate import Accelerator",
+        "import lightning.pytorch as pl",
+        "from transformers import BertModel, Trainer",
+        "import ignite.engine",
+    ],
+)
+def test_it_may_be_elsewhere_where_a_package_looks_for_a_place(imported: str) -> None:
+    assert not is_left(made_here("nn.Linear(4, 1)", "Net()", imported))
+    assert not is_left(made_here("nn.Linear(4, 1)", "lib.Model(4)", imported))
+    assert is_left(made_here("nn.Linear(4, 1)", "Net()", "from transformers import BertModel"))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "torch.load('model.pt')",  # where it was saved
+        "lib.Model(4, device=options)",
+        "lib.Model.from_pretrained('small', device_map='auto')",
+        "lib.Model(**options)",
+        "lib.Model(4).to(lib.device())",
+        "hydra.utils.instantiate(options.model)",
+        "lib.placed(Net())",
+        "options.model",
+    ],
+)
+def test_a_model_may_be_made_elsewhere(model: str) -> None:
+    assert not is_left(made_here("nn.Linear(4, 1)", model, "import hydra"))
+
+
+_OF_ITS_OWN = """\
+import torch
+from torch import nn
+
+
+class Net({base}):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+        self.optimizer = torch.optim.Adam(self.layer.parameters())
+
+    def fit(self, loader):
+        for x, y in loader:
+            self.optimizer.zero_grad()
+            loss = nn.functional.mse_loss(self.layer(x), y)
+            loss.backward()
+            self.optimizer.step()
+"""
+_FITTING = """\
+import torch
+from net import Net
+
+loader = [(torch.zeros(8, 4){given}, torch.zeros(8, 1){given})] * 4
+net = Net()
+{moved}
+net.fit(loader)
+"""
+
+
+@pytest.mark.parametrize(("base", "moved"), [("nn.Module", "net.cuda()"), ("object", "net.layer.to('cuda')")])
+def test_what_makes_an_object_of_another_file_may_move_it(base: str, moved: str, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(_OF_ITS_OWN.format(base=base))
+    assert [each.source.path.name for each in migrate([tmp_path], Settings()).changed] == ["net.py"]
+    (tmp_path / "main.py").write_text(_FITTING.format(given=".cuda()", moved=moved))
+    assert [each.source.path.name for each in migrate([tmp_path], Settings()).changed] == ["net.py"]
+    (tmp_path / "main.py").write_text(_FITTING.format(given="", moved=""))
+    assert not migrate([tmp_path], Settings()).changed
 
 
 EVALUATED = """\

@@ -272,7 +272,7 @@ def test_gradients_are_unscaled_for_the_optimizer_in_a_wrapper(rewrites: Check) 
               def zero_grad(self):
                   self.inner.zero_grad()
           def train(loader):
-              model = nn.Linear(2, 2)
+              model = nn.Linear(2, 2).cuda()
         ~     optimizer = Scheduled(model)
               for x, y in loader:
                   optimizer.zero_grad()

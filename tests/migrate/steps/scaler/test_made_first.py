@@ -98,7 +98,7 @@ def test_optimizer_that_one_branch_makes_and_another_collects(rewrites: Check) -
 
 
           def main(args, loader):
-              net = nn.Linear(4, 4)
+              net = nn.Linear(4, 4).cuda()
         +     scaler = torch.amp.GradScaler("cuda")
               if args.kind == "plain":
                   opt = torch.optim.SGD(net.parameters(), lr=0.1)
