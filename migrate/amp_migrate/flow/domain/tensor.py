@@ -93,7 +93,7 @@ A_PIECE: frozenset[Any] = frozenset({None})
 
 _FACTS = (
     *("precision", "rank", "place", "tags", "flows", "regions"),
-    *("leaf", "reach", "surely", "units", "reads", "born", "spared", "piece", "unread"),
+    *("leaf", "reach", "surely", "units", "reads", "born", "spared", "piece", "unread", "normed"),
 )
 _facts_of = attrgetter(*_FACTS)
 
@@ -119,6 +119,8 @@ class Tensor(Numbered):
             empty for the whole. Of what nobody knows it is the way to it there.
         unread: where code that nobody could read computed it in a region, if nothing has been made of it since but
             sums, parts and multiples: a loss that goes backward is then one that nobody has seen.
+        normed: the leaves that what batch and instance norms get in float16 comes of, if its gradient comes through
+            such norms.
     """
 
     __slots__ = (
@@ -126,6 +128,7 @@ class Tensor(Numbered):
             "born",
             "flows",
             "leaf",
+            "normed",
             "piece",
             "place",
             "precision",
@@ -158,11 +161,12 @@ class Tensor(Numbered):
         spared: frozenset[Spared] = NOTHING,
         piece: frozenset[Hashable] = NOTHING,
         unread: frozenset[Site] = NOTHING,
+        normed: Leaves = NOTHING,
     ) -> None:
         self.precision, self.rank, self.place, self.tags, self.flows = precision, rank, place, tags, flows
         self.regions, self.leaf, self.reach, self.surely = regions, leaf, reach, surely
         self.units, self.reads, self.born, self.spared, self.piece = units, reads, born, spared, piece
-        self.unread = unread
+        self.unread, self.normed = unread, normed
 
     def but(self, **changes: Any) -> Tensor:
         """This tensor with other facts."""
@@ -235,6 +239,7 @@ def _join_tensors(a: Tensor, b: Tensor) -> Tensor:
         a.spared & b.spared,
         a.piece | b.piece,
         a.unread | b.unread,
+        few_leaves(a.normed | b.normed),
     )
 
 

@@ -116,7 +116,6 @@ class PyTorch:
         lowered: the leaves that a gradient comes to through what a region has computed in low precision.
         stored: where buffers were made that get something else behind their making, and what they get.
         limited: the leaves whose values something keeps within limits, or replaces.
-        normalized: what batch and instance norms have got in float16, each as the leaves that its gradient comes to.
         born_inside: where operators have run in regions.
         zeros: where tensors of zeros were made.
         weighing: by region, the leaves that it casts to low precision.
@@ -156,7 +155,6 @@ class PyTorch:
         self.lowered: set[Atom] = set()
         self.stored: set[Site] = set()
         self.limited: set[Atom] = set()
-        self.normalized: set[frozenset[Atom]] = set()
         self.born_inside: set[Site] = set()
         self.zeros: set[Site] = set()
         self.ones: set[Site] = set()
@@ -1031,7 +1029,8 @@ class PyTorch:
             if isinstance(tensor, Tensor) and flows:
                 surely = tensor.surely.union(*(each.sure_leaves for each in given))
                 tags = tensor.tags | operators.halved(frame, given, reach)
-                tensor = tensor.but(flows=FLOWS, leaf=NOTHING, reach=reach, surely=surely, tags=tags)
+                normed = tensor.normed | operators.normed_of(given)
+                tensor = tensor.but(flows=FLOWS, leaf=NOTHING, reach=reach, surely=surely, tags=tags, normed=normed)
                 recorded = each.with_tensor(tensor) if isinstance(each, Opaque) else tensor
                 result = join(result, one(recorded))
             else:

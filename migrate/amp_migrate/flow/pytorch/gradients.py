@@ -1749,7 +1749,7 @@ def gradient_of(frame: Frame, args: Arguments, node: ast.AST) -> Value:
         frame, Act.OWN_GRADIENT, node, subject=outputs, leaves=leaves, why=why, is_sure=is_first
     )
     event.units = event.units | units
-    normalized = [each for each in tensors_in(outputs) if _is_normalized_behind(frame, each, held)]
+    normalized = [each for each in tensors_in(outputs) if _is_normalized_behind(each, held)]
     if create and normalized:
         frame.analysis.event(frame, Act.NORM_TWICE, node, tensor=normalized[0], is_sure=True)
     found = NEVER
@@ -1769,15 +1769,13 @@ def gradient_of(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     return one(Tup((), found))
 
 
-def _is_normalized_behind(frame: Frame, output: Tensor, inputs: Value) -> bool:
+def _is_normalized_behind(output: Tensor, inputs: Value) -> bool:
     """Whether a norm in float16 lies between what comes out and some input, as far as the leaves of both tell.
 
-    What a norm gets that comes of an input comes to all of its leaves, and what comes of the norm to all of the norm's.
+    What a norm gets that comes of an input comes to all of its leaves.
     """
-    own = output.reach | output.leaf
-    between = [each for each in frame.analysis.pytorch.normalized if _comes_of(own, each)]
     given = [each.reach | each.leaf for each in tensors_in(inputs)] or [NOTHING]
-    return bool(output.tags & NORMALIZED) and any(_comes_of(norm, each) for norm in between for each in given)
+    return bool(output.tags & NORMALIZED) and any(_comes_of(output.normed, each) for each in given)
 
 
 def _comes_of(leaves: frozenset[Atom], others: frozenset[Atom]) -> bool:

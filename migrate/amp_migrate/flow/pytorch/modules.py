@@ -72,7 +72,7 @@ from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.classes import MODULE, external_bases, has_unread_base, is_module_class
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import gradients, unread, weight_casts
-from amp_migrate.flow.pytorch.operators import halved, learned, may_be_weights, operate
+from amp_migrate.flow.pytorch.operators import halved, learned, may_be_weights, normed_of, operate
 from amp_migrate.flow.source import Site, word_called
 from amp_migrate.tables import library_models, library_transforms
 from amp_migrate.tables import operators as table
@@ -705,6 +705,7 @@ def unknown_result(
         reads=NOTHING if whole is None else whole.reads,
         born=frozenset({frame.site(node)}),
         unread=unseen,
+        normed=few_leaves(normed_of(given)) if flows & FLOWS else NOTHING,
     )
     for module in callee if is_module else ():
         if isinstance(module, Obj) or (isinstance(module, Opaque) and module.path):

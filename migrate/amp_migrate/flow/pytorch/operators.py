@@ -409,6 +409,7 @@ def _facts(
         tags &= ~A_GRADIENT
     if len(tensors) == 1:
         tags |= tensors[0].tags & BROUGHT
+    normed: Leaves = NOTHING
     if not flows & FLOWS:
         tags |= learned(frame, tensors)
     else:
@@ -416,7 +417,7 @@ def _facts(
         tags |= halved(frame, tensors, reach, autocast if treatment == table.LOW else None)
         if name in ("batch_norm", "instance_norm") and tensors[0].precision == F16:
             tags |= NORMALIZED
-            frame.analysis.pytorch.normalized.add(tensors[0].reach | tensors[0].leaf)
+            normed = tensors[0].reach | tensors[0].leaf
     # What autocast computes in half precision is products, and no number by itself is an operand of those.
     place = _place(name, tensors, with_numbers=treatment != table.LOW)
     if treatment == table.LOW and precision & LOW and autocast is frame.now.context.cuda and autocast.may_be_on:
@@ -437,6 +438,7 @@ def _facts(
         spared_of(tensors) if reach else NOTHING,
         tensors[0].piece if is_view else NOTHING,
         NOTHING.union(*(each.unread for each in tensors)) if is_view or name in table.LINEAR else NOTHING,
+        few_leaves(normed | normed_of(tensors)) if tags & NORMALIZED else NOTHING,
     )
 
 
@@ -503,6 +505,11 @@ def halved(frame: Frame, tensors: Sequence[Tensor], reach: Leaves, autocast: Aut
     for each in tensors:
         tags |= each.tags & WAY_OF_GRADIENT if each.flows & FLOWS else 0
     return tags
+
+
+def normed_of(tensors: Iterable[Tensor]) -> Leaves:
+    """The leaves behind the norms in float16 that a result's gradient comes through: see `Tensor.normed`."""
+    return NOTHING.union(*(each.normed for each in tensors if each.flows & FLOWS))
 
 
 def _gradients(frame: Frame, tensors: list[Tensor], precision: int) -> tuple[int, frozenset[object], frozenset[object]]:
@@ -1061,7 +1068,8 @@ def _taking_up(frame: Frame, each: Atom | Tensor, given: Tensor) -> Atom | Tenso
     flows, reach, surely = _gradients(frame, [each, given], each.precision)
     if not flows & FLOWS:
         return each
-    return each.but(flows=flows, reach=reach, surely=surely, tags=each.tags | halved(frame, [given], reach))
+    tags, normed = each.tags | halved(frame, [given], reach), few_leaves(each.normed | normed_of([given]))
+    return each.but(flows=flows, reach=reach, surely=surely, tags=tags, normed=normed)
 
 
 def with_part(value: Value, part: Value) -> Value:
