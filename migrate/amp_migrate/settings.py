@@ -124,6 +124,7 @@ class Settings:
         evaluated_apart: the lines of files that are evaluated in float32, for what was found of a first plan.
         clipped_apart: the lines of files that clip, without Apex, more than is shown to be what Apex clips beside them.
         sized: the lines of files that read a gradient of which more than the direction may be used while it is scaled.
+        unhalved: the lines of files that take the gradients of a penalty, where all that these come through is float32.
         masked: the lines of files that fill what a first plan made float16 with a number that float16 does not have.
     """
 
@@ -154,6 +155,7 @@ class Settings:
     evaluated_apart: frozenset[tuple[str, int]] = frozenset()
     clipped_apart: frozenset[tuple[str, int]] = frozenset()
     sized: frozenset[tuple[str, int]] = frozenset()
+    unhalved: frozenset[tuple[str, int]] = frozenset()
     masked: frozenset[tuple[str, int]] = frozenset()
 
     def applies(self, code: str) -> bool:

@@ -139,11 +139,12 @@ RISKY_NUMERICS = Rule(
     why=(
         "Autocast multiplies matrices in float16, which ends at 65,504: a product of features with themselves grows "
         "with their number, a running buffer with the steps. A statement that only computes such a thing is kept in "
-        "float32, and this says so. What is rounded loses what is left of it: a variance as E[x^2] - E[x]^2 may come "
-        "to zero or below it, and near neighbours by x^2 - 2*x*y + y^2 are others. Whether that happens depends on the "
-        "data, so the step moves, and this says where to look. A layer or a loss of code that is not among the files "
-        "is kept in float32 where a model that can be read hands it half precision; of other losses and models of such "
-        "code this names it."
+        "float32, and this says so; so is the forward pass of a gradient penalty through a batch or instance norm, in "
+        "whose second derivative 1/std**3 is. What is rounded loses what is left of it: a variance as E[x^2] - E[x]^2 "
+        "may come to zero or below it, and near neighbours by x^2 - 2*x*y + y^2 are others. Whether that happens "
+        "depends on the data, so the step moves, and this says where to look. A layer or a loss of code that is not "
+        "among the files is kept in float32 where a model that can be read hands it half precision; of other losses "
+        "and models of such code this names it."
     ),
     sources=(f"{AMP}#cuda-ops-that-can-autocast-to-float16",),
 )

@@ -11,9 +11,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
 from amp_migrate.flow.analysis import Analysis
+from amp_migrate.flow.answers.reaching import reaching
 from amp_migrate.flow.answers.sigmoid_modules import SigmoidModules
 from amp_migrate.flow.domain.atoms import (
     NEVER,
@@ -32,8 +34,20 @@ from amp_migrate.flow.domain.atoms import (
     tensor_of,
     tensors_in,
 )
-from amp_migrate.flow.domain.contexts import OFF
-from amp_migrate.flow.domain.tensor import BOOL, COMPLEX, F32, F64, INT, LOW, OF_INVERSE, OTHER, ROUGH, Tensor
+from amp_migrate.flow.domain.contexts import OFF, ON
+from amp_migrate.flow.domain.tensor import (
+    BOOL,
+    COMPLEX,
+    F32,
+    F64,
+    INT,
+    LOW,
+    NORMALIZED,
+    OF_INVERSE,
+    OTHER,
+    ROUGH,
+    Tensor,
+)
 from amp_migrate.flow.events import (
     A_LONG_SUM,
     A_ROUGH_INVERSE,
@@ -51,6 +65,7 @@ from amp_migrate.flow.pytorch.gradients import overlap
 from amp_migrate.flow.pytorch.modules import SOME_LAYER, takes
 from amp_migrate.flow.pytorch.unread import is_known, owners_of
 from amp_migrate.flow.source import FUNCTIONS, Code, Site, site_of
+from amp_migrate.flow.task import Task, with_callers
 from amp_migrate.frozen import frozen_in_order
 from amp_migrate.syntax import nodes_in
 from amp_migrate.tables import library_transforms
@@ -540,6 +555,111 @@ class Casts:
                     like = each.value if isinstance(each, ast.Attribute) and each.attr == "dtype" else each
                     if self._may_be_low(like) and not self._may_be_other(like):
                         yield FloatCast(site_of(site.file, like))
+
+    def derived_twice(self, event: Event) -> tuple[Island, ...]:
+        """The statements that compute through a norm in float16 what a gradient is taken of, to be derived again.
+
+        In float32, and of float32, they give what they gave. Where the gradient is taken in a region, which derives in
+        half precision as well, it is the calls of the function that takes it. Nothing where one cannot be seen, or
+        gets something of which nobody knows whether a cast takes anything from it.
+        """
+        if event.context is None or event.context.in_gradient or not isinstance(event.node, ast.Call):
+            return ()
+        on, given = event.context.cuda.on, [_given_as(event.node, *each) for each in enumerate(("outputs", "inputs"))]
+        forwards: list[tuple[ast.expr, Code]] = []
+        if on == OFF and given[0] is not None and given[1] is not None:
+            normalizing = self._normalizing(given[0], given[1], event.code)
+            forwards = [(each.value, code) for each, code in normalizing.items()]
+        elif on == ON:
+            calls = self._callers.get(event.code, ())
+            inside = ((call, code) for call, code in calls if self._is_in_region(call, code, event))
+            forwards = sorted(inside, key=lambda each: site_of(each[1].file, each[0]))
+        found: list[Island] = []
+        for forward, code in forwards:
+            kept = {site for each in found for site in (each.alone or each.value, *each.before)}
+            island = self._island_of_forward(forward, code.file, kept)
+            if island is None:
+                return ()
+            found.append(island)
+        return tuple(found)
+
+    def _is_in_region(self, call: ast.Call, code: Code, event: Event) -> bool:
+        """Whether a call stands in a region in which something happens, or in a function that is called in one."""
+        tasks = with_callers(each for each in event.seen_by if isinstance(each, Task))
+        if any(task.code is code and task.context.cuda.may_be_on for task in tasks):
+            return True
+        opened = frozenset[Site]() if event.context is None else event.context.cuda.regions
+        inside = (each for top in code.body for each in nodes_in(top) if isinstance(each, ast.With))
+        around = (each for each in inside if any(site_of(code.file, it.context_expr) in opened for it in each.items))
+        return any(call in nodes_in(each) for each in around)
+
+    def _normalizing(self, outputs: ast.expr, inputs: ast.expr, code: Code) -> dict[ast.Assign, Code]:
+        """The statements that compute something of some inputs through a norm in float16.
+
+        None where one of them cannot be seen.
+        """
+        names = {each.id: each for each in nodes_in(inputs) if isinstance(each, ast.Name)}
+        ends = frozenset(each for name in names.values() for each in self._value(name) if isinstance(each, Tensor))
+        found: dict[ast.Assign, Code] = {}
+        waiting = {outputs: code}
+        for node in (asked := [outputs]):
+            inside = waiting[node]
+            behind = [each for each in self._normalized_in(node) if ends.isdisjoint(self._value(each))]
+            for name in (each for each in behind if inside is not code or each.id not in names):
+                for statement in reaching(inside.body, name):
+                    more = self._given_by_callers(name.id, inside) if statement is None else {}
+                    if isinstance(statement, ast.Assign):
+                        if not all(map(self._only_computes, nodes_in(statement.value))):
+                            found[statement] = inside
+                        if statement in found or self._normalized_in(statement.value):
+                            more = {statement.value: inside}
+                    if not more:
+                        return {}
+                    asked += [each for each in more if each not in waiting]
+                    waiting |= more
+        return found
+
+    def _normalized_in(self, node: ast.expr) -> list[ast.Name]:
+        """The names in an expression of what comes through a norm in float16."""
+        names = (each for each in nodes_in(node) if isinstance(each, ast.Name))
+        return [each for each in names if any(of.tags & NORMALIZED for of in self._tensors(self._value(each)))]
+
+    def _given_by_callers(self, name: str, code: Code) -> dict[ast.expr, Code]:
+        """What all callers of a function give for a parameter; nothing where one cannot be seen to."""
+        calls = self._callers.get(code, ()) if _is_parameter(code, name) else ()
+        given = [(self._argument(call, code, name), caller) for call, caller in calls]
+        found = {each: caller for each, caller in given if each is not None}
+        return found if len(found) == len(given) else {}
+
+    def _island_of_forward(self, forward: ast.expr, file: str, kept: Collection[Site]) -> Island | None:
+        """What a statement computes, or a call in it, by itself and in float32, with all that is called in that.
+
+        Args:
+            kept: other such calls, and what goes before them, which have islands already, in the order of places.
+        """
+        statement, inside = self._statements[forward], [*nodes_in(forward)]
+        if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.Return, ast.Expr)) or statement.value is None:
+            return None
+        methods = [each.func for each in inside if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)]
+        changed = [each.value for each in methods if each.attr.endswith("_") and not each.attr.endswith("__")]
+        # What else has it, as what the gradient is taken by, would not be what a cast gives.
+        if any(map(self._may_be_lowered, changed)) or any(isinstance(each, _RUNS_CODE) for each in inside):
+            return None
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if any(isinstance(each, ast.Subscript) for target in targets for each in nodes_in(target)):
+            return None
+        named = [self._asked(each) for each in self._named_in(forward)]
+        if not all(map(self._is_known, named)):
+            return None
+        low = (each for each in named if self._may_be_lowered(each))
+        casts = (FloatCast(site_of(file, each), is_floating=self._is_sure_to_float(each)) for each in low)
+        value = statement.value
+        island: Island | None = Island(site_of(file, value))
+        if isinstance(forward, ast.Call) and forward not in (value, getattr(value, "value", None)):
+            calls = (each for each in nodes_in(value) if isinstance(each, ast.Call))
+            ahead = [each for each in calls if site_of(file, each) in kept]
+            island = self._island_of_call(value, file, forward, [*_calls_before(value, forward, ahead)], (), ahead)
+        return island and replace(island, casts=tuple(dict.fromkeys(casts)))
 
     def _is_layer(self, call: ast.Call) -> bool:
         name = self._only_known_as(call)
@@ -1059,6 +1179,12 @@ class Casts:
                     found[node] = around
                 stack += [(each, around) for each in ast.iter_child_nodes(node)]
         return found
+
+
+def _given_as(call: ast.Call, place: int, name: str) -> ast.expr | None:
+    """What a call gives for a parameter of a function of PyTorch's."""
+    named = (each.value for each in call.keywords if each.arg == name)
+    return next(named, None) or next(islice(call.args, place, None), None)
 
 
 def _is_casting(call: ast.Call) -> bool:

@@ -238,6 +238,7 @@ class Trouble(Enum):
     UNSAVED = "a scaler that begins anew where its optimizer goes on"
     UNREAD = "a loss or model that nobody has seen, in a region: original code that has none says nothing of it"
     NORM_TWICE = "a gradient penalty through a norm: bfloat16 has the range for it"
+    UNHALVED = "gradients for a penalty that come through nothing low: the loss scale is not too large for them"
     WIDENED = "a product of what was cast to float32 for it: where all was float32, the cast says nothing"
     SKIPPED = "gradients that are not finite where a scaler has skipped a step: without a scaler they are as before"
     WATCHED = "gradients that are logged while they are scaled: without a scaler they are as before"
@@ -609,6 +610,7 @@ def _found(
     found += _measured(casts, measured)
     found += _unread(questions, casts, calls)
     found += _rounded_means(questions, casts)
+    found += _forwards(questions, casts)
     unshown = (each for each in questions.events(Act.CLIP) if questions.may_be_left_scaled(each) is None)
     what = Trouble.LEFT_SCALED.value
     found += [
@@ -770,6 +772,21 @@ def _rounded_means(questions: Questions, casts: Casts) -> Iterator[tuple[Key, Ha
         for site, (island, given) in casts.unrounded(event).items():
             harm = Harm(site, message, False, Trouble.ROUNDED, given, is_told=False, island=island)
             yield (site.file, message, False, ""), harm
+
+
+def _forwards(questions: Questions, casts: Casts) -> Iterator[tuple[Key, Harm]]:
+    """What computes through a norm in float16 what is derived twice, where all of that can be float32."""
+    message, is_installed = WRONG_BY_ITSELF[Act.NORM_TWICE], questions.analysis.files.is_installed
+    for event in questions.events(Act.NORM_TWICE):
+        islands = casts.derived_twice(event) if event.seen_by else ()
+        if any(is_installed(each.value.file) for each in islands):
+            continue
+        for each in islands:
+            harm = Harm(each.value, message, False, Trouble.NORM_TWICE, is_told=False, island=each)
+            yield (each.value.file, message, False, ""), harm
+        if islands and not any(each.casts for each in islands):
+            what = Trouble.UNHALVED.value
+            yield (event.site.file, what, False, ""), Harm(event.site, what, False, Trouble.UNHALVED, is_told=False)
 
 
 def _new(found: Iterable[tuple[Key, Harm | None]], known: Counter[Key]) -> Iterator[Harm]:

@@ -24,7 +24,7 @@ from amp_migrate.steps.apex.script.script_group import handed_wrappers, idle_fil
 from amp_migrate.steps.flag.decide_flag import decide_flags, flag_places
 from amp_migrate.steps.flag.write_flag import WrittenFlags, write_flags
 from amp_migrate.steps.gradients.gradient_uses import told_of_scaled_gradients
-from amp_migrate.steps.gradients.penalties import LOW_SCALE_NOTE, with_low_scale
+from amp_migrate.steps.gradients.penalties import LOW_SCALE_NOTE, has_large_penalty, with_low_scale
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.route import Route, ScaledStep, Ways
 from amp_migrate.steps.model.training_step import Backward, Region, TrainingStep
@@ -244,7 +244,7 @@ class StepMigration:
                 self._refuse(scaled, *(part.step for part in split.parts if _goes_backward(part.step)))
                 return
             parts = scaled
-        is_low = any(part.step.has_summed_penalty for part in parts)
+        is_low = any(has_large_penalty(part.step, self.settings) for part in parts)
         if is_low:
             parts = [replace(part, route=part.route and with_low_scale(part.route)) for part in parts]
         if self._is_left(told, parts):
@@ -336,7 +336,7 @@ class StepMigration:
             if isinstance(found, Refusal):
                 self._refuse(found, step)
                 return ()
-            route = with_low_scale(found) if step.has_summed_penalty else found
+            route = with_low_scale(found) if has_large_penalty(step, self.settings) else found
         elif (self._never_scaled or self._prepared) and step.optimizer_steps:
             optimizers = [each.optimizer for each in step.optimizer_steps]
             refused = self._cast_by_apex(self._traveller.reach(step.file, optimizers), step.file, optimizers)
@@ -394,7 +394,7 @@ class StepMigration:
         if _goes_backward(step):
             message = f"training step moved to {self._what(scaler)}"
             told += (Finding.at(step.file.tree, each, FP32_STEP.code, Kind.MIGRATED, message) for each in step.told)
-        if scaler is not None and step.has_summed_penalty:
+        if scaler is not None and has_large_penalty(step, self.settings):
             told.append(Finding.at(step.file.tree, step.place, FP32_STEP.code, Kind.NOTE, LOW_SCALE_NOTE))
         if scaler is not None:
             told += told_of_scaled_gradients(self.roles, step)

@@ -213,6 +213,7 @@ def worse_numerics(
     evaluated_apart: set[tuple[str, int]] = set()
     clipped_apart: set[tuple[str, int]] = set()
     sized: set[tuple[str, int]] = set()
+    unhalved: set[tuple[str, int]] = set()
     guarded: set[tuple[str, int]] = set()
     unguarded: set[tuple[str, int]] = set()
     in_float32: defaultdict[str, InFloat32] = defaultdict(InFloat32)
@@ -297,9 +298,12 @@ def worse_numerics(
         evaluated = evaluated.union(_lines(found, Trouble.APART, changed)) - settings.evaluated_apart
         evaluated = {each for each in evaluated if each[0] == name}  # what else runs it may train it in low precision
         sized.update(_lines(found, Trouble.SIZED, changed))
+        unhalved.update(_lines(found, Trouble.UNHALVED, changed))
         guarded.update(_lines(found, Trouble.GUARDED, changed))
         unguarded.update(_lines(found, Trouble.UNGUARDED, changed))
         found = [e for e in found if e.is_told and (e.trouble in idle or e.trouble not in _IDLE)]
+        # Of a part of a step in another file, as a penalty is, that may be so: what the whole does shows there.
+        found = [e for e in found if e.trouble is not Trouble.IDLE or step.kind is not Kind.NOTE]
         sure = [harm for harm in found if harm.is_sure]
         if any(harm.trouble is Trouble.CACHE for harm in sure) and name not in settings.uncached:
             uncached |= {name, *(harm.site.file for harm in sure if harm.site.file in changed)}
@@ -320,7 +324,7 @@ def worse_numerics(
             own = changed[name].source.path
             apart_for = {why for each in kept if own in each.steps for why, _ in each.islands.values()}
             if trouble is Trouble.IDLE and apart_for:
-                what = f"{sure[0].message} beside what is to be float32: it {min(apart_for)} ({file}{where.line})"
+                what = f"{sure[0].message} beside what is to be float32: {min(apart_for)} ({file}{where.line})"
                 hint = _LEFT_IN_FLOAT32
             lines, regions = _lines_of(changed[name], sure[0]), _regions_before(changed[name], sure[0])
             at = _own_lines(changed[name], sure[0])
@@ -348,6 +352,7 @@ def worse_numerics(
         evaluated_apart=settings.evaluated_apart | evaluated_apart,
         clipped_apart=settings.clipped_apart | clipped_apart,
         sized=settings.sized | sized,
+        unhalved=settings.unhalved | unhalved,
     )
     at_last = replace(
         settings, withdrawn=(*settings.withdrawn, *apart), evaluated_apart=settings.evaluated_apart | quiet

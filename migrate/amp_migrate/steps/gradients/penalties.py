@@ -19,8 +19,9 @@ from amp_migrate.analysis.roles import GRAD, Roles
 from amp_migrate.catalog.step_rules import SCALE_IT
 from amp_migrate.frozen import frozen
 from amp_migrate.plan.move import Refusal
+from amp_migrate.settings import Settings
 from amp_migrate.steps.model.route import Route
-from amp_migrate.steps.model.training_step import Penalty, PenaltyCall
+from amp_migrate.steps.model.training_step import Penalty, PenaltyCall, TrainingStep
 from amp_migrate.steps.statements.data_flow import reads, targets
 from amp_migrate.trees.nodes import Block, Statement, block_of, find, is_constant
 from amp_migrate.trees.own_calls import calls_in, named_arguments
@@ -139,6 +140,14 @@ def _penalty(statement: Statement, call: cst.Call) -> Penalty | None:
     is_sum = isinstance(method, cst.Attribute) and method.attr.value == "sum"
     is_summed = is_sum or "grad_outputs" in arguments
     return Penalty(statement, outputs, cast("tuple[str, ...]", names), is_single, is_summed)
+
+
+def has_large_penalty(step: TrainingStep, settings: Settings) -> bool:
+    """Whether gradients begin with the whole loss scale at some output, and come through half precision."""
+    line = step.file.tree.position
+    return any(
+        each.is_summed and (step.file.name, line(each.statement)[0]) not in settings.unhalved for each in step.penalties
+    )
 
 
 def with_low_scale(route: Route) -> Route:

@@ -257,11 +257,6 @@ class TrainingStep:
         return replace(self, regions=(), islands=(), extractions=(), backwards=backwards)
 
     @property
-    def has_summed_penalty(self) -> bool:
-        """Whether gradients begin with the whole loss scale at some output."""
-        return any(each.is_summed for each in self.penalties)
-
-    @property
     def called_parts(self) -> tuple[tuple[cst.Call, FunctionRef], ...]:
         """The functions that step, or take the gradients of penalties, for this one, each with the call."""
         stepped = [(each.call, each.part) for each in self.optimizer_steps if each.part is not None]
