@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 STEP = """\
 import torch
-model = torch.nn.Linear(3, 4)
+model = torch.nn.Linear(3, 4).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for x in loader:
     loss = model(x).sum()

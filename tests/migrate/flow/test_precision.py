@@ -52,6 +52,15 @@ def test_a_norm_of_apex_may_give_what_a_region_computes_in(told: Tell) -> None:
     assert (precision(answer, "low"), precision(answer, "plain")) == (F16 | F32, F32)
 
 
+@pytest.mark.parametrize("asked", ["x.is_floating_point()", "torch.is_floating_point(x)"])
+def test_what_has_floating_point_numbers_as_a_test_says_is_narrowed_to_these(told: Tell, asked: str) -> None:
+    given = "x = F.relu(load() @ load()) if load() else torch.ones(2).argmax()  # region\n"
+    answer = moved(told, f"{given}y = x.float() if {asked} else x\nz = x if not {asked} else None\nw = x\n")
+    assert {each.precision for each in answer.value("y")} == {F32 | INT}
+    assert [each.precision for each in answer.value("z") if isinstance(each, Tensor)] == [INT]
+    assert precision(answer, "w") == F16 | INT
+
+
 def test_what_a_region_multiplies_by_a_sign_is_tensors_whoever_made_them(told: Tell) -> None:
     text = "a, b = load(), load()\nlow = F.relu(a @ b) * 2  # region\nany = F.relu(a @ b) * 2\n"
     answer = moved(told, text)

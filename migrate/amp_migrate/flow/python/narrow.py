@@ -11,6 +11,7 @@ from amp_migrate.counters import implied_in
 from amp_migrate.flow.domain.atoms import (
     NEVER,
     NONE,
+    Atom,
     Class,
     Const,
     External,
@@ -28,7 +29,7 @@ from amp_migrate.flow.domain.atoms import (
 )
 from amp_migrate.flow.domain.machine import assuming
 from amp_migrate.flow.domain.state import State
-from amp_migrate.flow.domain.tensor import Tensor
+from amp_migrate.flow.domain.tensor import F32, F64, LOW, OTHER, Tensor
 from amp_migrate.flow.python.classes import is_module_class, lineage
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.tables.operators import LAYERS
@@ -76,6 +77,21 @@ def _narrow(frame: Frame, test: ast.expr, truth: bool) -> None:
             _narrow_kind(frame, test, truth)
         elif test.func.id == "callable" and len(test.args) == 1:
             _keep(frame, test.args[0], lambda value: frozenset(e for e in value if _may_be_called(e, truth)))
+    elif isinstance(test, ast.Call) and isinstance(test.func, ast.Attribute) and test.func.attr == "is_floating_point":
+        asked = test.args[0] if test.args else test.func.value
+        _keep(frame, asked, lambda value: frozenset(filter(None, (_of_floats(each, truth) for each in value))))
+
+
+def _of_floats(atom: Atom | Tensor, truth: bool) -> Atom | Tensor | None:
+    """What a value is if it has floating point numbers, or has none; None where it is not that."""
+    tensor = atom.tensor if isinstance(atom, Opaque) else atom
+    if not isinstance(tensor, Tensor):
+        return atom
+    precision = tensor.precision & (_FLOATING | OTHER if truth else ~_FLOATING)
+    if not precision:
+        return None
+    known = tensor.but(precision=precision)
+    return atom.with_tensor(known) if isinstance(atom, Opaque) else known
 
 
 def _narrow_to_one(frame: Frame, tests: Iterable[ast.expr], truth: bool) -> None:
@@ -105,10 +121,7 @@ def _tested(value: Value, truth: bool, is_own: bool) -> Value:
 
 
 def _keep(frame: Frame, node: ast.expr, keep: Callable[[Value], Value]) -> None:
-    """Narrow a variable or an attribute; nothing where it is not known what to narrow.
-
-    Of an element of a dictionary only what the program's own statements have put there says anything.
-    """
+    """Narrow a variable or an attribute; nothing where it is not known what to narrow."""
     state = frame.now
     if isinstance(node, ast.NamedExpr):
         node = node.target
@@ -261,6 +274,7 @@ def _is_plain_layer(name: str) -> bool:
     return name != last and is_layer and not last.startswith(("Lazy", "Upsampling")) and last not in _OF_ANOTHER
 
 
+_FLOATING = LOW | F32 | F64
 _ABSTRACT = frozenset("collections collections.abc numbers typing".split())
 _TYPES = {"int": int, "float": float, "str": str, "bool": bool, "NoneType": type(None)}
 _OF_ANOTHER = frozenset(("NLLLoss2d", "ReLU6", "TripletMarginWithDistanceLoss"))

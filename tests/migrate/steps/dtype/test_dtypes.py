@@ -239,7 +239,7 @@ def test_what_may_be_integers_is_cast_for_numpy_only_if_it_is_floating(rewrites:
                   scores = self.actor(x)
                   return torch.distributions.Categorical(logits=scores).mode, self.critic(x)
 
-          agent = Agent()
+          agent = Agent().cuda()
           optimizer = torch.optim.SGD(agent.parameters(), lr=0.1)
           for x, y in loader:
         ~     loss = nn.functional.mse_loss(agent(x), y)
@@ -252,9 +252,9 @@ def test_what_may_be_integers_is_cast_for_numpy_only_if_it_is_floating(rewrites:
               scores += noise
               best = torch.argmax(scores, 1).cpu().numpy()
         -     shares = torch.softmax(scores, 1)
-        -     shares = shares.numpy()
+        -     shares = shares.cpu().numpy()
         +     shares = torch.softmax(scores, 1)
-        +     shares = shares.float().numpy()
+        +     shares = shares.float().cpu().numpy()
         """,
         dtype="bf16",
     )
