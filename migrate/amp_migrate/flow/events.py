@@ -66,6 +66,7 @@ class Act(Enum):
     HISTOGRAM = "a histogram of gradients takes its range from them"
     CLOSURE = "a step with a closure"
     NO_OPTIMIZER = "a scaler gets what has no `param_groups`"
+    NO_TENSOR = "a scaler gets a loss that is no tensor"
     SCALER_MADE = "a scaler is made"
     OPTIMIZER_MADE = "an optimizer is made"
     HANDED_ON = "a scaler, optimizer, or what holds parameters goes where nobody follows it"

@@ -115,7 +115,8 @@ _BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), IN_THREADS, SAVED_LOW, NO_BFL
 _OF_REGIONS = frozenset((IDLE, IDLE_STEP, IN_FLOAT64))
 _MAY_HARM = frozenset(
     (
-        *(WRONG_BY_ITSELF[each] for each in (Act.RISK, Act.GAUGE, Act.REFUSED, Act.NO_OPTIMIZER, Act.SCALED_AGAIN)),
+        *(WRONG_BY_ITSELF[each] for each in (Act.RISK, Act.GAUGE, Act.REFUSED)),
+        *(WRONG_BY_ITSELF[each] for each in (Act.NO_OPTIMIZER, Act.NO_TENSOR, Act.SCALED_AGAIN)),
         IN_THREADS,
         OF_A_REPLACEMENT,
         OF_SKIPPED,
@@ -313,6 +314,7 @@ _TROUBLES = {
     NOT_DIVIDED: Trouble.READ_SCALED,
     WRONG_BY_ITSELF[Act.SCALED_AGAIN]: Trouble.SCALED_AGAIN,
     WRONG_BY_ITSELF[Act.NO_OPTIMIZER]: Trouble.SCALER,
+    WRONG_BY_ITSELF[Act.NO_TENSOR]: Trouble.SCALER,
     UNSCALED_LOSS: Trouble.UNSCALED,
     STUCK: Trouble.SCALER,
     UNSCALED_AGAIN: Trouble.UNSCALED_TWICE,

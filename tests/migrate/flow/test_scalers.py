@@ -988,3 +988,21 @@ def test_gradients_of_two_scales_are_told_where_they_are_divided(told: Tell, div
     found = {each.what for each in faults(told(head + again).analysis) if each.always or each.is_seen}
     assert "gradients of an older scale and of a newer one are added up" in found
     assert "true gradients are added to scaled ones" not in found
+
+
+@pytest.mark.parametrize(
+    ("base", "body", "is_wrong"),
+    [
+        ("", "pass", True),
+        ("(nn.Module)", "pass", True),
+        ("", "def __iter__(self):\n        return iter([self.total])", False),
+        ("(torch.Tensor)", "pass", False),
+        ("(list)", "pass", False),
+        ("(losses.Base)", "pass", False),
+    ],
+)
+def test_a_scaler_scales_tensors_and_what_gives_some(told: Tell, base: str, body: str, is_wrong: bool) -> None:
+    losses = f"import losses\n\nclass Losses{base}:\n    {body}\n" + dedent(SETUP)
+    text = f"{losses}    total = Losses()\n    total.total = loss\n    scaler.scale(total)\n{RIGHT}"
+    found = [each for each in wrong(told, text).values() if "a scaler scales tensors alone" in each]
+    assert len(found) == is_wrong

@@ -94,7 +94,7 @@ from amp_migrate.flow.domain.tensor import (
     sure_of_either,
 )
 from amp_migrate.flow.events import A_RUNNING_BUFFER, WHERE_NOT_FINITE, WITHOUT_LIMIT, Act
-from amp_migrate.flow.python import attributes, command_line, containers
+from amp_migrate.flow.python import attributes, classes, command_line, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import unread
@@ -112,6 +112,8 @@ PARAMETERS = "<parameters>"
 ENABLED = "<enabled>"
 MADE_OF = "<made of>"  # the tensor that a leaf was before it got a gradient of its own
 _LIMITING_WEIGHTS = frozenset("clamp clip clamp_min clamp_max renorm copy".split())
+# What may be inherited from without being a tensor, or something that gives any one by one.
+_BASES_OF_NONE = frozenset(("abc.ABC", "builtins.object", "torch.nn.Module", "typing.Protocol"))
 _MOST_UNSURE = 4  # that may get a gradient or not, each by itself: of more, it is lost
 
 # A variable, which of the function's runs of statements, and the calls that the function is run by.
@@ -1378,6 +1380,7 @@ def scaler_method(frame: Frame, scaler: Atom, name: str, args: Arguments, node: 
     if name == "scale":
         if first is None or is_off(frame, scaler):
             return first or NEVER
+        _ask_for_tensors(frame, first, node)
         # Only now does it have a scale: before, `step`, `unscale_` and `update` raise.
         _change(frame, [("idle", scaler)], lambda machine: (machine.but({("idle", scaler): None}),))
         return scaled(frame, first, scaler)
@@ -1414,6 +1417,24 @@ def scaler_method(frame: Frame, scaler: Atom, name: str, args: Arguments, node: 
         analysis.event(frame, Act.SAVED if name == "state_dict" else Act.LOADED, node, scaler=one(scaler))
         return state_at(frame, node)
     return NONE_VALUE
+
+
+def _ask_for_tensors(frame: Frame, given: Value, node: ast.AST) -> None:
+    """A scaler multiplies tensors, and what holds some one by one: it raises at an object of a class of the project."""
+    own = {each: each.made_of for each in given if isinstance(each, Obj) and isinstance(each.made_of, Class)}
+    others = [each for each, kind in own.items() if not _may_be_tensors(frame, kind)]
+    if others:
+        why = f"{' or '.join(sorted({own[each].code.name for each in others}))} is none"
+        is_sure = len(others) == len(given)
+        frame.analysis.event(frame, Act.NO_TENSOR, node, subject=frozenset(others), why=why, is_sure=is_sure)
+
+
+def _may_be_tensors(frame: Frame, kind: Class) -> bool:
+    """Whether the objects of a class may be tensors, or give some one by one, as far as its bases are known."""
+    if not _BASES_OF_NONE.issuperset(classes.external_bases(frame, kind)):
+        return True
+    order = classes.lineage(frame, kind)
+    return any(frame.analysis.class_cell(frame, each, "__iter__") for each in order if isinstance(each, Class))
 
 
 def _ask_for_parameters(frame: Frame, given: Value, node: ast.AST) -> None:

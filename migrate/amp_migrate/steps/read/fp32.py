@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import libcst as cst
 
+from amp_migrate.analysis.arguments.argument_binding import fits
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings, object_path
 from amp_migrate.analysis.project import FunctionRef
@@ -19,6 +20,7 @@ from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.gradients.steppers import Steppers
 from amp_migrate.steps.model.training_step import Backward
 from amp_migrate.steps.read.gather import Gathered, Gatherer
+from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.statements.amp_signs import switched_off, unused_scaler, uses_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.tables.torch_names import GRAD_SCALER, OTHER_FRAMEWORKS, TRAINED_WITH_AMP
@@ -53,9 +55,10 @@ def read_steps(
     if not knows_torch and imported & OTHER_FRAMEWORKS:
         return
     gatherer = _gatherer(file, roles, steppers, left_alone)
+    values = None if steppers is None else steppers.values
     for function, body in bodies(file):
         own = ((s, call) for s, call in backward_calls(body) if s not in left_alone)
-        calls = [(s, call) for s, call in own if not _is_other_function(file, roles, call)]
+        calls = [(s, call) for s, call in own if not _is_other_function(file, roles, call, values)]
         if not knows_torch and not any(isinstance(s, cst.Expr) and _is_of_torch(file, call) for s, call in calls):
             continue  # somebody else's `backward`
         if not calls or uses_amp(file, body, function):
@@ -68,6 +71,8 @@ def read_steps(
         refusal: Refusal | None = None
         for statement, call in calls:
             read = _read(file, roles, statement, call)
+            if isinstance(read, Backward) and values is not None:
+                read = _of_own_class(file, _run_by(file, roles, call, values), read) or read
             if isinstance(read, Refusal):
                 refusal = refusal or read
             elif read is not None:
@@ -178,7 +183,7 @@ def _values(file: File, node: cst.BaseExpression) -> list[cst.BaseExpression]:
     return [each.value for each in bindings if each.value is not None and len(bindings) == 1]
 
 
-def _is_other_function(file: File, roles: Roles, call: cst.Call) -> bool:
+def _is_other_function(file: File, roles: Roles, call: cst.Call, values: ValueCalls | None) -> bool:
     """Whether `backward` is a kernel's own function, a method of the class that calls it, or one that does not scale.
 
     What such a method has of a step is read where it is defined.
@@ -186,8 +191,46 @@ def _is_other_function(file: File, roles: Roles, call: cst.Call) -> bool:
     full = file.names.callee(call)
     if (bool(full) and not full.startswith("torch.")) or roles.project.own_method(file, call) is not None:
         return True
+    methods = _run_by(file, roles, call, values)
+    if not methods or not all(each and (_goes_by_apex(each) or _leaves_scale(each, roles)) for each in methods):
+        return False
+    return roles.project.called(file, call) is not None or _is_seen(methods, call, values)
+
+
+def _is_seen(methods: Sequence[FunctionRef | None], call: cst.Call, values: ValueCalls | None) -> bool:
+    """Whether a call is among all those of the methods that values tell it to run: these can be given a scaler."""
+    found = ((values.together(each) if values and each else None) or {} for each in methods)
+    return all(any(site.call is call for sites in each.values() for site in sites) for each in found)
+
+
+def _run_by(file: File, roles: Roles, call: cst.Call, values: ValueCalls | None) -> list[FunctionRef | None]:
+    """What a call of `backward` may run of the project: by names, or by values where a class has one that takes it.
+
+    None stands in it for what else it may run, as a tensor's; it is empty where that is all.
+    """
     method = roles.project.called(file, call)
-    return method is not None and (_goes_by_apex(method) or _leaves_scale(method, roles))
+    if method is not None or values is None:
+        return [method] if method is not None else []
+    project = roles.project
+    defined = (
+        (each, node) for each in project.library.defining("backward") for node in each.methods.get("backward", ())
+    )
+    candidates = (project.reference(*each) for each in defined)
+    if not any(fits(each.node, call, bound=each.is_bound) for each in candidates):
+        return []
+    found = values.meant(file, call)
+    return found if any(found) else []
+
+
+def _of_own_class(file: File, methods: Sequence[FunctionRef | None], backward: Backward) -> Refusal | None:
+    """Why a loss cannot be scaled that may be an object of a class of the project: `scale()` takes tensors alone."""
+    owner = next((each.owner for each in methods if each is not None and each.is_bound and each.owner), None)
+    if owner is None or backward.given:
+        return None
+    code, name = file.tree.quote(backward.loss), owner.name.value
+    reason = f"{code} may be an object of {name}, whose backward() is no tensor's, and a scaler scales tensors alone"
+    hint = f"give {name}.backward() the scaler by hand, for what it takes backward"
+    return Refusal(file, backward.call, reason, hint)
 
 
 def _goes_by_apex(method: FunctionRef) -> bool:
@@ -199,10 +242,11 @@ def _leaves_scale(method: FunctionRef, roles: Roles) -> bool:
     """Whether all that a method takes backward is tensors as they are: it has no loss scale of its own."""
     body = block_of(method.node)
     calls = list(backward_calls(body))
-    if not calls or any(call.args for _, call in calls) or uses_amp(method.file, body, method.node):
+    if uses_amp(method.file, body, method.node):
         return False
-    read = (_read(method.file, roles, statement, call) for statement, call in calls)
-    return all(isinstance(each, Backward) for each in read)
+    read = [_read(method.file, roles, statement, call) for statement, call in calls]
+    found = [each for each in read if each is not None]
+    return bool(found) and all(isinstance(each, Backward) for each in found)
 
 
 def is_of_engine(file: File, roles: Roles, call: cst.Call) -> bool:

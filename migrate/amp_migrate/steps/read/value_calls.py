@@ -83,6 +83,11 @@ class ValueCalls:
         words = _names(file.tree.function(call), file.tree.owner_class(call))
         return self._calls(self._using([file], words), only_whole=False).may_run(file, call)
 
+    def meant(self, file: File, call: cst.Call) -> list[FunctionRef | None]:
+        """The functions of the project that a call may run; None in it for what else it may."""
+        words = _names(file.tree.function(call), file.tree.owner_class(call))
+        return self._calls(self._using([file], words), only_whole=False).meant(file, call)
+
     def program(self, file: File, node: cst.CSTNode) -> Interpreted | None:
         """The program that a place in a file is part of, as far as it could be looked at; None if not all of it."""
         words = _names(file.tree.function(node), file.tree.owner_class(node))
@@ -199,6 +204,12 @@ class _Calls:
         node = self.interpreted.counterparts(file).back(call)
         codes = [] if node is None else sorted(self._callees(node), key=lambda each: each.site)
         return filter(None, map(self._function, codes))
+
+    def meant(self, file: File, call: cst.Call) -> list[FunctionRef | None]:
+        """See `ValueCalls.meant`."""
+        node = self.interpreted.counterparts(file).back(call)
+        codes = {each and each[0]: None for each in self._meant(node)} if isinstance(node, ast.Call) else {}
+        return [None if each is None else self._function(each) for each in codes]
 
     def _sites(self, code: Code, function: FunctionRef) -> tuple[CallSite, ...] | None:
         """All calls of a function; None where one runs what nobody knows, or is none that is written in a file."""
