@@ -601,8 +601,8 @@ class PyTorch:
         if is_module_name(owner.external) or attributes.is_module(frame, owner):
             return modules.iterate(frame, owner)
         if owner.external.endswith("DataLoader"):
-            some_rows = SOME_TENSOR.but(place=CPU, flows=1, tags=functions.sparse_in(frame, owner, node))
-            return functions.batch(frame, owner, node) or one(Opaque((owner, "[]"), some_rows))
+            rows = functions.batch(frame, owner, node)
+            return rows or one(Opaque((owner, "[]"), functions.some_rows(frame, owner, node)))
         held = frame.read(owner, containers.ELEMENTS)
         return containers.elements(frame, held, node) if held else UNKNOWN
 

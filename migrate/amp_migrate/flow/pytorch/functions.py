@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from itertools import count, takewhile
+from operator import or_
 
 from amp_migrate.flow.domain.atoms import (
     NEVER,
@@ -431,25 +432,35 @@ def batch(frame: Frame, loader: Obj, node: ast.AST) -> Value:
     return builtins.call(frame, "list", Arguments([tup(rows)]), node)
 
 
-def sparse_in(frame: Frame, loader: Obj, node: ast.AST) -> int:
-    """`SPARSE`, if code of the project makes that of the rows of a loader, or gives it as one of them; else nothing."""
-    dataset, collate = (
-        frozenset(
-            each
-            for each in frame.read(loader, f"<{place}>") | frame.read(loader, f"<{word}>")
-            if isinstance(kind := each.made_of if isinstance(each, Obj) else each, (Class, Func))
-            and any("sparse" in word for word in kind.code.words)
-        )
+def some_rows(frame: Frame, loader: Obj, node: ast.AST) -> Tensor:
+    """What is known of the rows that a loader gives: where its data holds them, and code of the project brings them.
+
+    What that code makes is on the CPU, and sparse where it makes it so.
+    """
+    data, collate = (
+        frame.read(loader, f"<{place}>") | frame.read(loader, f"<{word}>")
         for place, word in ((0, "dataset"), (6, "collate_fn"))
     )
-    rows = join_all(
-        frame.analysis.get_item(frame, each, some("int"), node) for each in dataset if isinstance(each, Obj)
+    own = [each for each in data if isinstance(each, Obj) and isinstance(each.made_of, Class)]
+    kept = (frame.read(each, name) for each in own for name in frame.analysis.heap.names(each, frame.task))
+    held = gradients.all_in(frame, join_all((data, *kept)))
+    making = frozenset(each for each in (*own, *collate) if _makes_otherwise(each))
+    made = join_all(
+        frame.analysis.get_item(frame, each, some("int"), node) for each in making - collate if isinstance(each, Obj)
     )
-    if collate:
-        rows = frame.analysis.call(frame, collate, Arguments([many(rows or UNKNOWN)]), node)
+    if making & collate:
+        made = frame.analysis.call(frame, making & collate, Arguments([many(made or UNKNOWN)]), node)
     frame.is_dead = False
-    held = gradients.all_in(frame, rows)
-    return SPARSE if any(each.tags & SPARSE for each in tensors_in(held)) else 0
+    rows = [*tensors_in(gradients.all_in(frame, made))]
+    place = reduce(or_, (each.place for each in (*tensors_in(held), *rows)), CPU if own or making else 0) or CPU
+    return SOME_TENSOR.but(place=place, flows=1, tags=reduce(or_, (each.tags & SPARSE for each in rows), 0))
+
+
+def _makes_otherwise(atom: Atom | Tensor) -> bool:
+    """Whether code of the project may make something sparse, or bring it somewhere."""
+    kind = atom.made_of if isinstance(atom, Obj) else atom
+    is_own = isinstance(kind, (Class, Func))
+    return is_own and any("sparse" in word or word in ("to", "cuda", "device") for word in kind.code.words)
 
 
 def _rows(tensor: Tensor) -> Tensor:
