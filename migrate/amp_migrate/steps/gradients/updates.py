@@ -289,10 +289,14 @@ def _after_whole_branches(
 def _is_whole(tree: Tree, branch: Block, group: list[Statement], backwards: list[Statement]) -> bool:
     """Whether a branch that steps goes backward before it, and one that goes backward surely steps behind it."""
     inside = set(nested_statements(branch))
-    last = max((tree.order[tree.lift(each, branch)] for each in backwards if each in inside), default=None)
-    if last is None:
+    holders = [tree.lift(each, branch) for each in backwards if each in inside]
+    if not holders:
         return inside.isdisjoint(group)
-    return any(always_runs(each, group) for each in statements(branch) if tree.order[each] >= last)
+    last = max(holders, key=lambda each: tree.order[each])
+    if any(always_runs(each, group) for each in statements(branch) if tree.order[each] >= tree.order[last]):
+        return True
+    is_all = {last} == {*holders, *(tree.lift(each, branch) for each in group if each in inside)}
+    return is_all and isinstance(last, cst.If) and all(_is_whole(tree, each, group, backwards) for each in blocks(last))
 
 
 def always_runs(statement: Statement, group: Collection[Statement]) -> bool:

@@ -184,6 +184,54 @@ def test_branches_that_are_whole_steps_update_each_in_itself(rewrites: Check) ->
     )
 
 
+IN_BRANCHES = """\
+  g, d = nn.Linear(2, 2).cuda(), nn.Linear(2, 1).cuda()
+  opt = {"g": torch.optim.Adam(g.parameters()), "d": torch.optim.Adam(d.parameters())}
++ scaler = torch.amp.GradScaler("cuda")
+  for x, y in loader:
+-     g_loss = nn.functional.mse_loss(g(x.cuda()), y.cuda())
++     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
++         g_loss = nn.functional.mse_loss(g(x.cuda()), y.cuda())
+      if mode == "train":
+          g.zero_grad()
+-         g_loss.backward()
+-         opt["g"].step()
++         scaler.scale(g_loss).backward()
++         scaler.step(opt["g"])
++         scaler.update()
+      if with_d:
+-         d_loss = d(x.cuda()).square().mean()
++         with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
++             d_loss = d(x.cuda()).square().mean()
+          if mode == "train":
+              d.zero_grad()
+-             d_loss.backward()
+-             opt["d"].step()
++             scaler.scale(d_loss).backward()
++             scaler.step(opt["d"])
++             scaler.update()
+"""
+
+
+def test_a_branch_of_a_branch_may_be_a_whole_step(rewrites: Check) -> None:
+    rewrites(IN_BRANCHES)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('opt["d"].step()', 'if len(x) > 2:\n                opt["d"].step()'),
+        (
+            'if mode == "train":\n            d.zero',
+            'd_loss.backward()\n        if mode == "train":\n            d.zero',
+        ),
+    ],
+)
+def test_a_branch_of_a_branch_that_goes_backward_and_may_not_step(leaves: Check, old: str, new: str) -> None:
+    lines = [each[2:] for each in IN_BRANCHES.splitlines() if not each.startswith("+")]
+    leaves("\n".join(lines).replace(old, new), "an iteration may step no optimizer at all")
+
+
 def test_branches_of_which_one_leaves_gradients_to_wait(leaves: Check) -> None:
     leaves(
         """
