@@ -39,7 +39,10 @@ def is_made_anew(bindings: list[Binding]) -> bool:
 
 
 def makes(binding: Binding) -> bool:
-    """Whether a binding may make an object: it calls something, and does not only name what there is already."""
+    """Whether a binding may make an object: it calls something, and does not only name what there is already.
+
+    So does an empty dictionary, which is to be filled.
+    """
     value = binding.value if binding.value is not None else binding.source
     return binding.kind is BindingKind.ASSIGNMENT and (value is None or _calls(value))
 
@@ -48,7 +51,7 @@ def _calls(value: cst.BaseExpression) -> bool:
     if isinstance(value, cst.IfExp):
         made = [each for each in (value.body, value.orelse) if not is_constant(each, "None")]
         return bool(made) and all(map(_calls, made))
-    return any(find(value, cst.Call))
+    return any(find(value, cst.Call)) or (isinstance(value, cst.Dict) and not value.elements)
 
 
 def other_names(name: str, bindings: list[Binding]) -> list[cst.BaseExpression]:

@@ -90,6 +90,25 @@ def test_dictionary_in_self(rewrites: Check) -> None:
     )
 
 
+def test_dictionary_that_is_filled(rewrites: Check) -> None:
+    rewrites(
+        """
+          model = nn.Linear(2, 2).cuda()
+          optimizers = {}
+          optimizers["all"] = torch.optim.SGD(model.parameters(), lr=0.1)
+        + scaler = torch.amp.GradScaler("cuda")
+          for x, y in loader:
+              model.zero_grad()
+        ~     loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())
+        -     loss.backward()
+        -     optimizers["all"].step()
+        +     scaler.scale(loss).backward()
+        +     scaler.step(optimizers["all"])
+        +     scaler.update()
+        """
+    )
+
+
 @pytest.mark.parametrize(
     "gathered",
     [
