@@ -165,6 +165,7 @@ UNREAD_MODELS = "what runs under autocast could not be read"
 SEVERAL_SCALES = "gradients of several scales are clipped"
 TRAINS_INSIDE = "a loss goes backward inside a region"
 LOSS_ON_CPU = "a loss is scaled on the CPU: a scaler's scale lies where its first loss does, and gradients on a GPU"
+ON_THE_CPU = "weights meet here what is on the CPU for certain, where autocast for a GPU does nothing"
 STUCK = "the scale is updated only where a test of gradients lets it be: where they overflow, it never comes down"
 ENDED = "a test of gradients ends the training where they overflow, as they do until the scale has come down"
 OF_SKIPPED = "a histogram raises at infinite gradients, which are left where the scaler has skipped a step"
@@ -707,6 +708,18 @@ class Questions:
         working = self.analysis.pytorch.working & (serving if is_trained else training)
         is_idle = not working or self._trains_nothing_low
         return self.doubled_regions() or [Fault(site, IDLE) for site in sorted(training)] if is_idle else []
+
+    @property
+    def on_cpu(self) -> set[Site]:
+        """The regions for a GPU in which weights meet what is on the CPU for certain, if losses are scaled there."""
+        pytorch = self.analysis.pytorch
+        is_scaled = any(map(self.is_scaled, self.events(Act.BACKWARD)))
+        return pytorch.on_cpu if is_scaled and not pytorch.scatters else set()
+
+    @property
+    def trained_on_cpu(self) -> set[Site]:
+        """Those of them that are for training."""
+        return self.on_cpu & self._for_training
 
     def doubled_regions(self) -> list[Fault]:
         """The regions for training that have weights in float64; all, where whatever is made is in float64."""

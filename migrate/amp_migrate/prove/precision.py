@@ -75,6 +75,7 @@ from amp_migrate.flow.questions import (
     OF_A_REPLACEMENT,
     OF_SKIPPED,
     OF_TWO_SCALES,
+    ON_THE_CPU,
     ONE_WITHOUT_GRADIENTS,
     OUTDATED,
     PAST,
@@ -112,7 +113,7 @@ Measured: TypeAlias = "Mapping[str, Mapping[int, str]]"
 # this takes longer than one that comes to rest: behind half of it, what is only consulted is run for many calls.
 _PATIENCE = 42
 _BY_ITSELF = frozenset((*WRONG_BY_ITSELF.values(), IN_THREADS, SAVED_LOW, NO_BFLOAT16))
-_OF_REGIONS = frozenset((IDLE, IDLE_STEP, IN_FLOAT64))
+_OF_REGIONS = frozenset((IDLE, IDLE_STEP, IN_FLOAT64, ON_THE_CPU))
 _MAY_HARM = frozenset(
     (
         *(WRONG_BY_ITSELF[each] for each in (Act.RISK, Act.GAUGE, Act.REFUSED)),
@@ -172,6 +173,7 @@ _RUNS = frozenset(
         WRONG_BY_ITSELF[Act.NOT_ALL],
         EVALUATED_APART,
         CHOSEN_BY_DTYPE,
+        ON_THE_CPU,
         STEPS_INSIDE,
         GIVEN_SMALL,
         UNREAD_MODELS,
@@ -234,6 +236,7 @@ class Trouble(Enum):
     ARRAY = "an array of what nobody knows, for code that may not take it low: it may be evaluated in float32"
     TRAINS_INSIDE = "something that trains by itself between a forward and its loss: a region is round all three"
     OLD_KERNELS = "kernels of an older release of a package, which may take float32 alone"
+    MEETS_CPU = "a region in which weights meet what is on the CPU: it does nothing where the script runs at all"
     LOSS_ON_CPU = "a loss that is scaled where its parameters are not"
     UNLOADED = "a scaler that is saved, and begins anew where its optimizer goes on"
     UNSAVED = "a scaler that begins anew where its optimizer goes on"
@@ -295,6 +298,7 @@ _TROUBLES = {
     LEFT_SCALED: Trouble.LEFT_SCALED,
     PERHAPS_LEFT_SCALED: Trouble.LEFT_SCALED,
     LOSS_ON_CPU: Trouble.LOSS_ON_CPU,
+    ON_THE_CPU: Trouble.MEETS_CPU,
     _OF_OLD_KERNELS: Trouble.OLD_KERNELS,
     TRAINS_INSIDE: Trouble.TRAINS_INSIDE,
     MENDED: Trouble.MENDED,
@@ -860,6 +864,7 @@ def _faults(questions: Questions) -> Sequence[Fault]:
     found = [e for e in found if e.why != A_BUFFER or e.event is None or not questions.is_constant(e.event)]
     by_region = (*(questions.doubled_regions() or questions.idle_regions()), *questions.evaluating_apart())
     by_region += (*questions.given_small(), *questions.idle_steps(), *questions.unread_models)
+    by_region += tuple(Fault(each, ON_THE_CPU) for each in sorted(questions.trained_on_cpu))
     found += _beside_inverses(questions)
     of_checkpoints = (*questions.unsaved, *questions.unloaded)
     return [*by_region, *questions.of_skipped, *questions.watched, *of_checkpoints, *questions.wrongly_divided, *found]

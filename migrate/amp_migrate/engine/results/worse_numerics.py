@@ -75,6 +75,7 @@ _TO_ITS_MODEL = "let the loss come to where its model is (loss.to(device)) befor
 _IN_ANY_CASE = {
     Trouble.LEFT_SCALED: _OF_THE_OPTIMIZER,
     Trouble.LOSS_ON_CPU: _TO_ITS_MODEL,
+    Trouble.MEETS_CPU: "move what the model is given to where the model is",
     Trouble.MENDED: _UNSCALABLE,
     Trouble.OLD_KERNELS: "ask for a release that has them, in the requirements, and run again",
     Trouble.OUTDATED: _OF_ITS_OWN,
@@ -518,8 +519,8 @@ def _line_of(site: Site, changed: Mapping[str, FilePlan]) -> tuple[str, int]:
 
 
 def _at(harm: Harm, changed: Mapping[str, FilePlan], settings: Settings) -> Finding:
-    """What is said of a place, as it stood before; of an `unscale_()`, which is new, that of what it is written for."""
-    behind = harm.trouble is Trouble.UNSCALED_TWICE
+    """What is said of a place, as it stood before; of what is new there, that of what it is written for."""
+    behind = harm.trouble in (Trouble.MEETS_CPU, Trouble.UNSCALED_TWICE)
     line = _line_before(changed.get(harm.site.file), harm.site.line + behind)
     hint = _FOR_TOLD.get(harm.trouble, _IN_FLOAT32)
     is_unread = harm.trouble is Trouble.UNREAD and not any(each in harm.message for each in BRINGING_CODE)

@@ -459,8 +459,8 @@ def some_rows(frame: Frame, loader: Obj, node: ast.AST) -> Tensor:
 def _makes_otherwise(atom: Atom | Tensor) -> bool:
     """Whether code of the project may make something sparse, or bring it somewhere."""
     kind = atom.made_of if isinstance(atom, Obj) else atom
-    is_own = isinstance(kind, (Class, Func))
-    return is_own and any("sparse" in word or word in ("to", "cuda", "device") for word in kind.code.words)
+    words = kind.code.words if isinstance(kind, (Class, Func)) else ()
+    return any("sparse" in word or word in ("to", "cuda", "device") for word in words)
 
 
 def _rows(tensor: Tensor) -> Tensor:

@@ -71,8 +71,7 @@ def detect(script: Script) -> Iterator[Hazard]:
     file, interpreted, questions = script.file, script.flowing.interpreted, script.flowing.questions
     scaled = [each for each in questions.events(Act.BACKWARD) if questions.is_scaled(each) and _is_seen(script, each)]
     idle = {each.site: (each.what, _AROUND_MODEL) for each in questions.idle_regions()} if scaled else {}
-    pytorch = questions.analysis.pytorch
-    on_cpu = pytorch.on_cpu if scaled and not pytorch.scatters else set()
+    on_cpu = questions.on_cpu if scaled else set()
     if scaled and questions.is_on_cpu:
         on_cpu = {each.site for each in questions.events(Act.REGION) if each.why == "cuda"}
     idle |= dict.fromkeys(sorted(on_cpu), (_ON_CPU, _ON_GPU))

@@ -764,3 +764,40 @@ if __name__ == "__main__":
 
 def test_a_step_there_is_left_though_its_casts_show_what_is_to_be_evaluated_in_float32() -> None:
     assert is_left(EVALUATED)
+
+
+ELSEWHERE = """\
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+
+@dataclass
+class Args:
+    device: str = "cpu"
+
+
+args = Args()
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+x, y = torch.randn(32, 4).to(PLACE), torch.randn(32, 1).to(PLACE)
+model = nn.Linear(4, 1).to(device)
+optimizer = torch.optim.Adam(model.parameters())
+for epoch in range(3):
+    optimizer.zero_grad()
+    loss = (model(x) - y).square().mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("place", "is_told"), [("args.device", True), ("device", False)])
+def test_data_on_the_cpu_beside_a_model_that_may_be_elsewhere_are_told_of(place: str, is_told: bool) -> None:
+    text = ELSEWHERE.replace("PLACE", place)
+    plan = migrate_text(text, Settings())
+    assert "scaler.step(optimizer)" in plan.after
+    line = text.splitlines().index("    loss = (model(x) - y).square().mean()") + 1
+    told = [(each.line, "meet here what is on the CPU" in each.message) for each in plan.findings]
+    assert ((line, True) in told) is is_told
+    again = migrate_text(plan.after, Settings())
+    assert ("AMP634" in {each.code for each in again.findings}) is is_told
