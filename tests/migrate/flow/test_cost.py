@@ -600,7 +600,7 @@ def test_what_a_call_is_given_is_looked_through_once_for_all_that_may_be_called(
 
     monkeypatch.setattr(gradients, "all_in", counting)
     monkeypatch.setattr(analysis, "_STATEMENTS", 20)
-    for functions in (4, 16):
+    for functions in (8, 16):  # more than are taken one after the other
         library = "".join(f"def deep_{n}(x):\n    return deep_{n + 1}(x)\n\n\n" for n in range(300))
         library += "def deep_300(x):\n    return x\n\n\n"
         library += "".join(f"def f{n}(x):\n    return x\n\n\n" for n in range(functions))
@@ -608,7 +608,7 @@ def test_what_a_call_is_given_is_looked_through_once_for_all_that_may_be_called(
         names = ", ".join(f"f{n}" for n in range(functions))
         text = f"{HEAD}from library import any_of, deep_0, {names}\ndeep_0(1)\nany_of([{names}], [1, 2])\n"
         counted({"a.py": text, "library.py": library}, ["a.py"])
-    assert 0 < looked[16] == looked[4]
+    assert 0 < looked[16] == looked[8]
 
 
 def test_of_what_is_given_to_unread_code_the_parameters_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -620,10 +620,10 @@ def test_of_what_is_given_to_unread_code_the_parameters_are_looked_for_once(monk
         return look(frame, atom)
 
     monkeypatch.setattr(modules, "_parameters_of", counting)
-    for functions in (4, 16):
+    for functions in (8, 16):  # more than are taken one after the other
         calls = "".join(f"elsewhere.f{n}(given)\n" for n in range(functions))
         counted({"a.py": f"{HEAD}import elsewhere\ngiven = nn.Linear(4, 4), nn.ReLU(), 1\n{calls}"}, ["a.py"])
-    assert 0 < looked[16] == looked[4]
+    assert 0 < looked[16] == looked[8]
 
 
 def test_what_is_only_consulted_is_joined_sooner_where_half_of_a_run_is_used_up(

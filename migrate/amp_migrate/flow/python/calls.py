@@ -211,7 +211,7 @@ def call_function(frame: Frame, function: Func, args: Arguments, node: ast.AST) 
     analysis = frame.analysis
     analysis.note_callee(frame, node, function.code)
     is_followed = analysis.follows(
-        function.code, lambda: analysis.is_own(frame.code) or analysis.pytorch.gets_what_steps(frame, args)
+        function.code, lambda: analysis.is_own(frame.code) or analysis.pytorch.has_what_steps(frame, args.all())
     )
     if not is_followed or _is_derived_classes(function.code, args):
         return analysis.pytorch.call_not_followed(frame, function, args, node)

@@ -239,9 +239,9 @@ def _any_item(frame: Frame, source: Value, generator: ast.comprehension) -> Valu
 def in_turn(
     frame: Frame, source: Value, node: ast.For | ast.AsyncFor | ast.comprehension, body: Sequence[ast.AST]
 ) -> list[Value]:
-    """What a target is bound to, if it is a few optimizers, or keys of some, each in its turn; else nothing."""
+    """What a target is bound to, each in its turn: a few optimizers, what has some, or keys of some; else nothing."""
     given, rest = containers.sequence(frame, source, node.iter)
-    if given and not rest and len(given) <= _MOST_APART and frame.analysis.pytorch.has_steps(given):
+    if given and not rest and len(given) <= _MOST_APART and frame.analysis.pytorch.has_what_steps(frame, given):
         return given
     held = frame.module.held_under(node.target, body) if isinstance(node.target, ast.Name) else ()
     if not held:

@@ -732,9 +732,9 @@ class PyTorch:
                 is_sure = each.is_low or bool(each.tags & SWITCHED)
                 self.analysis.event(frame, Act.FOREIGN, node, tensor=each, why=to, is_sure=is_sure)
 
-    def gets_what_steps(self, frame: Frame, args: Arguments) -> bool:
-        """Whether a call gets an optimizer or a scaler, or an object that has one."""
-        return any(gradients.has_what_steps(frame, each) for each in args.all())
+    def has_what_steps(self, frame: Frame, values: Iterable[Value]) -> bool:
+        """Whether some of the values are or hold an optimizer or a scaler, or an object of the project that has one."""
+        return any(gradients.has_what_steps(frame, each) for each in values)
 
     def call_not_followed(self, frame: Frame, function: Func, args: Arguments, node: ast.AST) -> Value:
         """A call of a function of the project that is not followed into."""

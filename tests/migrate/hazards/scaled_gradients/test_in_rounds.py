@@ -42,6 +42,44 @@ def test_a_scale_that_is_updated_behind_all_optimizers_or_the_only_one_is_right(
     clean(SEVERAL.format(made=only, mark="", inside="scaler.update()", behind="pass"))
 
 
+WRAPPED = """
+    class Stepper:
+        def __init__(self, model):
+            self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def zero_grad(self):
+            self.optimizer.zero_grad()
+
+        def step(self, scaler):
+            scaler.step(self.optimizer){mark}
+            {inside}
+
+    def train(a, b, loader):
+        steppers = {made}
+        scaler = torch.amp.GradScaler("cuda")
+        for x in loader:
+            for each in steppers:
+                each.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = b(a(x)).mean()
+            scaler.scale(loss).backward()
+            for each in steppers:
+                each.step(scaler)
+            {behind}
+"""
+
+
+def test_a_wrapper_that_steps_and_updates_is_told_where_a_loop_has_several(marked: Check, clean: Check) -> None:
+    made = "[Stepper(a), Stepper(b)]"
+    marked(WRAPPED.format(made=made, mark="  # AMP605", inside="scaler.update()", behind="pass"))
+    clean(WRAPPED.format(made=made, mark="", inside="pass", behind="scaler.update()"))
+
+
+def test_a_wrapper_of_the_only_optimizer_may_update(clean: Check) -> None:
+    made = "[Stepper(nn.Sequential(a, b))]"
+    clean(WRAPPED.format(made=made, mark="", inside="scaler.update()", behind="pass"))
+
+
 UNSCALED = """
     def train(model, optimizer, scaler, loader):
         for x in loader:
