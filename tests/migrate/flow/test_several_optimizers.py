@@ -886,3 +886,86 @@ for early in range(8):
 def test_so_it_is_of_two_that_a_function_makes_each_time(told: Tell, between: str, other: str, is_told: bool) -> None:
     made = f"self.optimizer = torch.optim.SGD(params)\n        {between}\n        {other}"
     assert (CLIPPED in told_of(told, _IN_EACH_ROUND.replace("<made>", made))) is is_told
+
+
+_ON_MANY_WAYS = """
+import sys
+
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return x + self.inner(x)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        layers = [nn.Linear(2, 4)]
+        for _ in range(7):
+            layers.append(Block())
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def train(limit):
+    model = Net().cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        optimizer.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        if limit > 0:
+            <unscaled>
+            nn.utils.clip_grad_norm_(model.parameters(), limit)
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def once():
+    train(1.0)
+
+
+def everything():
+    once()
+
+
+def main(mode):
+    if mode == "once":
+        once()
+    else:
+        everything()
+
+
+main(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize(("unscaled", "is_told"), [("scaler.unscale_(optimizer)", False), ("pass", True)])
+def test_an_optimizer_that_another_call_makes_of_its_own_network_is_not_there(
+    told: Tell, unscaled: str, is_told: bool
+) -> None:
+    assert (CLIPPED in told_of(told, _ON_MANY_WAYS.replace("<unscaled>", unscaled))) is is_told
+
+
+def test_one_that_a_call_before_has_made_is_there(told: Tell) -> None:
+    of_both = "nn.utils.clip_grad_norm_([*model.parameters(), *before.parameters()], limit)"
+    text = (
+        _ON_MANY_WAYS.replace("<unscaled>", "scaler.unscale_(optimizer)")
+        .replace("def train(limit):", "def train(limit, before=None, other=None):")
+        .replace("model(x).mean()", "(before(model(x)) if before else model(x)).mean()")
+        .replace("nn.utils.clip_grad_norm_(model.parameters(), limit)", of_both)
+        .replace("        scaler.update()\n", "        scaler.update()\n    return model, optimizer\n")
+        .replace("    train(1.0)\n", "    first, one = train(0)\n    train(1.0, first, one)\n")
+    )
+    assert "gradients of several scales are clipped" in told_of(told, text)

@@ -154,10 +154,13 @@ class Registry:
         return self._standing_in[optimizer]
 
     def twins(self, optimizer: Obj) -> frozenset[Atom]:
-        """Those of them that are made in the same place, on behalf of other calls."""
+        """The other optimizers that are made in the same place, on behalf of other calls, of what these make there."""
         if optimizer not in self._twins:
-            others = self.standing_in(optimizer)
-            self._twins[optimizer] = frozenset(e for e in others if isinstance(e, Obj) and e.site == optimizer.site)
+            own = self.optimizers[optimizer]
+            others = (e for e in self.optimizers if isinstance(e, Obj) and e.site == optimizer.site)
+            self._twins[optimizer] = frozenset(
+                each for each in others if each is not optimizer and _may_have_all(self.with_twins(each), own)
+            )
         return self._twins[optimizer]
 
     def with_twins(self, optimizer: Atom) -> frozenset[Atom] | None:
@@ -202,8 +205,11 @@ class Registry:
 
     def may_have_all_of(self, optimizer: Atom, other: Atom) -> bool:
         """Whether an optimizer has parameters of each module that another is known to have some of."""
-        mine, theirs = self.optimizers.get(optimizer), self.optimizers.get(other)
-        return bool(mine and theirs) and all(overlap(mine, frozenset({each})) for each in theirs or ())
+        return _may_have_all(self.optimizers.get(optimizer), self.optimizers.get(other))
+
+
+def _may_have_all(mine: frozenset[Atom] | None, theirs: frozenset[Atom] | None) -> bool:
+    return bool(mine and theirs) and all(overlap(mine, frozenset({each})) for each in theirs or ())
 
 
 # Which optimizers a place is about
