@@ -736,13 +736,9 @@ class Questions:
         return {site for site, mode in self.analysis.pytorch.opened.items() if mode & ON}
 
     def _serves_no_loss(self, region: Site) -> bool:
-        """Whether no loss goes backward in the function that opens a region, and nothing with a gradient leaves it."""
-        module = self.analysis.modules.get(region.file)
-        codes = () if module is None else module.codes.values()
-        within = [code for code in codes if code.has(region) and code.is_function]
-        if not within:
-            return False
-        return keeps_gradients(self.analysis, max(within, key=lambda each: each.site.line))
+        """Whether no loss goes backward where a region is entered, and nothing with a gradient leaves the function."""
+        entering = self.analysis.pytorch.entering[region]
+        return all(code.is_function and keeps_gradients(self.analysis, code) for code in entering)
 
     def idle_steps(self) -> list[Fault]:
         """The regions of steps that low precision does nothing for, while it does something for others.

@@ -145,6 +145,7 @@ class PyTorch:
         self.places = 0
         self.entered: dict[Atom, Context] = {}
         self.opened: dict[Site, int] = {}
+        self.entering: defaultdict[Site, set[Code]] = defaultdict(set)  # what is made in one function another may enter
         self.working: set[Site] = set()
         self.on_cpu: set[Site] = set()
         self.scatters = False

@@ -145,6 +145,7 @@ def _autocast(frame: Frame, atom: Obj, name: str, base: Context, node: ast.AST) 
             if device == "cuda":
                 opened = frame.analysis.pytorch.opened
                 opened[site] = opened.get(site, 0) | base.gradients
+                frame.analysis.pytorch.entering[site].add(frame.code)
         after = base.but(**{device: switch})
         found = after if found is None else found.join(after)
     return found or base

@@ -141,6 +141,49 @@ def test_one_of_several_large_models_is_seen(marked_files: Check) -> None:
     marked_files(nets="from torch import nn\n" + "".join(map(net, range(8))), train=f"{HEAD}import nets\n{text}")
 
 
+HELD = """
+    class Trainer:
+        def __init__(self, dtype):
+            self.model = nn.Linear(4, 1).cuda()
+            self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+            self.scaler = torch.amp.GradScaler("cuda")
+            {made}
+
+        def opened(self, dtype):
+            return torch.autocast("cuda", dtype=dtype){mark}
+
+        def step(self, x):
+            self.optimizer.zero_grad()
+            y = {forward}
+            with {region}:
+                loss = {loss}
+            self.scaler.scale(loss).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+
+    trainer = Trainer(torch.float16)
+    for x in loader:
+        trainer.step(x.cuda())
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "region"),
+    [
+        ('self.context = torch.autocast("cuda", dtype=dtype)', "self.context"),
+        ("self.context = self.opened(dtype)", "self.context"),
+        ("pass", "self.opened(torch.float16)"),
+    ],
+)
+def test_a_region_that_is_made_elsewhere_works_where_it_is_entered(
+    marked: Check, clean: Check, made: str, region: str
+) -> None:
+    clean(HELD.format(made=made, region=region, mark="", forward="x", loss="self.model(y).square().mean()"))
+    idle = {"forward": "self.model(x)", "loss": "y.square().mean()"}
+    if "opened" in made + region:
+        marked(HELD.format(made=made, region=region, mark="  # AMP634", **idle))
+
+
 ON_CPU = """
     device = torch.device("{device}")
     model = nn.Linear(8, 4).to(device)
