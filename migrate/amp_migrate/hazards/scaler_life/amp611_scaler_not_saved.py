@@ -28,7 +28,7 @@ from amp_migrate.steps.scaler.checkpoint_entries import (
     write_saved,
 )
 from amp_migrate.tables.torch_names import GRAD_SCALER
-from amp_migrate.trees.nodes import last_word
+from amp_migrate.trees.nodes import last_word, walk_own
 
 RULE = Rule(
     code="AMP611",
@@ -80,24 +80,30 @@ def detect(script: Script) -> Iterator[Hazard]:
     """Every checkpoint of an optimizer whose scaler nobody saves, or which nobody loads."""
     entries = {each.optimizer: each for each in saved_entries(script.file)}
     told: set[object] = set()
-    for where, optimizer, course in _apart(script, script.flowing.questions.unloaded):
+    for where, optimizer, _, course in _apart(script, script.flowing.questions.unloaded):
         scaler = course.scaler
         reason = f"{where.tree.code(optimizer)} goes on from its checkpoint, and {scaler} does not, though it is saved"
         yield Hazard(optimizer, reason, f"load {scaler}'s state there, too", file=where)
-    for where, optimizer, course in _apart(script, script.flowing.questions.unsaved):
+    for where, optimizer, state, course in _apart(script, script.flowing.questions.unsaved):
         entry = entries.get(optimizer)
         place = where.tree.statement(optimizer) if entry is None else entry.place
         if place not in told:
             told.add(place)
-            yield _hazard(script, where, optimizer, course, () if entry is None else _repair(script, course, entry))
+            repair = () if entry is None else _repair(script, course, entry)
+            yield _hazard(script, where, optimizer, state, course, repair)
 
 
 def _hazard(
-    script: Script, file: File, optimizer: cst.BaseExpression, course: Course, repair: tuple[Edit, ...] = ()
+    script: Script,
+    file: File,
+    optimizer: cst.BaseExpression,
+    state: cst.BaseExpression,
+    course: Course,
+    repair: tuple[Edit, ...],
 ) -> Hazard:
     scaler = course.scaler
     home = "" if file is script.file else f" of {seen_from(script.file.name, file.name)}"
-    saved = _saved_beside(file, file.tree.parents[file.tree.parents[optimizer]], scaler)
+    saved = _saved_beside(file, state, scaler)
     return Hazard(
         optimizer,
         f"the checkpoint holds {file.tree.code(optimizer)} and not {scaler}{home}",
@@ -140,10 +146,13 @@ def _lasting(script: Script) -> Iterator[Course]:
             yield course
 
 
-def _apart(script: Script, faults: Sequence[Fault]) -> Iterator[tuple[File, cst.BaseExpression, Course]]:
+def _apart(
+    script: Script, faults: Sequence[Fault]
+) -> Iterator[tuple[File, cst.BaseExpression, cst.BaseExpression, Course]]:
     """The optimizers that a scaler steps and whose state is kept without its own, whatever each is called there.
 
-    Beside each stands the file in which that happens: a base class saves what a class that derives from it trains with.
+    Beside each stand the file in which that happens, as a base class saves what a class that derives from it trains
+    with, and what is kept: its state, or all of it.
     """
     stepping = {
         atom: course
@@ -157,7 +166,20 @@ def _apart(script: Script, faults: Sequence[Fault]) -> Iterator[tuple[File, cst.
         known = [stepping[atom] for atom in owners if atom in stepping]
         where = script.flowing.interpreted.place(fault.site) if known else None
         if where is not None and isinstance(where[1], cst.Call):
-            yield where[0], cst.ensure_type(where[1].func, cst.Attribute).value, known[0]
+            yield *_kept(script, where[0], where[1], owners), known[0]
+
+
+def _kept(
+    script: Script, file: File, call: cst.Call, optimizers: Sequence[object]
+) -> tuple[File, cst.BaseExpression, cst.BaseExpression]:
+    """A file, an optimizer as it is called where a call keeps or loads its state or all of it, and what is kept."""
+    func = cst.ensure_type(call.func, cst.Attribute)
+    if func.attr.value in ("state_dict", "load_state_dict"):
+        return file, func.value, call
+    given = (each for arg in call.args for each in walk_own(arg.value) if isinstance(each, cst.BaseExpression))
+    wholes = (each for each in given if not script.flowing.value_of(file, each).isdisjoint(optimizers))
+    whole = next(wholes, call.args[0].value)
+    return file, whole, whole
 
 
 def _repair(script: Script, course: Course, entry: SavedEntry) -> tuple[Edit, ...]:

@@ -176,6 +176,22 @@ def test_a_state_that_goes_into_a_checkpoint_by_another_name_or_call_is_told(lin
 
 
 @pytest.mark.parametrize(
+    ("lines", "held", "hint"),
+    [
+        ("torch.save(optimizer, path)", "optimizer", "save scaler.state_dict() with it, or to a file beside it"),
+        ("torch.save([model, optimizer], path)", "optimizer", "add scaler.state_dict() as one more element"),
+        ("torch.save({'all': {'o': optimizer}}, path)", "optimizer", 'add "scaler": scaler.state_dict()'),
+        ("torch.save(optimizer.state_dict(), path)", "optimizer", "save scaler.state_dict() with it, or to a file"),
+        ("kept = {'o': optimizer}; torch.save(kept, path)", "kept", "save scaler.state_dict() with it"),
+    ],
+)
+def test_an_optimizer_that_is_saved_as_a_whole_is_named(lines: str, held: str, hint: str) -> None:
+    (found,) = repaired(changed(SAVE, f"        {lines}\n")).findings
+    assert found.message == f"the checkpoint holds {held} and not scaler"
+    assert found.hint.startswith(hint)
+
+
+@pytest.mark.parametrize(
     "lines",
     [
         "        other.load_state_dict(smaller(optimizer.state_dict()))\n        torch.save({}, path)\n",
