@@ -100,6 +100,7 @@ def places_of_states(library: Library) -> Iterator[tuple[File, cst.BaseExpressio
     """The optimizers whose states are saved or restored where those of their scalers would be, too."""
     for file in library.calling("state_dict", OPTIMIZER_SIGN):
         yield from ((file, each.optimizer) for each in checkpoint_entries.saved_entries(file))
+    for file in _saving_alone(library):
         yield from ((file, each.optimizer) for each in own_files.saved_alone(file))
     for file in library.calling("load_state_dict", OPTIMIZER_SIGN):
         yield from ((file, each.optimizer) for each in checkpoint_entries.restored_entries(file))
@@ -115,7 +116,7 @@ def restored_in_front(
     """
     saving = list(library.calling("state_dict", OPTIMIZER_SIGN))
     has_entries = any(True for file in saving for _ in checkpoint_entries.saved_entries(file))
-    alone = {entry.ending for file in saving for entry in own_files.saved_alone(file)}
+    alone = {entry.ending for file in _saving_alone(library) for entry in own_files.saved_alone(file)}
     for file in library.calling("load_state_dict", OPTIMIZER_SIGN) if has_entries or alone else ():
         places: list[tuple[checkpoint_entries.RestoredEntry | own_files.OwnFile, cst.BaseExpression, _SaysAll]] = []
         if has_entries:
@@ -147,8 +148,12 @@ def _in_own_files(library: Library, beside: _Beside, editor: Editor) -> Iterator
     What is restored is what is saved so.
     """
     saved: set[tuple[str, str]] = set()
-    for file in library.calling("state_dict", OPTIMIZER_SIGN):
-        for entry, route in beside.last_of(file, own_files.saved_alone(file)):
+    alone = {file: [*own_files.saved_alone(file)] for file in _saving_alone(library)}
+    wholes = {each.ending for entries in alone.values() for each in entries if each.is_whole}
+    loading = library.calling("load", OPTIMIZER_SIGN) if wholes else ()
+    are_loaded = any(own_files.loads_whole(file, wholes) for file in loading)
+    for file, entries in alone.items():
+        for entry, route in beside.last_of(file, (e for e in entries if not (e.is_whole and are_loaded))):
             saved.add((entry.ending, route.scaler))
             is_spared = beside.traveller.is_spared(file, entry.statement, route.scaler)
             yield _move(own_files.write_saved_alone(editor.of(file), entry, route.scaler, is_spared=is_spared), route)
@@ -165,6 +170,11 @@ def _in_own_files(library: Library, beside: _Beside, editor: Editor) -> Iterator
             for late, scaler in beside.late(file, entry, entry.path, asks):
                 if (entry.ending, scaler) in saved:
                     yield Move((own_files.write_restored_alone(editor.of(file), entry, scaler, late=late),))
+
+
+def _saving_alone(library: Library) -> Iterator[File]:
+    """The files that may save an optimizer, or its state, to a file of its own."""
+    yield from dict.fromkeys(file for name in ("state_dict", "save") for file in library.calling(name, OPTIMIZER_SIGN))
 
 
 def _move(edit: Edit, way: Route) -> Move:

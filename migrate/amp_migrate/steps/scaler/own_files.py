@@ -1,12 +1,14 @@
 """Optimizers' states in files of their own: the scaler's goes into one beside, and comes from there where there is one.
 
 torch.save(self.optimizer.state_dict(), path + "_optimizer")
+
+So it does beside an optimizer that is saved as a whole, if nobody is seen to load one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
@@ -32,6 +34,7 @@ class OwnFile:
         given: the argument that says which file.
         path: the same, or what the variable stands for that it is.
         name: the literal in it by which the file is the optimizer's.
+        is_whole: whether it is the optimizer itself that is saved.
     """
 
     optimizer: cst.BaseExpression
@@ -40,6 +43,7 @@ class OwnFile:
     given: cst.BaseExpression
     path: cst.BaseExpression
     name: str
+    is_whole: bool
 
     @property
     def ending(self) -> str:
@@ -58,7 +62,7 @@ def _of_scaler(name: str) -> str:
 
 
 def saved_alone(file: File) -> Iterator[OwnFile]:
-    """Every statement of the form `torch.save(optimizer.state_dict(), path + "_optimizer")`."""
+    """Every statement of the form `torch.save(optimizer.state_dict(), path + "_optimizer")`, or with all of it."""
     for call in file.calls:
         is_saved = file.names.callee(call) == "torch.save" and len(call.args) > 1 and call.args[1].keyword is None
         if is_saved and all(may_be_repeated(file, each.value) for each in call.args[2:]):
@@ -76,9 +80,9 @@ def restored_alone(file: File) -> Iterator[OwnFile]:
 def _own_file(
     file: File, of_state: cst.BaseExpression, method: str, call: cst.Call, given: cst.BaseExpression, whole: cst.Call
 ) -> Iterator[OwnFile]:
-    func = of_state.func if isinstance(of_state, cst.Call) else None
+    optimizer = _owner(file, of_state, method)
     statement = file.tree.parents[whole]
-    if not (isinstance(func, cst.Attribute) and func.attr.value == method and isinstance(statement, cst.Expr)):
+    if optimizer is None or not isinstance(statement, cst.Expr):
         return
     path = _written_out(file, given, statement)
     texts = [each.value for each in find(path, cst.SimpleString)]
@@ -87,8 +91,31 @@ def _own_file(
     is_plain = names and all(not each.star for each in call.args) and call.args[0].keyword is None
     is_plain = is_plain and may_be_repeated(file, path)
     # Somebody else's scaler, as that of a data set, may have the name.
-    if is_plain and is_optimizer(file, func.value) and _of_scaler(names[-1]) not in _strings(file):
-        yield OwnFile(func.value, statement, call, given, path, names[-1])
+    if is_plain and is_optimizer(file, optimizer) and _of_scaler(names[-1]) not in _strings(file):
+        yield OwnFile(optimizer, statement, call, given, path, names[-1], optimizer is of_state)
+
+
+def _owner(file: File, of_state: cst.BaseExpression, method: str) -> cst.BaseExpression | None:
+    """The object whose method is called, or that stands there itself; None for any other call.
+
+    Options may be called `opt`, too, and be saved; but they do not step.
+    """
+    if not isinstance(of_state, cst.Call):
+        return of_state if {"zero_grad", "step"} & file.called_on(of_state) else None
+    func = of_state.func
+    return func.value if isinstance(func, cst.Attribute) and func.attr.value == method else None
+
+
+def loads_whole(file: File, endings: Collection[str]) -> bool:
+    """Whether a file may load an optimizer as a whole: by the name of a file that has one, or by what it is called."""
+    for call in file.calls:
+        if file.names.callee(call) == "torch.load" and call.args:
+            holder = file.tree.parents[call]
+            targets = [each.target for each in holder.targets] if isinstance(holder, cst.Assign) else []
+            path = file.tree.code(_written_out(file, call.args[0].value, file.tree.statement(call)))
+            if any(each in path for each in endings) or any(is_optimizer(file, each) for each in targets):
+                return True
+    return False
 
 
 def _written_out(file: File, path: cst.BaseExpression, statement: Statement) -> cst.BaseExpression:

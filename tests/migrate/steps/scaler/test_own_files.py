@@ -320,3 +320,55 @@ def test_a_checkpoint_that_is_gone_by_then_is_read_where_the_optimizer_is(betwee
     assert f"{restored}{between}\n" in plan.after
     assert 'lr=0.1)\nscaler = torch.amp.GradScaler("cuda")\nif start:\n' in plan.after
     assert "AMP611" not in {each.code for each in plan.findings}
+
+
+_WHOLE = """\
+import os
+
+import torch
+from torch import nn
+
+model = nn.Linear(6, 1).cuda()
+opt = torch.optim.Adam(model.parameters())
+for x, y in batches:
+    loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    path = os.path.join(folder, "optim.pth")
+    torch.save(model, os.path.join(folder, "model.pth"))
+    torch.save(opt, path)
+"""
+_TOLD = "a checkpoint holds the state of an optimizer, and not that of the scaler which steps it"
+
+
+def test_beside_an_optimizer_that_is_saved_as_a_whole_its_state_is() -> None:
+    plan = migrate_text(_WHOLE, Settings())
+    saved = '    if scaler.is_enabled():\n        torch.save(scaler.state_dict(), os.path.join(folder, "scaler.pth"))\n'
+    assert plan.after.endswith(f"    torch.save(opt, path)\n{saved}")
+    assert {each.code for each in plan.findings} == {"AMP501"}
+    again = migrate_text(plan.after, Settings())
+    assert (again.after, again.findings) == (plan.after, ())
+
+
+@pytest.mark.parametrize(
+    "loads",
+    [
+        'opt = torch.load(os.path.join(folder, "optim.pth"))',
+        'found = torch.load(folder + "/optim.pth")',
+        "opt = torch.load(start)",
+    ],
+)
+def test_but_not_where_somebody_may_load_one_as_a_whole(loads: str) -> None:
+    first = f"if os.path.exists(folder):\n    {loads}\nfor x"
+    plan = migrate_text(_WHOLE.replace("for x", first, 1), Settings())
+    assert "scaler.state_dict" not in plan.after
+    assert "scaler.step(opt)" in plan.after
+    assert _TOLD in [each.message for each in plan.findings]
+
+
+def test_options_that_are_saved_are_no_optimizer() -> None:
+    text = _WHOLE.replace("opt.", "optimizer.").replace("opt =", "optimizer =")
+    after = migrate_text(text.replace("for x", "opt = parser.parse_args()\nfor x", 1), Settings()).after
+    assert "scaler.step(optimizer)" in after
+    assert "scaler.state_dict" not in after
