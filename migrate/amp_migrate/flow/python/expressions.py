@@ -241,7 +241,7 @@ def in_turn(
 ) -> list[Value]:
     """What a target is bound to, each in its turn: a few optimizers, what has some, or keys of some; else nothing."""
     given, rest = containers.sequence(frame, source, node.iter)
-    if given and not rest and len(given) <= _MOST_APART and frame.analysis.pytorch.has_what_steps(frame, given):
+    if given and not rest and len(given) <= _MOST_APART and _has_what_steps(frame, given, node.target, body):
         return given
     held = frame.module.held_under(node.target, body) if isinstance(node.target, ast.Name) else ()
     if not held:
@@ -249,6 +249,17 @@ def in_turn(
     keys = _counted(frame, node.iter) if rest else given
     is_key = 0 < len(keys) <= _MOST_APART and all(constant(each) is not None for each in keys)
     return keys if is_key and any(_holds_steps(frame, each) for each in held) else []
+
+
+def _has_what_steps(frame: Frame, items: list[Value], target: ast.expr, body: Sequence[ast.AST]) -> bool:
+    """Whether one of some items is or has an optimizer or a scaler, or an attribute has that the body takes of each."""
+    found = [*items]
+    owners = [each for item in items for each in item if isinstance(each, Obj) and isinstance(each.made_of, Class)]
+    if owners and isinstance(target, ast.Name):
+        taken = (each for part in body for each in nodes_in(part) if isinstance(each, ast.Attribute))
+        names = {each.attr: None for each in taken if isinstance(each.value, ast.Name) and each.value.id == target.id}
+        found += (frame.read(owner, name) for owner in owners for name in names)
+    return frame.analysis.pytorch.has_what_steps(frame, found)
 
 
 def _counted(frame: Frame, node: ast.expr) -> list[Value]:

@@ -75,6 +75,18 @@ def test_a_wrapper_that_steps_and_updates_is_told_where_a_loop_has_several(marke
     clean(WRAPPED.format(made=made, mark="", inside="pass", behind="scaler.update()"))
 
 
+def test_so_is_one_that_each_of_several_models_has(marked: Check, clean: Check) -> None:
+    text = """
+    class Part:
+        def __init__(self, model):
+            self.stepper = Stepper(model)
+"""
+    text += WRAPPED.replace("each.zero_grad", "each.stepper.zero_grad").replace("each.step(", "each.stepper.step(")
+    for made in ("[Part(a), Part(b)]", "{'a': Part(a), 'b': Part(b)}.values()"):
+        marked(text.format(made=made, mark="  # AMP605", inside="scaler.update()", behind="pass"))
+        clean(text.format(made=made, mark="", inside="pass", behind="scaler.update()"))
+
+
 def test_a_wrapper_of_the_only_optimizer_may_update(clean: Check) -> None:
     made = "[Stepper(nn.Sequential(a, b))]"
     clean(WRAPPED.format(made=made, mark="", inside="scaler.update()", behind="pass"))
