@@ -67,9 +67,9 @@ def _what(edit: Edit) -> str:
             return f"replace: {_head(edit)} -> {_lines(lines)}" if lines else f"remove: {_head(edit)}"
         case Splice(block):
             return f"unfold: {_head(edit)} -> its block at line {edit.tree.position(block.body[0])[0]}"
-        case Wrap(last, context, tail):
+        case Wrap(last, context, tail, head):
             end = edit.tree.position(last)[0]
-            also = f", and {_lines(tail)}" if tail else ""
+            also = f", and {_lines((*head, *tail))}" if head or tail else ""
             return f"wrap: lines {edit.line} to {end} into with {_flat(str(context))}{also}"
         case DropBranch():
             return f"drop branch: {_head(edit)}"

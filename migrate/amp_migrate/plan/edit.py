@@ -203,11 +203,13 @@ class Wrap:
         last: the last statement of the run, which the edited one begins.
         context: what the `with` enters.
         tail: lines behind the run, in the same body.
+        head: lines before it there.
     """
 
     last: Statement
     context: Code
     tail: tuple[NewLine, ...] = ()
+    head: tuple[NewLine, ...] = ()
 
 
 @frozen
@@ -360,6 +362,6 @@ def _codes(change: Change) -> Iterator[Code]:
             yield from (each for each in (annotation, default) if each is not None)
         case Before(lines) | After(lines) | Substitute(lines):
             yield from (each for line in lines for each in line.codes)
-        case Wrap(_, context, tail):
+        case Wrap(_, context, tail, head):
             yield context
-            yield from (each for line in tail for each in line.codes)
+            yield from (each for line in (*head, *tail) for each in line.codes)

@@ -268,6 +268,7 @@ class _Applier(cst.CSTTransformer):
                 head = self.fill.header(wrap.context).with_changes(leading_lines=lines[0].leading_lines)
                 block.open(wrap.last, head, tuple(self._lines(wrap.tail)))
                 lines[0] = without_lead(lines[0])
+                block.emit(*self._lines(wrap.head))
             block.emit(*lines)
             block.close_behind(olds)
             behind = placed.following.get(olds[-1], ())

@@ -29,7 +29,7 @@ from amp_migrate.frozen import frozen
 from amp_migrate.moves import wishes_of
 from amp_migrate.plan.code import Hole, code
 from amp_migrate.plan.describe import described
-from amp_migrate.plan.edit import After, Before, Cast, Edit, Wrap
+from amp_migrate.plan.edit import After, Before, Cast, Edit, NewLine, Wrap
 from amp_migrate.pragmas import read_pragmas
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.settings import Settings
@@ -108,6 +108,7 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
     already = {each.node for each in plan.planned if isinstance(each.change, Cast)}
     off = _off(plan.planned, editor)
     taken: defaultdict[Statement, list[str]] = defaultdict(list)
+    heads: defaultdict[cst.CSTNode, list[NewLine]] = defaultdict(list)
     # What goes before a statement does so in the order in which it was computed.
     for island, why in sorted(wanted.islands.items(), key=lambda each: (each[0].alone or each[0].value, each)):
         value = nodes.value(island.value)
@@ -125,19 +126,23 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
             lines = [*_named_before(statement, names, before, already.union(each.node for each in made), editor)]
             if isinstance(alone, cst.Call):
                 lines += _computed_before(statement, alone, names[-1], editor)
-                if statement not in begun and wishes.unwanted([*made, *lines]) is None:
-                    named += lines
+                if wishes.unwanted([*made, *lines]) is None:
+                    for line in lines:  # those before the first statement of a region are to stand in it
+                        if statement in begun and isinstance(line.change, Before):
+                            heads[statement] += line.change.lines
+                        else:
+                            named.append(line)
                     new += made
                     told_of[alone] = why
                 continue
             wrap = editor.wrap(statement, statement, editor.no_autocast(statement))
-            # A line before the first of a region would stand outside of it.
+            # What is computed before it would be computed in none.
             if not (lines and statement in begun) and wishes.unwanted([*made, *lines, wrap]) is None:
                 named += lines
                 of_islands += ((statement, each) for each in made)
                 apart[statement] = why
     new += (each for statement, each in of_islands if not _is_computed_apart(each.node, statement, apart, editor))
-    planned, behind = _begun_behind(plan.planned, apart)
+    planned, behind = _begun_behind([_begun_with(each, heads[each.node]) for each in plan.planned], apart)
     new += (editor.wrap(each, each, editor.no_autocast(each)) for each in apart if each not in behind)
     gone = {each.node for each in named}
     others = (each for each in (*planned, *new) if not (isinstance(each.change, Cast) and each.node in gone))
@@ -211,6 +216,13 @@ def _computed_before(statement: Statement, call: cst.Call, name: str, editor: Ed
 def _off(planned: Iterable[Edit], editor: Editor) -> set[cst.CSTNode]:
     """The statements that stand in a region without autocast already."""
     return {statement for each in planned if _without_autocast(each, editor) for statement in each.changed}
+
+
+def _begun_with(edit: Edit, lines: Sequence[NewLine]) -> Edit:
+    """The edit with a region that lines before its first statement are to stand in."""
+    if not lines or not isinstance(edit.change, Wrap):
+        return edit
+    return replace(edit, change=replace(edit.change, head=(*edit.change.head, *lines)))
 
 
 def _begun_behind(planned: Iterable[Edit], apart: Collection[Statement]) -> tuple[list[Edit], set[Statement]]:

@@ -41,7 +41,7 @@ losses = []
 {penalty}
 for real, label in [(torch.randn(16, 8), torch.randn(16, 1))] * 3:
     real, label = real.to(device), label.to(device)
-    fake = generator(torch.randn(16, 4, device=device)).detach()
+    fake = {fake}
 {loss}
     losses.append(loss.item())
     of_critic.zero_grad()
@@ -70,6 +70,7 @@ CALLED = """\
     extra = penalty(critic, real, fake)
     loss = critic(fake).mean() - critic(real).mean() + 10 * extra\
 """
+MADE = "generator(torch.randn(16, 4, device=device)).detach()"
 IN_A_SUM = "    loss = critic(fake).mean() - critic(real).mean() + 10 * penalty(critic, real, fake)"
 OF_SCORES = f"""
 def penalty(scores, mixed):
@@ -127,6 +128,14 @@ SHAPES: dict[str, tuple[dict[str, str], str]] = {
         "            penalty_output = penalty(critic, real, fake.float())\n"
         "        loss = mean_output - mean_output_2 + 10 * penalty_output\n",
     ),
+    "in a sum that its region begins with": (
+        {"penalty": OF_MODEL, "loss": IN_A_SUM, "fake": "torch.randn_like(real)"},
+        f"    with torch.amp.autocast({LOW}):\n"
+        "        mean_output = critic(fake).mean()\n        mean_output_2 = critic(real).mean()\n"
+        f"        with torch.amp.autocast({OFF}):\n"
+        "            penalty_output = penalty(critic, real, fake)\n"
+        "        loss = mean_output - mean_output_2 + 10 * penalty_output\n",
+    ),
     "twice in a sum": (
         {"penalty": OF_MODEL, "loss": CALLED.replace("fake)\n", "fake) + penalty(critic, fake, real)\n", 1)},
         f"        with torch.amp.autocast({OFF}):\n"
@@ -156,7 +165,7 @@ LEFT_AS_THEY_WERE = {
 
 
 def script(**parts: str) -> str:
-    usual = {"norm": "nn.BatchNorm1d(16)", "critic": "Critic().to(device)", "loss": INLINE}
+    usual = {"norm": "nn.BatchNorm1d(16)", "critic": "Critic().to(device)", "loss": INLINE, "fake": MADE}
     return SCRIPT.format(**{"label": "", "shift": "", "penalty": ""} | usual | parts)
 
 
