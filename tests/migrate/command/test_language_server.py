@@ -22,7 +22,7 @@ import torch
 
 größe = "\N{GRINNING FACE}"; model = torch.nn.Linear(3, 4).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for x in torch.ones(3, 2, 3):
+for x in torch.ones(3, 2, 3).cuda():
     optimizer.zero_grad()
     loss = model(x).sum()
     loss.backward()

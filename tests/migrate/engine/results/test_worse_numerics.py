@@ -1494,7 +1494,7 @@ def train_critic(loader):
     optimizer = torch.optim.Adam(critic.parameters())
     for x, labels in loader:
         optimizer.zero_grad()
-        loss = critic(x, labels).mean() + penalty(critic, x, labels)
+        loss = critic(x, labels).mean() + sum(penalty(critic, each, labels) for each in (x, x + 1))
         loss.backward()
         optimizer.step()
 
@@ -1746,7 +1746,7 @@ class Detector(nn.Module):
             base = self.base(image)
             pooled = Pool.apply(base, rois)
             found = torch.cat((found, base), 0)
-        return Pool.apply(found, rois).flatten(1)
+        return Pool.apply(found.add_(1), rois).flatten(1)
 
 
 detector, head = Detector().cuda().eval(), nn.Linear(8, 5).cuda()
