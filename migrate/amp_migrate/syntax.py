@@ -41,6 +41,12 @@ def nodes_in(node: ast.AST) -> Iterator[ast.AST]:
         yield each
 
 
+def blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """The blocks of a compound statement, and of its handlers and cases."""
+    for part in (statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        yield from filter(None, (getattr(part, name, None) for name in ("body", "orelse", "finalbody")))
+
+
 def is_keeping(decorator: ast.expr) -> bool:
     """Whether a decorator is called what such are under which a function is called with the same arguments."""
     func = decorator.func if isinstance(decorator, ast.Call) else decorator

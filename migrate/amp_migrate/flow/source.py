@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
-from amp_migrate.syntax import children, nodes_in
+from amp_migrate.syntax import blocks, children, nodes_in
 from amp_migrate.tables.torch_names import BANNED_LOSS_CLASS, BANNED_LOSS_FUNCTION
 
 ScopeNode: TypeAlias = "ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
@@ -488,9 +488,7 @@ def _path(block: list[ast.stmt], wanted: ast.stmt) -> Iterator[tuple[list[ast.st
     if index is not None:
         yield block, index
         inner = block[index]
-        parts = [inner, *getattr(inner, "handlers", ()), *getattr(inner, "cases", ())]
-        blocks = [getattr(each, name, []) for each in parts for name in ("body", "orelse", "finalbody")]
-        for each in blocks if inner is not wanted else ():
-            if each and each[0].lineno <= wanted.lineno <= (each[-1].end_lineno or 0):
+        for each in blocks(inner) if inner is not wanted else ():
+            if each[0].lineno <= wanted.lineno <= (each[-1].end_lineno or 0):
                 yield from _path(each, wanted)
                 return

@@ -46,7 +46,7 @@ from amp_migrate.steps.statements.bodies import backward_calls, outermost_loop
 from amp_migrate.steps.told_beside import told_beside
 from amp_migrate.steps.write.write_route import write_arguments, write_ways
 from amp_migrate.steps.write.write_step import write_island, write_region, write_step
-from amp_migrate.trees.nodes import Statement, blocks, nested_statements
+from amp_migrate.trees.nodes import Statement, inner_statements
 from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
 
@@ -71,6 +71,7 @@ class StepMigration:
         self._moved: dict[File, list[ScaledStep]] = defaultdict(list)
         self._refused: list[Finding] = []
         self._obstacles: dict[File, Refusal | None] = {}
+        self._loops: dict[File, dict[cst.For | cst.While, dict[Statement, Withdrawn | None]]] = {}
         self._idle: frozenset[File] = frozenset()
         self._handed: Collection[File] = ()
         self._never_scaled: Mapping[File, cst.Call] = {}
@@ -145,8 +146,7 @@ class StepMigration:
             if self._is_of_apex(file):
                 continue
             self._tell_of_left_alone(file)
-            left_alone = self._left_alone(file)
-            for read in fp32.read_steps(file, self.roles, self._steppers, self._obstacle, left_alone):
+            for read in fp32.read_steps(file, self.roles, self._steppers, self._obstacle, self._left_alone(file)):
                 if isinstance(read, Refusal):
                     self._refuse(read)
                 elif (withdrawn := self._withdrawn(read.step, 0)) is not None:
@@ -198,17 +198,18 @@ class StepMigration:
 
         One behind the other, they train models of their own, or in another way, by whatever names.
         """
-        known = {e.line: e for e in self.settings.withdrawn if (e.code, e.file) == (FP32_STEP.code, file.name)}
-        loops: defaultdict[cst.For | cst.While | None, dict[Statement, Withdrawn | None]] = defaultdict(dict)
-        for statement, _ in backward_calls(file.tree.module) if any(known) else ():
-            loops[outermost_loop(file, statement)][statement] = known.get(file.tree.position(statement)[0])
-        several = len(loops) > 1
-        return {loop: own for loop, own in loops.items() if several and loop is not None and any(own.values())}
+        if file not in self._loops:
+            known = {e.line: e for e in self.settings.withdrawn if (e.code, e.file) == (FP32_STEP.code, file.name)}
+            loops: defaultdict[cst.For | cst.While | None, dict[Statement, Withdrawn | None]] = defaultdict(dict)
+            for statement, _ in backward_calls(file.tree.module) if any(known) else ():
+                loops[outermost_loop(file, statement)][statement] = known.get(file.tree.position(statement)[0])
+            several = ((loop, own) for loop, own in loops.items() if len(loops) > 1)
+            self._loops[file] = {loop: own for loop, own in several if loop is not None and any(own.values())}
+        return self._loops[file]
 
     def _left_alone(self, file: File) -> frozenset[Statement]:
         """The statements of these loops."""
-        loops = self._withdrawn_loops(file)
-        return frozenset(each for loop in loops for block in blocks(loop) for each in nested_statements(block))
+        return frozenset(each for loop in self._withdrawn_loops(file) for each in inner_statements(loop))
 
     def _tell_of_left_alone(self, file: File) -> None:
         for own in self._withdrawn_loops(file).values():
@@ -222,9 +223,8 @@ class StepMigration:
     ) -> Gathered | Refusal:
         if self._is_of_apex(file):
             return Refusal(file, backwards[0].statement, "it is called beside Apex", "migrate it by hand")
-        left_alone = self._left_alone(file)
         return self._obstacle(file) or fp32.gather_again(
-            file, function, backwards, self.roles, self._steppers, left_alone
+            file, function, backwards, self.roles, self._steppers, self._left_alone(file)
         )
 
     def _move_split(self, split: Split) -> Iterator[ScaledStep]:

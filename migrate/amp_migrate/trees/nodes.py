@@ -237,6 +237,12 @@ def nested_statements(block: Block) -> Iterator[Statement]:
                 yield from nested_statements(inner)
 
 
+def inner_statements(statement: Statement) -> Iterator[Statement]:
+    """Every statement in the blocks of one, nested functions and classes not."""
+    for block in blocks(statement):
+        yield from nested_statements(block)
+
+
 def parts_of(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """What has to be so for a test to be true."""
     if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):

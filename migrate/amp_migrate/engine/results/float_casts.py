@@ -136,7 +136,7 @@ def _with_casts(plan: FilePlan, wanted: InFloat32, settings: Settings, library: 
                     told_of[alone] = why
                 continue
             wrap = editor.wrap(statement, statement, editor.no_autocast(statement))
-            # What is computed before it would be computed in none.
+            # A line before the first of a region would stand outside of it.
             if not (lines and statement in begun) and wishes.unwanted([*made, *lines, wrap]) is None:
                 named += lines
                 of_islands += ((statement, each) for each in made)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from amp_migrate.flow.source import FUNCTIONS
-from amp_migrate.syntax import children, nodes_in
+from amp_migrate.syntax import blocks, children, nodes_in
 
 _DEFINES = (*FUNCTIONS, ast.ClassDef)
 
@@ -61,11 +61,7 @@ class _Ways:
 
 def _blocks(statement: ast.stmt) -> list[list[ast.stmt]]:
     """The blocks of statements in one, but for those of a function or class, which have names of their own."""
-    if isinstance(statement, _DEFINES):
-        return []
-    inner = (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ()))
-    parts = [getattr(statement, each, []) for each in ("body", "orelse", "finalbody")]
-    return [*filter(None, parts), *(each.body for each in inner)]
+    return [] if isinstance(statement, _DEFINES) else [*blocks(statement)]
 
 
 def _own(statement: ast.stmt) -> Iterator[ast.AST]:

@@ -35,6 +35,7 @@ from amp_migrate.trees.nodes import (
     blocks,
     find,
     header,
+    inner_statements,
     is_constant,
     method_of,
     nested_statements,
@@ -86,7 +87,7 @@ def gradient_uses(
     # An optimizer of the project reads gradients as every other does: in its step.
     # What goes backward from a gradient has the scale that is in it: see `Settings.scaled_already`.
     own = {b.statement for b in backwards} | {step.statement for step in steps}
-    own |= {each for step in steps for block in blocks(step.statement) for each in nested_statements(block)}
+    own |= {each for step in steps for each in inner_statements(step.statement)}
     using = [
         s
         for s in nested_statements(body)

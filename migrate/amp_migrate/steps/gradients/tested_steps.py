@@ -16,7 +16,7 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.gradients.gradient_uses import uses_gradients
 from amp_migrate.steps.model.training_step import Backward, OptimizerStep
 from amp_migrate.steps.statements.data_flow import reads, statement_reads, writes
-from amp_migrate.trees.nodes import Statement, blocks, header, nested_statements
+from amp_migrate.trees.nodes import Statement, header, inner_statements
 
 
 def with_tests(
@@ -50,7 +50,7 @@ def _asks_gradients(file: File, roles: Roles, test: cst.If, around: Collection[c
         if statement in around:
             names.clear()
             continue
-        for each in (statement, *(own for block in blocks(statement) for own in nested_statements(block))):
+        for each in (statement, *inner_statements(statement)):
             if uses_gradients(file, roles, each) or statement_reads(each) & names:
                 names |= writes(each)
     return bool(reads(header(test)) & names)

@@ -18,7 +18,16 @@ from amp_migrate.implications import implied
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.model.training_step import Backward, OptimizerStep
 from amp_migrate.steps.statements.data_flow import reads, writes
-from amp_migrate.trees.nodes import LOOP_TYPES, Block, Statement, block_of, blocks, nested_statements, statements
+from amp_migrate.trees.nodes import (
+    LOOP_TYPES,
+    Block,
+    Statement,
+    block_of,
+    blocks,
+    inner_statements,
+    nested_statements,
+    statements,
+)
 from amp_migrate.trees.tree import Tree
 
 _MAY_STEP_NONE = (
@@ -188,7 +197,7 @@ def chosen_alone(tree: Tree, update: Statement, steps: Iterable[OptimizerStep], 
     stepping = {each.statement for each in steps}
     siblings = tree.siblings(update)
     for each in reversed(siblings[: siblings.index(update)]):
-        inside = (each, *(inner for block in blocks(each) for inner in nested_statements(block)))
+        inside = (each, *inner_statements(each))
         if not set(updates).isdisjoint(inside):
             return True
         if always_runs(each, stepping):
@@ -251,7 +260,7 @@ def _is_one_test(tree: Tree, block: Block, holders: Collection[Statement], last:
         return False
     orders = [tree.order[each] for each in holders]
     between = (each for each in statements(block) if min(orders) <= tree.order[each] < max(orders))
-    inside = (one for each in between for one in (each, *(e for b in blocks(each) for e in nested_statements(b))))
+    inside = (one for each in between for one in (each, *inner_statements(each)))
     return reads([last.test]).isdisjoint(name for each in inside for name in writes(each))
 
 

@@ -18,7 +18,7 @@ from amp_migrate.catalog.step_rules import OTHER_PRECISION
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.gradients.steppers import Steppers
-from amp_migrate.steps.model.training_step import Backward
+from amp_migrate.steps.model.training_step import Backward, OptimizerStep
 from amp_migrate.steps.read.gather import Gathered, Gatherer
 from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.statements.amp_signs import switched_off, unused_scaler, uses_amp
@@ -82,8 +82,7 @@ def read_steps(
         if refusal is not None or backwards:
             found: Gathered | Refusal | None = refusal or unfit(file)
             if found is None:
-                stepped = () if steppers is None else steppers.calls(file, body)
-                stepped = [each for each in stepped if each.statement not in left_alone]
+                stepped = _stepped(file, body, steppers, left_alone)
                 found = gatherer.gather(function, backwards, stepped_elsewhere=stepped)
             yield replace(found, left=tuple((file, e) for e in left)) if isinstance(found, Refusal) else found
 
@@ -137,14 +136,21 @@ def gather_again(
         if off is not None:
             return _switched_off(file, off)
         return Refusal(file, backwards[0].statement, "mixed precision is in use here already", "migrate it by hand")
-    every = () if steppers is None else steppers.calls(file, body)
-    stepped = [each for each in every if each.statement not in left_alone]
+    stepped = _stepped(file, body, steppers, left_alone)
     return _gatherer(file, roles, steppers, left_alone).gather(function, backwards, stepped_elsewhere=stepped)
 
 
 def _gatherer(file: File, roles: Roles, steppers: Steppers | None, left_alone: frozenset[Statement]) -> Gatherer:
     values = None if steppers is None else steppers.values
     return Gatherer(file, roles, left_alone, scales=steppers is not None, values=values)
+
+
+def _stepped(
+    file: File, body: Block, steppers: Steppers | None, left_alone: frozenset[Statement]
+) -> list[OptimizerStep]:
+    """The calls of a body that step in other functions, but for those of trainings that stay as they are."""
+    every = () if steppers is None else steppers.calls(file, body)
+    return [each for each in every if each.statement not in left_alone]
 
 
 def _is_stepped(file: File, receiver: cst.BaseExpression) -> bool:

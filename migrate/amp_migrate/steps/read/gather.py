@@ -33,7 +33,7 @@ from amp_migrate.steps.read.slices import Slices
 from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.regions.find_regions import RegionFinder
 from amp_migrate.steps.statements.data_flow import reads
-from amp_migrate.trees.nodes import Block, Statement, block_of, blocks, find, nested_statements
+from amp_migrate.trees.nodes import Block, Statement, block_of, blocks, find, inner_statements, nested_statements
 
 
 @frozen
@@ -281,7 +281,7 @@ class Gatherer:
         for index, statement in enumerate(rest):
             if any(b.inline and b.statement is statement for b in backwards):
                 return Region(region.first, rest[index - 1] if index else region.last)
-            if not ends.isdisjoint([statement, *(s for b in blocks(statement) for s in nested_statements(b))]):
+            if not ends.isdisjoint([statement, *inner_statements(statement)]):
                 break
         return region
 

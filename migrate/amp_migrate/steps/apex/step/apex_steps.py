@@ -25,7 +25,7 @@ from amp_migrate.steps.read.gather import Gathered, Gatherer
 from amp_migrate.steps.statements.amp_signs import is_scaled
 from amp_migrate.steps.statements.bodies import backward_calls, bodies, outermost_loop
 from amp_migrate.tables.apex_names import SCALE_LOSS, USE_SHIM
-from amp_migrate.trees.nodes import Block, Statement, block_of, blocks, find, nested_statements, statements
+from amp_migrate.trees.nodes import Block, Statement, block_of, find, inner_statements, nested_statements, statements
 from amp_migrate.trees.own_calls import named_arguments
 from amp_migrate.trees.tree import Tree
 
@@ -161,7 +161,7 @@ def _read_function(
     backwards += [each for each in others if each.statement not in stays]
     backwards.sort(key=lambda each: file.tree.order[each.statement])
     # What else stands under the scale sees scaled gradients there as it will behind the backward.
-    under_scale = {s for with_ in withs for each in _rest(with_) for s in (each, *_inside(each))}
+    under_scale = {s for with_ in withs for each in _rest(with_) for s in (each, *inner_statements(each))}
     kept = {each for backward in scaled.values() for each in backward.before}
     left_out = frozenset(dead | under_scale | kept | stays)
     stepped = stepped_elsewhere(file, body, left_out, steppers)
@@ -182,7 +182,7 @@ def _trained_natively(file: File, scaled: Collection[Statement]) -> frozenset[St
         if is_scaled(cst.ensure_type(call.func, cst.Attribute).value)
     }
     loops = (each for each in native - by_apex if each is not None)
-    return frozenset(statement for loop in loops for block in blocks(loop) for statement in nested_statements(block))
+    return frozenset(statement for loop in loops for statement in inner_statements(loop))
 
 
 def clips_under_scale(step: TrainingStep) -> Iterator[cst.Call]:
@@ -249,10 +249,6 @@ def _always_in(tree: Tree, statement: Statement) -> Block:
 def _rest(statement: cst.With) -> tuple[Statement, ...]:
     """What stands in the body of a `with` behind its first statement."""
     return statements(block_of(statement))[1:]
-
-
-def _inside(statement: Statement) -> list[Statement]:
-    return [each for block in blocks(statement) for each in nested_statements(block)]
 
 
 def _read_with(

@@ -20,7 +20,7 @@ from amp_migrate.steps.gradients.penalties import read_penalties
 from amp_migrate.steps.gradients.steppers import optimizer_steps
 from amp_migrate.steps.model.training_step import Backward
 from amp_migrate.steps.read.gather import Gatherer
-from amp_migrate.trees.nodes import Block, Statement, blocks, nested_statements
+from amp_migrate.trees.nodes import Block, Statement, inner_statements
 from amp_migrate.trees.own_calls import calls_of
 
 # Whether Apex prepares nothing of what may be an optimizer at some place.
@@ -72,7 +72,7 @@ def plain_apart(
         loss, _ = Gatherer(file, roles, is_mixed=True, scales=True).slices.before(body, backward)
         if _takes_unscaled(file, roles, body, (*loss, backward.statement)):
             run = siblings[siblings.index(backward.statement) : siblings.index(own[-1].statement) + 1]
-            inner = (each for one in run for block in blocks(one) for each in nested_statements(block))
+            inner = (each for one in run for each in inner_statements(one))
             yield PlainApart(backward.statement, frozenset((*run, *inner)), frozenset(loss))
 
 
