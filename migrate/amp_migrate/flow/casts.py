@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice
 from typing import NamedTuple
 
 from amp_migrate.flow.analysis import Analysis
@@ -70,6 +69,7 @@ from amp_migrate.frozen import frozen_in_order
 from amp_migrate.syntax import nodes_in
 from amp_migrate.tables import library_transforms
 from amp_migrate.tables import operators as table
+from amp_migrate.tables.signatures import argument
 
 # The methods of containers that put something in.
 _PUTTING_IN = frozenset("add append appendleft insert setdefault".split())
@@ -565,10 +565,11 @@ class Casts:
         """
         if event.context is None or event.context.in_gradient or not isinstance(event.node, ast.Call):
             return ()
-        on, given = event.context.cuda.on, [_given_as(event.node, *each) for each in enumerate(("outputs", "inputs"))]
+        on, full = event.context.cuda.on, "torch.autograd.grad"
+        outputs, inputs = (argument(event.node, full, name, at) for at, name in enumerate(("outputs", "inputs")))
         forwards: list[tuple[ast.expr, Code]] = []
-        if on == OFF and given[0] is not None and given[1] is not None:
-            normalizing = self._normalizing(given[0], given[1], event.code)
+        if on == OFF and outputs is not None and inputs is not None:
+            normalizing = self._normalizing(outputs, inputs, event.code)
             forwards = [(each.value, code) for each, code in normalizing.items()]
         elif on == ON:
             calls = self._callers.get(event.code, ())
@@ -1179,12 +1180,6 @@ class Casts:
                     found[node] = around
                 stack += [(each, around) for each in ast.iter_child_nodes(node)]
         return found
-
-
-def _given_as(call: ast.Call, place: int, name: str) -> ast.expr | None:
-    """What a call gives for a parameter of a function of PyTorch's."""
-    named = (each.value for each in call.keywords if each.arg == name)
-    return next(named, None) or next(islice(call.args, place, None), None)
 
 
 def _is_casting(call: ast.Call) -> bool:

@@ -1004,7 +1004,7 @@ class Questions:
         log = argument(node, "wandb.watch", "log")
         if isinstance(log, ast.Constant) and log.value in ("parameters", None):
             return False
-        models = argument(node, "wandb.watch", "models") or next(iter(node.args), None)
+        models = argument(node, "wandb.watch", "models", 0)
         watched = NEVER if models is None else self.analysis.values.get(models, NEVER)
         if not watched or not all(isinstance(each, Obj) for each in watched):
             return True

@@ -91,13 +91,18 @@ def parameters(full: str) -> tuple[str, ...]:
     return tuple(FORMS[public][-1].signature.parameters) if public in FORMS else ()
 
 
-def argument(call: ast.Call, full: str, name: str) -> ast.expr | None:
+def argument(call: ast.Call, full: str, name: str, place: int | None = None) -> ast.expr | None:
     """What a call of a function passes for a parameter: by name, or by place if this table has the function.
 
     None where it passes nothing, or nobody can tell.
+
+    Args:
+        place: that of the parameter, of a function which this table does not have.
     """
     by_name = (each.value for each in call.keywords if each.arg == name)
-    placed = takewhile(lambda each: not isinstance(each, ast.Starred), call.args)
+    placed = [*takewhile(lambda each: not isinstance(each, ast.Starred), call.args)]
+    if place is not None:
+        return next(by_name, None) or next(iter(placed[place:]), None)
     return next(by_name, None) or dict(zip(parameters(full), placed, strict=False)).get(name)
 
 

@@ -39,6 +39,7 @@ from amp_migrate.flow.domain.tensor import Tensor
 from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
+from amp_migrate.syntax import nodes_in
 
 NAMES = frozenset(dir(builtins))
 _DECORATORS = ("property", "staticmethod", "classmethod")
@@ -257,10 +258,7 @@ def _getattr(frame: Frame, args: Arguments, node: ast.AST) -> Value:
 
 def _eval(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     """What a text gives that takes an attribute of something known: `eval("nn.{}()".format(name))`."""
-    try:
-        made = ast.parse(_filled(args.node(0, "")), mode="eval").body
-    except (SyntaxError, ValueError):
-        return UNKNOWN
+    made = _expression(args)
     called = made.func if isinstance(made, ast.Call) else made
     if not isinstance(called, ast.Attribute) or called.attr != _HOLE or not isinstance(called.value, ast.Name):
         return UNKNOWN
@@ -272,14 +270,21 @@ def _eval(frame: Frame, args: Arguments, node: ast.AST) -> Value:
 
 def _exec(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     """What a text does that is one call, whatever is put into it: `exec("models.append(" + name + "())")`."""
-    try:
-        run = ast.parse(_filled(args.node(0, "")), mode="eval").body
-    except (SyntaxError, ValueError):
+    run = _expression(args)
+    if run is None:
         return UNKNOWN
-    for each in ast.walk(run):
+    for each in nodes_in(run):
         ast.copy_location(each, node)
     frame.analysis.evaluate(frame, run)
     return NONE_VALUE
+
+
+def _expression(args: Arguments) -> ast.expr | None:
+    """The expression that a text is, with holes where something is put into it; None where it is none."""
+    try:
+        return ast.parse(_filled(args.node(0, "")), mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
 
 
 _HOLE = "hole"

@@ -1427,12 +1427,21 @@ def scaler_method(frame: Frame, scaler: Atom, name: str, args: Arguments, node: 
 
 def _ask_for_tensors(frame: Frame, given: Value, node: ast.AST) -> None:
     """A scaler multiplies tensors, and what holds some one by one: it raises at an object of a class of the project."""
-    own = {each: each.made_of for each in given if isinstance(each, Obj) and isinstance(each.made_of, Class)}
-    others = [each for each, kind in own.items() if not _may_be_tensors(frame, kind)]
-    if others:
-        why = f"{' or '.join(sorted({own[each].code.name for each in others}))} is none"
-        is_sure = len(others) == len(given)
-        frame.analysis.event(frame, Act.NO_TENSOR, node, subject=frozenset(others), why=why, is_sure=is_sure)
+    others = {each: kind for each, kind in _of_project(given).items() if not _may_be_tensors(frame, kind)}
+    _note_unfit(frame, Act.NO_TENSOR, given, others, "is none", node)
+
+
+def _of_project(given: Value) -> dict[Obj, Class]:
+    """The objects of classes of the project in a value, each with its class."""
+    return {each: each.made_of for each in given if isinstance(each, Obj) and isinstance(each.made_of, Class)}
+
+
+def _note_unfit(frame: Frame, act: Act, given: Value, unfit: Mapping[Obj, Class], what: str, node: ast.AST) -> None:
+    """Note what a scaler gets that it cannot take, if it gets any such."""
+    if unfit:
+        why = f"{' or '.join(sorted({kind.code.name for kind in unfit.values()}))} {what}"
+        is_sure = len(unfit) == len(given)
+        frame.analysis.event(frame, act, node, subject=frozenset(unfit), why=why, is_sure=is_sure)
 
 
 def _may_be_tensors(frame: Frame, kind: Class) -> bool:
@@ -1445,12 +1454,9 @@ def _may_be_tensors(frame: Frame, kind: Class) -> bool:
 
 def _ask_for_parameters(frame: Frame, given: Value, node: ast.AST) -> None:
     """A scaler finds the gradients that it divides by `param_groups`: what wraps an optimizer may not have them."""
-    own = {each: each.made_of for each in given if isinstance(each, Obj) and isinstance(each.made_of, Class)}
-    lacking = [each for each in own if not attributes.load_of_object(frame, each, "param_groups", node)]
-    if lacking:
-        is_sure = len(lacking) == len(given)
-        why = f"{' or '.join(sorted({own[each].code.name for each in lacking}))} has none"
-        frame.analysis.event(frame, Act.NO_OPTIMIZER, node, subject=frozenset(lacking), why=why, is_sure=is_sure)
+    own = _of_project(given).items()
+    lacking = {each: kind for each, kind in own if not attributes.load_of_object(frame, each, "param_groups", node)}
+    _note_unfit(frame, Act.NO_OPTIMIZER, given, lacking, "has none", node)
     for foreign in (each for each in given if isinstance(each, Obj) and each.external):
         name = unread.name_of(frame, one(foreign))
         if name and not unread.is_known(name) and not is_optimizer_class(name):
