@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from amp_migrate.flow.analysis import Analysis, analysed
-from amp_migrate.flow.domain.atoms import tensor_of
+from amp_migrate.flow.domain.atoms import numbers_in, tensor_of
 from amp_migrate.flow.domain.contexts import ON, Autocast, Context
 from amp_migrate.flow.domain.tensor import F16
 from amp_migrate.flow.events import Act
@@ -26,11 +26,13 @@ class InRegion:
         tree: the file, as it was read; empty where it could not be.
         precisions: those of the expressions that are tensors, as bits.
         without_kernel: the operators of the calls that no kernel may serve in half precision.
+        numbers: what those names and attributes may be that are numbers, as far as is seen.
     """
 
     tree: ast.Module
     precisions: Mapping[ast.AST, int]
     without_kernel: Mapping[ast.AST, str]
+    numbers: Mapping[ast.AST, tuple[float, ...]]
 
 
 InRegions: TypeAlias = dict[str, InRegion]
@@ -71,10 +73,16 @@ def _in_region(files: Files, file: str) -> InRegion:
     module = analysis.module(file)
     tensors = ((node, tensor_of(value)) for node, value in analysis.values.items())
     events = (each for each in Questions(analysis).events(Act.NO_KERNEL) if each.site.file == file)
+    numbers: dict[ast.AST, tuple[float, ...]] = {
+        node: numbers_in(value)
+        for node, value in analysis.values.items()
+        if isinstance(node, (ast.Name, ast.Attribute)) and numbers_in(value)
+    }
     found = InRegion(
         ast.Module([], []) if module is None else module.tree,
         {node: tensor.precision for node, tensor in tensors if tensor is not None},
         {each.node: each.why for each in events},
+        numbers,
     )
     analysis.let_go()
     return found

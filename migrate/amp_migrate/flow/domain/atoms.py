@@ -740,6 +740,13 @@ def constant(value: Value) -> Any:
     return None if found is None else found.value
 
 
+def numbers_in(value: Value) -> tuple[float, ...]:
+    """The numbers that a value may be, beside what nobody knows; none where it may be anything else."""
+    consts = [each.value for each in value if isinstance(each, Const) and each.kind in ("int", "float")]
+    known = len(consts) + sum(isinstance(each, Opaque) for each in value)
+    return tuple(sorted(consts)) if known == len(value) else ()
+
+
 def may_be(value: Value, truth: bool) -> bool:
     """Whether a value may be true, or may be false, where it is tested."""
     return any(truth in _truth(each) for each in value)

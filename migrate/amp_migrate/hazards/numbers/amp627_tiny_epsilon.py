@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.values.numbers import number
 from amp_migrate.catalog.rule import Rule, Safety
@@ -63,26 +64,30 @@ def detect(script: Script) -> Iterator[Hazard]:
         return
     for file in dict.fromkeys((script.file, *script.modules(may_be_added))):
         for guarded, tiny, node in _guarded(file) if may_be_added(file.tree.text) else ():
-            if not _runs_in_float16(script, file, node):
+            is_written = _is_tiny(number(file, tiny))
+            if not (is_written or dotted(tiny)) or not _runs_in_float16(script, file, node):
                 continue
             precision = script.flowing.precision_in_region(file, guarded)
             if precision and not precision & ~LOW:
+                numbers = () if is_written else script.flowing.numbers_of(file, tiny)
+                if not (is_written or (numbers and all(map(_is_tiny, numbers)))):
+                    continue
+                known = "".join(f" where it is {each:g}" for each in numbers[-1:])
                 quoted = file.tree.quote(guarded)
                 yield Hazard(
                     node,
-                    f"{file.tree.quote(tiny)} is zero in float16, and keeps {quoted} from nothing",
+                    f"{file.tree.quote(tiny)} is zero in float16{known}, and keeps {quoted} from nothing",
                     f"write {quoted}.float() there, or a number from 1e-7 up",
                     file=file,
                 )
 
 
 def _guarded(file: File) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression, cst.BaseExpression]]:
-    """Each tensor with a tiny number that is added to it or that it is clamped to, and the expression of both."""
+    """What something is added to, or is clamped to from below, with that, and the expression of both."""
     for node in file.tree.every(cst.BinaryOperation):
         if isinstance(node.operator, cst.Add):
-            for tensor, other in ((node.left, node.right), (node.right, node.left)):
-                if _is_tiny(file, other):
-                    yield tensor, other, node
+            yield node.left, node.right, node
+            yield node.right, node.left, node
     for call in file.calls:
         if file.names.callee(call) in _FUNCTIONS and call.args:
             tensor, least = call.args[0].value, argument(call, "min", 1)
@@ -90,12 +95,11 @@ def _guarded(file: File) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpressio
             tensor, least = call.func.value, argument(call, "min", 0)
         else:
             continue
-        if least is not None and _is_tiny(file, least):
+        if least is not None:
             yield tensor, least, call
 
 
-def _is_tiny(file: File, node: cst.BaseExpression) -> bool:
-    value = number(file, node)
+def _is_tiny(value: float | None) -> bool:
     return value is not None and 0 < value <= _ROUNDS_TO_ZERO
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
-from amp_migrate.analysis.files import File, object_bindings
+from amp_migrate.analysis.files import File
 from amp_migrate.analysis.values.numbers import number
 from amp_migrate.catalog.rule import Rule
 from amp_migrate.catalog.sources import TORCH
@@ -63,7 +63,7 @@ def detect(script: Script) -> Iterator[Hazard]:
     for file in dict.fromkeys(files):
         for call in file.calls:
             clamped, limit = _clamped(file, call)
-            if clamped is None or not _rounds_to_one(file, limit, near) or not _may_be_low(script, file, call):
+            if clamped is None or not _rounds_to_one(script, file, limit, near) or not _may_be_low(script, file, call):
                 continue
             if not _is_float32(script, file, clamped) and (
                 _is_sigmoid(file, clamped) or _is_taken_from_one(file, call)
@@ -93,35 +93,19 @@ def _clamped(file: File, call: cst.Call) -> tuple[cst.BaseExpression | None, cst
     return None, None
 
 
-def _rounds_to_one(file: File, limit: cst.BaseExpression | None, near: float) -> bool:
-    value = None if limit is None else _value(file, limit)
+def _rounds_to_one(script: Script, file: File, limit: cst.BaseExpression | None, near: float) -> bool:
+    value = None if limit is None else _value(script, file, limit)
     return value is not None and _NEAR_IN_FLOAT32 < 1 - value <= near
 
 
-def _value(file: File, node: cst.BaseExpression) -> float | None:
-    """What `1 - 1e-4` is, or `1 - eps` where the text gives `eps` one value or a default."""
+def _value(script: Script, file: File, node: cst.BaseExpression) -> float | None:
+    """What `1 - 1e-4` is, or `1 - eps` where `eps` has one value or a default."""
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Subtract):
-        left, right = number(file, node.left), _small(file, node.right)
+        left, right = number(file, node.left), number(file, node.right)
+        if right is None and dotted(node.right) is not None:
+            right = max(script.flowing.numbers_of(file, node.right), default=None)
         return None if left is None or right is None else left - right
     return number(file, node)
-
-
-def _small(file: File, node: cst.BaseExpression) -> float | None:
-    if dotted(node) is None:
-        return number(file, node)
-    given = object_bindings(file, node)
-    made = given[0].node if len(given) == 1 else None
-    value = made.default if isinstance(made, cst.Param) else given[0].value if len(given) == 1 else None
-    if value is None or value is node:
-        return None
-    return number(file, value) if dotted(value) is None else _default(file, value)
-
-
-def _default(file: File, name: cst.BaseExpression) -> float | None:
-    """The default of the parameter that a name stands for: `self.eps = eps` in `__init__(self, eps=1e-6)`."""
-    given = object_bindings(file, name)
-    made = given[0].node if len(given) == 1 else None
-    return number(file, made.default) if isinstance(made, cst.Param) and made.default is not None else None
 
 
 def _is_sigmoid(file: File, node: cst.BaseExpression) -> bool:

@@ -15,7 +15,19 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.library import Library
 from amp_migrate.flow.casts import Casts
 from amp_migrate.flow.chains import CallChains, in_all
-from amp_migrate.flow.domain.atoms import NEVER, Atom, Class, Func, Method, Obj, Opaque, Value, Wrapped, one
+from amp_migrate.flow.domain.atoms import (
+    NEVER,
+    Atom,
+    Class,
+    Func,
+    Method,
+    Obj,
+    Opaque,
+    Value,
+    Wrapped,
+    numbers_in,
+    one,
+)
 from amp_migrate.flow.domain.machine import Facts, Machine, World
 from amp_migrate.flow.events import OUT_OF_SIGHT, Act, Event
 from amp_migrate.flow.files import Files
@@ -166,6 +178,14 @@ class Flowing:
         """
         known, own = self._in_region(file), self._counterparts_in_region(file).back(expression)
         return 0 if own is None else known.precisions.get(own, 0)
+
+    def numbers_of(self, file: File, expression: cst.CSTNode) -> tuple[float, ...]:
+        """The numbers that a name or an attribute of any file may be, as far as is seen: a default is one."""
+        own = self.interpreted.counterparts(file).back(expression)
+        if own is not None and (value := self.questions.analysis.values.get(own)):
+            return numbers_in(value)
+        own = self._counterparts_in_region(file).back(expression)
+        return () if own is None else self._in_region(file).numbers.get(own, ())
 
     def without_kernel_in_region(self, file: File) -> Iterator[tuple[cst.CSTNode, str]]:
         """What no kernel may serve there in half precision, with the operator."""

@@ -65,7 +65,6 @@ def test_a_number_that_float16_rounds_to_zero_is_told(marked: Check, scores: str
         ("q @ k", "scores.clamp(min=1e-4)"),
         ("q @ k", "scores.clamp(-1e-9, 1.0)"),
         # nobody knows the number
-        ("q @ k", "1 / (scores + eps)"),
         ("q @ k", "1 / (scores + self.eps + 2 * 1e-9)"),
         # autocast computes it in float32
         ("(q @ k).sum(-1, keepdim=True)", "q / (scores + 1e-8)"),
@@ -89,6 +88,40 @@ def test_a_number_that_float16_rounds_to_zero_is_told(marked: Check, scores: str
 )
 def test_what_float16_has_or_what_is_float32_may_have_its_epsilon(clean: Check, scores: str, result: str) -> None:
     clean(module(scores, result))
+
+
+KEPT = """
+class Attention(nn.Module):
+    def __init__(self, eps={default}):
+        super().__init__()
+        self.eps = eps
+
+    def forward(self, q, k):
+        return (q @ k).abs().clamp(min=self.eps).log(){mark}
+
+{made}
+"""
+
+
+def test_a_default_is_what_a_number_is_if_nobody_says_otherwise(marked: Check) -> None:
+    marked(module("q @ k", "1 / (scores + eps)", "  # AMP627"))
+    (found,) = marked(KEPT.format(default="1e-10", mark="  # AMP627", made="net = Attention") + TRAIN)
+    assert "self.eps is zero in float16 where it is 1e-10, and keeps" in found.message
+
+
+@pytest.mark.parametrize(
+    ("default", "made", "is_told"),
+    [
+        ("1e-4", "net = Attention(1e-10)", True),
+        ("1e-10", "net = Attention(eps=1e-4)", False),
+        ("1e-10", "net, other = Attention(1e-4), Attention()", False),  # of one of two, that is not all
+        ("None", "net = Attention", False),
+        ("1e-4", "net = Attention", False),
+    ],
+)
+def test_the_number_is_the_one_that_it_is_made_with(marked: Check, default: str, made: str, is_told: bool) -> None:
+    mark = "  # AMP627" if is_told else ""
+    marked("LEAST = 1e-10\n" + KEPT.format(default=default, mark=mark, made=made) + TRAIN)
 
 
 def test_a_loss_in_a_region_is_told_and_one_outside_is_not(marked: Check) -> None:
