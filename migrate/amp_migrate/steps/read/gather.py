@@ -257,7 +257,9 @@ class Gatherer:
             is_computed = is_computed or any(map(self._computes, calls))
             if not is_computed:
                 unknown = self.slices.unknown_call(found, backward)
-                refused = self.obstacles.without_forward(backward, unknown, self.slices.trained_tensor(found, backward))
+                within = self.slices.unknown_within(found) if unknown is None else None
+                tensor = self.slices.trained_tensor(found, backward)
+                refused = self.obstacles.without_forward(backward, unknown, tensor, within)
                 if unknown is not None and self.slices.is_same_in_each_round(found, backward):
                     return refused
                 without_forward = without_forward or refused

@@ -8,6 +8,7 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings
+from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.looped import chosen_in, is_alone
 from amp_migrate.plan.move import Refusal
@@ -36,12 +37,19 @@ class Obstacles:
         self.regions = regions
         self.is_mixed = is_mixed
 
-    def without_forward(self, backward: Backward, unknown: cst.Call | None, tensor: str | None = None) -> Refusal:
+    def without_forward(
+        self,
+        backward: Backward,
+        unknown: cst.Call | None,
+        tensor: str | None = None,
+        within: tuple[FunctionRef, cst.Call] | None = None,
+    ) -> Refusal:
         """What to say where the forward pass behind a loss is not to be seen.
 
         Args:
             unknown: what the loss is computed by that may be it, if anything is.
             tensor: a tensor that it is computed of, and that an optimizer is given by itself.
+            within: what a function that computes the loss calls, and that may be it, with that function.
         """
         loss = self.tree.quote(backward.loss)
         reason = f"the forward pass behind `{loss}` is not in this function"
@@ -50,10 +58,24 @@ class Obstacles:
             reason = f"`{loss}` is computed by `{callee}`, an autograd function, and by no module"
         elif unknown is None and tensor is not None:
             reason = f"no module computes `{loss}`: `{tensor}` is what the optimizer steps"
+        elif unknown is not None and (base := self._unread_base(unknown)) is not None:
+            reason = f"the forward pass behind `{loss}` cannot be seen: nothing says what `{base}` does with a call"
         elif unknown is not None:
             reason = f"the forward pass behind `{loss}` cannot be seen: nothing says what `{callee}` is"
+        elif within is not None:
+            function, call = within
+            given = (dotted(call.func) or "").partition(".")[0]
+            what = f"what {function.name}() is given as `{given}`"
+            reason = f"the forward pass behind `{loss}` cannot be seen: nothing says {what}"
         hint = "put forward and loss into a torch.amp.autocast region by hand, and scale the loss before backward()"
         return Refusal(self.file, backward.statement, reason, hint)
+
+    def _unread_base(self, call: cst.Call) -> str | None:
+        """What the class around a call of `self` inherits from that is not among the files."""
+        owner = self.tree.owner_class(call) if dotted(call.func) == "self" else None
+        lineage = () if owner is None else self.roles.project.lineage(self.file, owner)
+        bases = ((file, each.value) for file, kind in lineage for each in kind.bases if dotted(each.value) != "object")
+        return next((f.tree.code(b) for f, b in bases if self.roles.project.definition(f, b) is None), None)
 
     def extractions(self, members: set[Statement]) -> tuple[Extraction, ...] | Refusal:
         """The forwards that have to be taken out of losses which must stay outside every region."""

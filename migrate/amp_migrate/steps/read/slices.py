@@ -10,8 +10,10 @@ from functools import partial
 
 import libcst as cst
 
+from amp_migrate.analysis.arguments.argument_binding import single_parameters
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings, object_path
+from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.steps.model.training_step import Backward
 from amp_migrate.steps.regions.find_regions import RegionFinder
@@ -168,6 +170,22 @@ class Slices:
         calls = [call for call in unknown if not self.roles.losses.is_call(self.file, call)]
         return next((call for call in calls if _method_of(call, "forward")), next(iter(calls), None))
 
+    def unknown_within(self, found: Collection[Statement]) -> tuple[FunctionRef, cst.Call] | None:
+        """What a function of a slice calls that it is given, and that may be the forward, with that function."""
+        ordered = sorted(found, key=lambda each: self.tree.order[each])
+        for called in (call for each in ordered for call in calls_of(each)):
+            function = self.roles.project.called(self.file, called)
+            if function is None:
+                continue
+            given = {each.name.value for each in single_parameters(function.node)} - {"self", "cls"}
+            calls = [call for each in nested_statements(block_of(function.node)) for call in calls_of(each)]
+            whole = [call for call in calls if isinstance(call.func, cst.Name) and call.func.value in given]
+            methods = [call for call in calls if (_method_of(call) or "").partition(".")[0] in given]
+            unknown = next((call for call in (*whole, *methods) if self._is_unknown(call, function.file)), None)
+            if unknown is not None:
+                return function, unknown
+        return None
+
     def trained_tensor(self, found: Collection[Statement], backward: Backward) -> str | None:
         """A tensor that the loss is computed of, and that an optimizer of the function gets by itself: `Adam([x])`."""
         read = reads([backward.loss]).union(*map(self.regions.effects.reads, found))
@@ -288,12 +306,13 @@ class Slices:
             and not is_quiet(self.file, each)
         ]
 
-    def _is_unknown(self, call: cst.Call) -> bool:
+    def _is_unknown(self, call: cst.Call, file: File | None = None) -> bool:
         """Whether nothing is known of what a call runs, not even that it is no forward."""
-        path, full = dotted(call.func), self.file.names.callee(call)
+        file = file or self.file
+        path, full = dotted(call.func), file.names.callee(call)
         if path is None:
             return isinstance(call.func, cst.Subscript)  # `self.models[name](x)`
-        if self.roles.project.called(self.file, call) is not None:
+        if self.roles.project.called(file, call) is not None:
             return False
         owner, _, name = path.rpartition(".")
         if full.partition(".")[0] in _LIBRARIES:

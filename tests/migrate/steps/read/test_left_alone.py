@@ -273,6 +273,52 @@ def test_forward_of_an_object_that_is_out_of_sight_is_named(leaves: Check, dtype
     )
 
 
+def test_what_a_function_is_given_is_named_where_that_computes(leaves: Check, dtype: str) -> None:
+    leaves(
+        """
+        import learn2learn
+        import torch
+        from torch import nn
+
+        def adapted(x, y, learner):
+            learner.adapt(nn.functional.mse_loss(learner(x), y))
+            return nn.functional.mse_loss(learner(x), y)
+
+        model = learn2learn.algorithms.MAML(nn.Linear(4, 1), lr=0.1)
+        optimizer = torch.optim.Adam(model.parameters())
+        for x, y in loader:
+            optimizer.zero_grad()
+            learner = model.clone()
+            error = adapted(x, y, learner)
+            error.backward()
+            optimizer.step()
+        """,
+        "the forward pass behind `error` cannot be seen: nothing says what adapted() is given as `learner`",
+        dtype=dtype,
+    )
+
+
+def test_what_a_class_inherits_its_call_from_is_named(leaves: Check, dtype: str) -> None:
+    leaves(
+        """
+        import pytorch_lightning as pl
+
+        class Own(pl.LightningModule):
+            def forward(self, x):
+                return self.head(x)
+
+        class Module(Own):
+            def training_step(self, batch):
+                x, y = batch
+                loss = nn.functional.mse_loss(self(x), y)
+                loss.backward()
+                return loss
+        """,
+        "the forward pass behind `loss` cannot be seen: nothing says what `pl.LightningModule` does with a call",
+        dtype=dtype,
+    )
+
+
 def test_drawing_data_and_a_lone_loss_are_no_forward(leaves: Check, dtype: str) -> None:
     leaves(
         """
