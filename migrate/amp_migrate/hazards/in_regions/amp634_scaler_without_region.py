@@ -47,6 +47,8 @@ FLOAT16_ONLY = True
 _AROUND_MODEL = "put the forward pass of the model into it, with the loss, or drop it and the scaler"
 _ON_CPU = "everything is on the CPU, which autocast for a GPU leaves as it is"
 _ON_GPU = "train on the GPU, or drop it and the scaler"
+_MEETS_CPU = "weights meet what is on the CPU for certain, where autocast for a GPU does nothing"
+_TO_MODEL = "move what the model is given to where the model is"
 _IMPORTS = 8
 _PACKAGES = ("accelerate", "deepspeed", "lightning")
 _OTHERS = (
@@ -71,10 +73,11 @@ def detect(script: Script) -> Iterator[Hazard]:
     file, interpreted, questions = script.file, script.flowing.interpreted, script.flowing.questions
     scaled = [each for each in questions.events(Act.BACKWARD) if questions.is_scaled(each) and _is_seen(script, each)]
     idle = {each.site: (each.what, _AROUND_MODEL) for each in questions.idle_regions()} if scaled else {}
-    on_cpu = questions.on_cpu if scaled else set()
     if scaled and questions.is_on_cpu:
         on_cpu = {each.site for each in questions.events(Act.REGION) if each.why == "cuda"}
-    idle |= dict.fromkeys(sorted(on_cpu), (_ON_CPU, _ON_GPU))
+        idle |= dict.fromkeys(sorted(on_cpu), (_ON_CPU, _ON_GPU))
+    elif scaled:
+        idle |= dict.fromkeys(sorted(questions.on_cpu), (_MEETS_CPU, _TO_MODEL))
     for site, (what, hint) in idle.items():
         if (region := interpreted.node_at(file, site)) is not None:
             yield Hazard(region, f"in {file.tree.quote(region)} {what}", hint)

@@ -219,7 +219,7 @@ NOT_MOVED = """
 
 def test_a_region_for_a_gpu_round_data_of_the_cpu(marked: Check, clean: Check) -> None:
     (found,) = marked(NOT_MOVED.format(moved="", mark="  # AMP634"))
-    assert "everything is on the CPU" in found.message
+    assert "weights meet what is on the CPU" in found.message
     for moved in (".cuda()", ".to(device)"):
         clean(NOT_MOVED.format(moved=moved, mark=""))
     for wrapper in ("nn.DataParallel({}, [0])", "nn.parallel.DistributedDataParallel({}, device_ids=[0])"):  # moves it
