@@ -202,7 +202,7 @@ class Analysis:
         self._called_by_nobody: list[tuple[Frame, Func, Arguments, Context]] = []
         self._tasks: dict[tuple[Any, ...], Task] = {}
         self._by_code: dict[Code, list[Task]] = {}
-        self._wide: dict[tuple[FrameRef, int], Task] = {}
+        self._wide: dict[tuple[FrameRef, int, int], Task] = {}
         self._defined: dict[Code, dict[Func, None]] = {}
         self._stars: dict[str, dict[str, bool]] = {}
         self._pending: dict[Task, None] = {}
@@ -493,10 +493,11 @@ class Analysis:
             is_nested |= len({each.ref for each in known} - {ref}) >= _MOST_FRAMES
         if len(known) >= self._most_tasks(code) or is_nested:
             wide = FrameRef(code, (), ref.parent) if is_nested else ref
-            # What a region makes low must not come out where none is on: training and evaluation share the rest.
-            found = self._wide.get((wide, context.cuda.on))
+            # What a region makes low must not come out where none is on, nor a loss without gradients where they are.
+            apart = (wide, context.cuda.on, context.gradients)
+            found = self._wide.get(apart)
             if found is None:
-                found = self._wide[wide, context.cuda.on] = Task(code, wide, given, context, around)
+                found = self._wide[apart] = Task(code, wide, given, context, around)
                 found.is_many = True
                 known.append(found)
             else:

@@ -969,3 +969,11 @@ def test_one_that_a_call_before_has_made_is_there(told: Tell) -> None:
         .replace("    train(1.0)\n", "    first, one = train(0)\n    train(1.0, first, one)\n")
     )
     assert "gradients of several scales are clipped" in told_of(told, text)
+
+
+def test_what_many_calls_compute_without_gradients_leaves_those_of_others_sure(told: Tell) -> None:
+    calls = "".join(f"    found.append(times(g, x, {each}))\n" for each in range(30))
+    text = f"{NETS}\ndef times(net, x, k):\n    return net(x) * k\n\nwith torch.no_grad():\n{calls}"
+    (loss,) = tensors_in(told(f"{text}loss = times(g, x, 30).mean()\n").value("loss"))
+    assert loss.reach
+    assert loss.reach <= loss.surely
