@@ -11,7 +11,7 @@ from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import tensors_in
 from amp_migrate.flow.domain.tensor import UNKNOWN_LEAF
 from amp_migrate.flow.events import Act
-from amp_migrate.flow.questions import CLIPPED, ONE_WITHOUT_GRADIENTS, SEVERAL_SCALES, faults
+from amp_migrate.flow.questions import CLIPPED, ONE_WITHOUT_GRADIENTS, PAST, SEVERAL_SCALES, faults
 
 from .conftest import Texts
 
@@ -977,3 +977,30 @@ def test_what_many_calls_compute_without_gradients_leaves_those_of_others_sure(t
     (loss,) = tensors_in(told(f"{text}loss = times(g, x, 30).mean()\n").value("loss"))
     assert loss.reach
     assert loss.reach <= loss.surely
+
+
+COPIES = """
+import copy
+from models import Net
+
+model = Net().cuda()
+outer, scaler = optim.SGD(model.parameters(), 0.1), torch.amp.GradScaler("cuda")
+for batch in loader:
+    outer.zero_grad()
+    for x in batch:
+        learner = {copied}
+        inner = optim.Adam(learner.parameters())
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss = learner(x).mean()
+        scaler.scale(loss).backward()
+        scaler.step(inner)
+        scaler.update()
+        for p, q in zip(model.parameters(), learner.parameters()):
+            p.grad = p.data - q.data
+    outer.step()
+"""
+
+
+@pytest.mark.parametrize(("copied", "is_told"), [("copy.deepcopy(model)", False), ("model", True)])
+def test_a_copy_of_a_model_that_nobody_has_read_has_weights_of_its_own(told: Tell, copied: str, is_told: bool) -> None:
+    assert (PAST in told_of(told, COPIES.format(copied=copied))) is is_told

@@ -869,6 +869,8 @@ def _copied(frame: Frame, atom: Atom | Tensor, node: ast.AST, made: dict[Obj, Ob
         leaves = [each for each in atom.leaf if isinstance(each, Part) and isinstance(each.owner, Obj)]
         own = frozenset(Part(_twin(frame, each.owner, node), each.name) for each in leaves)  # type: ignore[arg-type]
         return atom.but(leaf=own or atom.leaf)
+    if isinstance(atom, Opaque) and atom.path and frame.analysis.pytorch.is_used_as_module(frame, atom):
+        return _copied_unread(frame, atom, node)
     if not isinstance(atom, Obj) or not attributes.is_module(frame, atom):
         return atom
     if atom not in made:
@@ -877,6 +879,16 @@ def _copied(frame: Frame, atom: Atom | Tensor, node: ast.AST, made: dict[Obj, Ob
             inside = frozenset(_copied(frame, each, node, made) for each in frame.read(atom, name))
             frame.write(twin, name, inside, strong=False)
     return made[atom]
+
+
+def _copied_unread(frame: Frame, model: Opaque, node: ast.AST) -> Opaque:
+    """A copy of a model whose code nobody knows: by weights of its own, and told by the name of that code."""
+    if name := unread.name_of(frame, one(model)):
+        frame.analysis.pytorch.called.setdefault(frame.site(node), name)
+    twin = Opaque((frame.call_at(node), model.name.strip(".[]()") or "()"), model.tensor, model.hint, model.is_chosen)
+    for each in frame.analysis.heap.names(model, frame.task):
+        frame.write(twin, each, frame.read(model, each), strong=False)
+    return twin
 
 
 def _prepared(preparation: Preparation, frame: Frame, args: Arguments, node: ast.AST) -> Value:
