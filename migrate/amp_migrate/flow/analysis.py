@@ -867,6 +867,8 @@ class Analysis:
         if name in builtins.NAMES:
             return one(External(f"builtins.{name}"))
         outside = [star for star, inside in stars.items() if not inside and brings(star, name) is not False]
+        if outside and name == "torch":
+            return one(External(name))  # which whoever brings it has imported
         if len(outside) == 1:
             return one(External(self.pytorch.canonical(f"{outside[0]}.{name}")))
         if name in ("__name__", "__file__", "__doc__"):

@@ -160,7 +160,10 @@ class Names:
         return frozenset(found or self._by_star(path, has_torch=has_torch) or {UNKNOWN})
 
     def _by_star(self, name: str, *, has_torch: bool) -> set[str]:
-        """What a name that nothing binds may be through the star imports of the file."""
+        """What a name that nothing binds may be through the star imports of the file.
+
+        Who brings `torch` has imported it, whoever that is.
+        """
         found: set[str] = set()
         for origin in self.scopes.module.star_imports:
             brought = self._elsewhere.by_star(origin, name, has_torch=has_torch)
@@ -169,7 +172,7 @@ class Names:
             elif brings(origin, name):
                 found.add(f"{origin}.{name}")
             elif brings(origin, name) is None and origin.partition(".")[0] not in _WITHOUT_AMP:
-                found.add(UNKNOWN)
+                found.add(name if name == "torch" else UNKNOWN)
         return found
 
     def outcome(self, choice: cst.If | cst.IfExp) -> bool | None:

@@ -69,3 +69,23 @@ def test_it_is_torchs(tmp_path: Path, stars: str, files: dict[str, str]) -> None
 )
 def test_it_may_be_something_else(tmp_path: Path, stars: str, files: dict[str, str]) -> None:
     assert codes(tmp_path, stars, **files) in ({"AMP590"}, {"AMP501", "AMP504"})  # or it is told that it was not read
+
+
+SAVING = """
+net = torch.nn.Linear(8, 1).cuda()
+optimizer = torch.optim.Adam(net.parameters())
+for x in torch.load("batches.pt"):
+    optimizer.zero_grad()
+    net(x.cuda()).square().mean().backward()
+    optimizer.step()
+torch.save(optimizer.state_dict(), "optimizer.pt")
+"""
+
+
+@pytest.mark.parametrize("stars", [PARTS + "from tqdm import *\n", "from fastai.basics import *\n"])
+def test_who_brings_torch_has_imported_it_read_or_not(tmp_path: Path, stars: str) -> None:
+    (tmp_path / "parts.py").write_text(NN)
+    (tmp_path / "train.py").write_text(stars + SAVING)
+    (plan,) = migrate([tmp_path], Settings()).changed
+    assert 'torch.save(scaler.state_dict(), "scaler.pt")' in plan.after
+    assert "import torch\n" not in plan.after
