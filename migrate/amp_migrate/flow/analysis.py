@@ -715,13 +715,14 @@ class Analysis:
 
     @property
     def _handed_away(self) -> Iterator[Code]:
-        """The functions of files that are only consulted which somebody gets whom nobody follows.
+        """The lambdas, and the functions of files that are only consulted, which somebody gets whom nobody follows.
 
         Those of installed packages only where they may be run in a region: of each decorator of another package that
         theirs are for, the program has no part.
         """
         codes = dict.fromkeys(function.code for function, to in self._escaped.items() if self._may_matter(function, to))
-        return (each for each in codes if not self.is_own(each) and not self.has_come_to_its_end_for(each))
+        others = (each for each in codes if isinstance(each.node, ast.Lambda) or not self.is_own(each))
+        return (each for each in others if self.is_own(each) or not self.has_come_to_its_end_for(each))
 
     def _may_matter(self, function: Func, context: Context) -> bool:
         return context.cuda.may_be_on or not self.files.is_installed(function.code.file)
@@ -1234,6 +1235,12 @@ class Analysis:
         to = self._escaped_to.get(code, "")
         contexts = (each for function, each in self._escaped.items() if to and function.code is code)
         return "" if any(each.cuda.may_be_on for each in contexts) else to
+
+    def run_by(self, names: tuple[str, ...]) -> list[Code]:
+        """The functions that run where others get one of them, of which the full names begin so."""
+        given = [code for code, to in self._escaped_to.items() if to.startswith(names)]
+        functions = (each for each in self._by_code if given and each.is_function)
+        return [each for each in functions if any(self.is_run_by(each, code) for code in given)]
 
     def goes_out_of_sight(self, code: Code) -> bool:
         """Whether a function goes where nobody follows it, or did not come to rest."""

@@ -96,7 +96,13 @@ from amp_migrate.frozen import frozen_in_order
 from amp_migrate.implications import Facts, implied
 from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.signatures import argument
-from amp_migrate.tables.torch_names import BRINGING_CODE, CLIPPING, CLIPS_BY_VALUE, PLACING_BY_ITSELF
+from amp_migrate.tables.torch_names import (
+    BRINGING_CODE,
+    CLIPPING,
+    CLIPS_BY_VALUE,
+    PLACING_BY_ITSELF,
+    STEPPING_BY_ERRORS,
+)
 
 # The first PyTorch whose cache of weights' casts knows whether a gradient was wanted (run on 2.6, 2.9 to 2.11, 2.14).
 CACHE_MENDED = (2, 11)
@@ -160,6 +166,7 @@ IN_THREADS = "nn.DataParallel computes in float16 in its threads, whatever dtype
 IN_FLOAT64 = "the model computes in float64, which autocast leaves alone"
 STEPS_INSIDE = "what is evaluated here may train by itself, in code that could not be read: its steps are in no region"
 EVALUATED_APART = "what is evaluated here in half precision is trained in float32"
+IN_A_SOLVER = "what is evaluated here in half precision is for a solver, which takes its steps by how much it differs"
 GIVEN_SMALL = "code that could not be read gets a number whose inverse float16 does not have"
 UNREAD_MODELS = "what runs under autocast could not be read"
 SEVERAL_SCALES = "gradients of several scales are clipped"
@@ -791,7 +798,13 @@ class Questions:
             if overlap(lowered, frozenset(leaves)) is False:
                 is_trained = any(overlap(trained, frozenset({each})) for each in leaves)
                 found += (Fault(each, EVALUATED_APART) for each in self.without_gradients([region]) if is_trained)
-        return [*found, *self._running_steps()]
+        return [*found, *self._running_steps(), *self._in_solvers()]
+
+    def _in_solvers(self) -> Iterator[Fault]:
+        """The regions in what a solver of equations runs, to which rounding looks like errors of its steps."""
+        run = self.analysis.run_by(STEPPING_BY_ERRORS)
+        for region in sorted(each for each in self.analysis.pytorch.opened if any(code.has(each) for code in run)):
+            yield from (Fault(each, IN_A_SOLVER) for each in self.without_gradients([region]))
 
     def _running_steps(self) -> Iterator[Fault]:
         """The regions beside training whose models may train by themselves, where nobody has read what calls that.

@@ -213,6 +213,9 @@ TRAINED_WITH_AMP = frozenset(
 HALF_SINCE = {"dgl": (0, 9)}
 COMPUTING_BY_KERNELS = ("dgl.function.", "dgl.nn.", "dgl.ops.")
 
+# How the names begin of what takes its steps by how much the numbers of a function differ that it is given.
+STEPPING_BY_ERRORS = ("scipy.integrate.", "scipy.optimize.", "torchdiffeq.", "torchsde.")
+
 # How the names begin of what gives code of others: of a name that a run tells, or out of a file.
 BRINGING_CODE = (
     *("importlib.import_module(", "importlib.util.module_from_spec(", "runpy.run_", "pkgutil.resolve_name("),
