@@ -100,6 +100,7 @@ from amp_migrate.tables.torch_names import (
     BRINGING_CODE,
     CLIPPING,
     CLIPS_BY_VALUE,
+    OUT_OF_FILES,
     PLACING_BY_ITSELF,
     STEPPING_BY_ERRORS,
 )
@@ -185,6 +186,7 @@ NOT_DIVIDED = "what is made of gradients here is not seen to grow as they do, so
 UNLOADED = "an optimizer goes on from its state, and the scaler which steps it begins anew"
 UNSAVED = "a checkpoint holds the state of an optimizer, and not that of the scaler which steps it"
 _ZEROS = const(0) | const(0.0)
+_UNREAD = (Act.UNREAD_LOSS, Act.UNREAD_MODEL)
 _NOT_ALWAYS = frozenset(
     (
         Act.GAUGE,
@@ -470,7 +472,14 @@ class Questions:
     def events(self, *acts: Act) -> list[Event]:
         """What happens of some kinds, in the order of files and places."""
         found = [each for each in self.analysis.events.values() if not acts or each.act in acts]
+        found = [each for each in found if not (each.act in _UNREAD and self._is_put_there_by_own(each))]
         return sorted(found, key=lambda each: (each.site, each.act.value, each.why))
+
+    def _is_put_there_by_own(self, event: Event) -> bool:
+        """Whether what is run comes out of a file in the place of a module of the project: one was saved there."""
+        node = self.node_at(event.site) if event.why.startswith(OUT_OF_FILES) else None
+        run = self.analysis.values.get(node.func, NEVER) if isinstance(node, ast.Call) else NEVER
+        return any(isinstance(each, Obj) and isinstance(each.made_of, Class) for each in run)
 
     def faults(self) -> list[Fault]:
         """Everything that is wrong with precision or gradients, in order of place."""
@@ -481,8 +490,8 @@ class Questions:
             if event.code in self.analysis.given_up or not event.seen_by:
                 continue  # nobody knows in which states it is reached; or it is not
             what = WRONG_BY_ITSELF.get(event.act)
-            if event.act is Act.UNREAD_LOSS and event.site in self._foreign:
-                continue  # told already, of what it is given
+            if event.act is Act.UNREAD_LOSS and (event.site in self._foreign or self._is_put_there_by_own(event)):
+                continue  # told already, of what it is given; or it is not unread
             if event.act is Act.GAUGE and self.is_without_scale(event):
                 continue
             if event.act is Act.LEFT_FLOAT and self._saturated.is_only_compared(event):

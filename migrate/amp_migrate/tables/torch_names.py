@@ -217,9 +217,10 @@ COMPUTING_BY_KERNELS = ("dgl.function.", "dgl.nn.", "dgl.ops.")
 STEPPING_BY_ERRORS = ("scipy.integrate.", "scipy.optimize.", "torchdiffeq.", "torchsde.")
 
 # How the names begin of what gives code of others: of a name that a run tells, or out of a file.
+OUT_OF_FILES = ("pickle.load", "torch.load(")
 BRINGING_CODE = (
     *("importlib.import_module(", "importlib.util.module_from_spec(", "runpy.run_", "pkgutil.resolve_name("),
-    *("pickle.load", "torch.load(", "torch.jit.load("),
+    *(*OUT_OF_FILES, "torch.jit.load("),
     *("hydra.utils.call(", "hydra.utils.get_class(", "hydra.utils.instantiate("),
 )
 

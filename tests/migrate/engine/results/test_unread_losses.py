@@ -396,3 +396,52 @@ def test_what_nobody_has_read_is_told_in_each_file_that_has_some(tmp_path: Path)
         ("first.py", 12, f"{MODEL}maps.Ring"),
         ("second.py", 12, f"{MODEL}maps.Star"),
     ]
+
+
+AGENT = """\
+import sys
+import torch
+from torch import nn
+
+
+class Agent:
+    def __init__(self, path):
+        if path is not None:
+            self.net = torch.load(path)["net"]
+        else:
+            self.net = {made}
+        self.net.cuda()
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+
+    def step(self, x, y):
+        loss = (self.net(x) - y).square().mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+agent = Agent(sys.argv[1] if len(sys.argv) > 1 else None)
+for x, y in torch.load("batches.pt"):
+    agent.step(x.cuda(), y.cuda())
+"""
+NET = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(9, 3)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+"""
+
+
+@pytest.mark.parametrize(("made", "names"), [("Net()", []), ('torch.load("first.pt")', ["torch.load()"])])
+def test_what_a_file_gives_in_the_place_of_a_module_is_one_of_its_class(made: str, names: list[str]) -> None:
+    plan = migrate_text(NET + AGENT.format(made=made), Settings())
+    found = [each.message.rpartition(": ")[2] for each in plan.findings if each.code == "AMP504"]
+    assert found == names
