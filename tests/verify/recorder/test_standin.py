@@ -36,10 +36,11 @@ moved = [
     torch.zeros_like(torch.ones(2), device=device), torch.ones(2).new_zeros(2, device="cuda"),
     torch.ones(2).type("torch.cuda.DoubleTensor"), torch.cuda.FloatTensor([1.0]), torch.ones(2).pin_memory(),
     torch.arange(3, device="cuda"), torch.randperm(3, device="cuda", generator=torch.Generator("cuda")),
+    torch.zeros(2, device=0), torch.randn(2).to(device=torch.cuda.current_device()),
 ]
 assert all(tensor.device.type == "cpu" for tensor in moved)
 assert moved[6].dtype is torch.float64 and moved[11].dtype is torch.float64
-model = nn.Linear(4, 2, device="cuda").cuda().to("cuda").to(device, torch.float32)
+model = nn.Linear(4, 2, device="cuda").cuda().to("cuda").to(device, torch.float32).to(0).to(device=0)
 assert model.weight.device.type == "cpu" and isinstance(model.weight, nn.Parameter)
 assert nn.DataParallel(model).cuda()(torch.ones(3, 4).cuda()).shape == (3, 2)
 with torch.device("cuda"):

@@ -104,14 +104,20 @@ def _map_tensor_methods() -> None:
     tensor.pin_memory = lambda self, *args, **kwargs: self
     tensor.record_stream = lambda self, stream: None
     tensor.cuda = _tensor_cuda
-    to = tensor.to
+    to, parse_to = tensor.to, cast(Any, torch._C._nn)._parse_to
+    tensor.to = lambda self, *args, **kwargs: to(self, *_of_gpu(args), **kwargs)
+    # Of modules: 2.6 looks for an accelerator as soon as it reads an index.
+    _replace(torch._C._nn, "_parse_to", lambda *args, **kwargs: parse_to(*_of_gpu(args), **_named(kwargs)))
 
-    def to_index(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        if args and type(args[0]) is int:  # the index of a GPU
-            args = (_CUDA, *args[1:])
-        return cast(torch.Tensor, to(self, *args, **kwargs))
 
-    tensor.to = to_index
+def _of_gpu(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What `to()` gets, with a device for the index of a GPU."""
+    return (_CUDA, *args[1:]) if args and type(args[0]) is int else args
+
+
+def _named(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Named arguments, with a device for the index of a GPU."""
+    return {**kwargs, "device": _CUDA} if type(kwargs.get("device")) is int else kwargs
 
 
 def _tensor_cuda(
@@ -226,6 +232,7 @@ def _with_device_mapped(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def mapped(*args: Any, **kwargs: Any) -> Any:
+        kwargs = _named(kwargs)
         result = original(*map(on_cpu, args), **{name: on_cpu(value) for name, value in kwargs.items()})
         if watchers and (any(map(is_cuda, args)) or any(map(is_cuda, kwargs.values()))):
             return watchers[-1](result)
