@@ -108,6 +108,7 @@ REGISTRY = External("<optimizers>")
 _ANYWHERE = "anywhere"
 _SWITCHED = "switched"
 _UNREAD = "unread"
+_OF_NOBODY = "of nobody"
 PARAMETERS = "<parameters>"
 ENABLED = "<enabled>"
 MADE_OF = "<made of>"  # the tensor that a leaf was before it got a gradient of its own
@@ -565,7 +566,10 @@ def backward(frame: Frame, loss: Value, gradient: Value | None, node: ast.AST) -
         reach = surely = frozenset({UNKNOWN_PARAMETERS})
     optimizers = holders(frame, reach, surely)
     event = analysis.event(frame, Act.BACKWARD, node, subject=loss, optimizer=frozenset(optimizers), leaves=reach)
+    is_new = not units <= event.units
     event.units = event.units | units
+    if is_new and not optimizers:
+        analysis.heap.signal(REGISTRY, _OF_NOBODY)
     kinds = [_kind(each) for each in units]
     scalers = frozenset(each.scaler for each in kinds if each.scaler is not None)
     event.scaler = join(event.scaler, scalers)
@@ -744,7 +748,15 @@ def states_of(frame: Frame, leaves: frozenset[Atom]) -> tuple[Units, list[Key]]:
     frame.task.touched.update(map(made_key, sure))
     frame.task.touched.update(keys)
     frame.task.touched.add(AGAIN)
-    return NOTHING.union(*map(units_of_grad, grads)) or PURE, keys
+    units = NOTHING.union(*map(units_of_grad, grads)) if keys else _units_of_nobody(frame, leaves)
+    return units or PURE, keys
+
+
+def _units_of_nobody(frame: Frame, leaves: Leaves) -> Units:
+    """The loss scale in gradients that no optimizer has, which nothing unscales: that of the losses, whenever."""
+    frame.analysis.heap.read(REGISTRY, _OF_NOBODY, frame.task)
+    backwards = (each for each in frame.analysis.events.values() if each.act is Act.BACKWARD and not each.optimizer)
+    return NOTHING.union(*(each.units for each in backwards if overlap(each.leaves, leaves)))
 
 
 def are_of(leaves: Leaves, parameters: frozenset[Atom]) -> bool:

@@ -61,6 +61,7 @@ RULE = Rule(
     options=("--unsafe",),
 )
 FLOAT16_ONLY = True
+_OF_NOBODY = "no optimizer has them, so nothing unscales them: divide them by the scaler's get_scale()"
 _BEHIND_ALL = "unscale them with the scaler's unscale_(optimizer), and do behind it what the hook does"
 
 
@@ -120,7 +121,7 @@ def _elsewhere(script: Script, told: list[cst.CSTNode]) -> Iterator[Hazard]:
         if where is not None:
             found = f"are{where} still multiplied by the loss scale"
             hint = "call the scaler's unscale_(optimizer) before it, on every way that leads there"
-            hint = _BEHIND_ALL if event.code in hooks else hint
+            hint = _BEHIND_ALL if event.code in hooks else hint if event.optimizer else _OF_NOBODY
         elif not is_told and _are_added_to(script, event) and not _is_in_vain(script, event):
             found = "a scaled loss has added to since their step"
             hint = "read them before that loss goes backward"
@@ -137,6 +138,11 @@ def _scaled_where(script: Script, event: flow.Event, file: File, node: cst.CSTNo
     on the way may be that which decides about the scale. So may it where the scaler may be off.
     """
     ways, questions = gradients_at(event), script.flowing.questions
+    if not event.optimizer:
+        is_sure = any(
+            event.site in each.sources and all(each.sure_in.values()) for each in questions.events(flow.Act.GAUGE)
+        )
+        return "" if is_sure else None
     kinds = {"" if grad.spent or grad.guessed else grad.kind for _, _, grad in ways}
     is_known = all(questions.is_known(machine, None, each) for machine, each, _ in ways)
     if kinds == {SCALED, UNSCALED}:

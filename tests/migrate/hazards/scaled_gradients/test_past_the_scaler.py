@@ -899,3 +899,45 @@ def test_a_plain_step_that_may_be_of_those_without_a_scaler_is_right(
     clean: Check, called: str, made: str, step: str
 ) -> None:
     clean(_optional(called, made, step))
+
+
+BY_HAND = """
+scaler = torch.amp.GradScaler("cuda")
+model = nn.Linear(4, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    with torch.amp.autocast("cuda", dtype=torch.float16):
+        loss = F.mse_loss(model(x.cuda()), y.cuda())
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+model = nn.Linear(4, 1).cuda()
+for x, y in loader:
+    with torch.amp.autocast("cuda", dtype=torch.float16):
+        loss = F.mse_loss(model(x.cuda()), y.cuda())
+    model.zero_grad()
+    {loss}.backward()
+    with torch.no_grad():
+        for p in model.parameters():
+            {update}
+"""
+
+
+@pytest.mark.parametrize(
+    "update",
+    ["p -= 0.1 * p.grad", "p.sub_(0.1 * p.grad)", "p.data = p.data - 0.1 * p.grad"],
+    ids=["in place", "sub_", "data"],
+)
+def test_a_parameter_of_no_optimizer_is_not_moved_by_its_scaled_gradient(marked: Check, update: str) -> None:
+    (found,) = marked(BY_HAND.format(loss="scaler.scale(loss)", update=f"{update}  # AMP601"))
+    assert found.hint.startswith("no optimizer has them")
+
+
+@pytest.mark.parametrize(
+    ("loss", "update"),
+    [("loss", "p -= 0.1 * p.grad"), ("scaler.scale(loss)", "p -= 0.1 * p.grad / scaler.get_scale()")],
+)
+def test_a_parameter_of_no_optimizer_may_be_moved_by_its_true_gradient(clean: Check, loss: str, update: str) -> None:
+    clean(BY_HAND.format(loss=loss, update=update))
