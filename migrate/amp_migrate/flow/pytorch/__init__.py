@@ -108,6 +108,7 @@ class PyTorch:
         entered: what was on where a context was entered by hand.
         opened: the regions of the GPU's autocast that may be on, and whether gradients may be recorded, may not be.
         working: the regions in which something is, or may be, computed in low precision.
+        regions_kept: the regions that objects of the project keep, by the names of the attributes.
         on_cpu: the regions of the GPU's autocast in which weights meet something that is on the CPU for certain.
         told_more: where code that nobody has read gets a model, or is told what nobody in sight has written down.
         scatters: whether something brings to the GPU what it is called with, as `DataParallel` does.
@@ -148,6 +149,7 @@ class PyTorch:
         self.entering: defaultdict[Site, set[Code]] = defaultdict(set)  # what is made in one function another may enter
         self.working: set[Site] = set()
         self.on_cpu: set[Site] = set()
+        self.regions_kept: dict[str, Value] = {}
         self.scatters = False
         self.told_more: set[Site] = set()
         self.of_unread: set[Site] = set()
@@ -480,10 +482,19 @@ class PyTorch:
             modules.made_low(frame, [owner], parameters, node)
         if name == "param_groups" and isinstance(owner, Obj) and isinstance(owner.made_of, Class):
             gradients.wrap_optimizer(frame, owner, value, node)
+        regions = frozenset(each for each in value if isinstance(each, Obj) and each.external in switches.AUTOCAST)
+        if not regions <= self.regions_kept.get(name, NEVER):
+            self.regions_kept[name] = self.regions_kept.get(name, NEVER) | regions
+            self.analysis.heap.signal(_ASKED, f"with .{name}")
         made = [each.path for each in value if isinstance(each, Opaque) and each.made_at and _is_result(each)]
         if made and isinstance(owner, Obj) and attributes.is_module(frame, owner):
             for path in made:
                 self._ask(path, _KEPT)
+
+    def kept_as_regions(self, frame: Frame, name: str) -> Value:
+        """The regions that objects of the project keep under a name."""
+        self.analysis.heap.read(_ASKED, f"with .{name}", frame.task)
+        return self.regions_kept.get(name, NEVER)
 
     def kept_elsewhere(self, frame: Frame, owner: Atom, value: Value, node: ast.AST) -> None:
         """Something is stored as an attribute of what nobody has read, or looks into: its code can get at it."""

@@ -108,13 +108,17 @@ def context_of(frame: Frame, atom: Atom | Tensor, base: Context, node: ast.AST) 
     if isinstance(atom, External) and atom.name in GRAD_MODES:
         return base.but(gradients=GRAD_MODES[atom.name] or ON), NONE_VALUE
     if isinstance(atom, Opaque):
-        word = atom.name.lower()
-        if "autocast" in word or word in (".amp_ctx", "amp_ctx"):
+        word, found = atom.name.lower(), base
+        # It may be what objects of the project keep under the name: the region of a trainer, in what a trainer gets.
+        kept = frame.analysis.pytorch.kept_as_regions(frame, atom.name[1:]) if word.startswith(".") else NEVER
+        for each in sorted(kept, key=repr):
+            found = found.join(context_of(frame, each, base, node)[0])
+        if not kept and ("autocast" in word or word in (".amp_ctx", "amp_ctx")):
             # What is called so, and nobody sees made, may be one: nothing says in which dtype.
             site = frame.site(node)
             cuda = Autocast(ON | OFF, LOW, ON, frozenset({site}), base.cuda.outermost or frozenset({site}), True)
             return base.but(cuda=cuda), one(atom)
-        return base, one(atom.part(".__enter__"))
+        return found, one(atom.part(".__enter__"))
     return base, UNKNOWN if not isinstance(atom, Const) else NONE_VALUE
 
 

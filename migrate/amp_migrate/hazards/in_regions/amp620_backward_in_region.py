@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
+
+import libcst as cst
 
 from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import AMP
@@ -40,6 +43,8 @@ RULE = Rule(
     safety=Safety.MANUAL,
 )
 FLOAT16_ONLY = False
+_BEHIND = "end the region behind the loss: take this line, and what follows it, out of the with"
+_OPEN_HERE = "open the region here, round the forward and the loss alone, and none around the call"
 
 
 def detect(script: Script) -> Iterator[Hazard]:
@@ -53,29 +58,30 @@ def detect(script: Script) -> Iterator[Hazard]:
         yield Hazard(
             call,
             f"{script.file.tree.quote(call)} runs inside an autocast region",
-            "end the region behind the loss: take this line, and what follows it, out of the with",
+            _BEHIND,
         )
     yield from _in_regions_of_callers(script)
 
 
 def _in_regions_of_callers(script: Script) -> Iterator[Hazard]:
-    """The backwards that run inside a region which another function has opened, in whichever file they are."""
-    flowing, name = script.flowing, script.file.name
+    """The backwards that run inside a region which another function has opened, or made, in whichever file they are."""
+    flowing, name, written = script.flowing, script.file.name, {each.call for each in script.regions.values()}
     for event in flowing.questions.events(Act.BACKWARD) if script.courses else ():
         if event.context is None or not event.context.is_low_in_training:
             continue
         regions = event.context.cuda.regions
         is_own = event.site.file == name or any(each.file == name for each in regions)
-        if not is_own or any(map(event.code.has, regions)):
-            continue
+        inside = [flowing.interpreted.node_at(script.file, each) for each in regions if event.code.has(each)]
         where = flowing.interpreted.place(event.site)
-        if where is not None:
-            file, call = where
-            here = {each.file for each in regions} == {file.name}
-            line = f" of line {min(each.line for each in regions)}" if here else ""
-            yield Hazard(
-                call,
-                f"{file.tree.quote(call)} runs inside the autocast region{line} that its caller opens",
-                "open the region here, round the forward and the loss alone, and none around the call",
-                file=file,
-            )
+        if where is None or not is_own or any(each is None or each in written for each in inside):
+            continue
+        file, call = where
+        around = takewhile(lambda node: not isinstance(node, cst.FunctionDef), file.tree.ancestors(call))
+        held = next((each for each in around if isinstance(each, cst.With) and flowing.opens_region(file, each)), None)
+        line = (
+            f" of line {min(each.line for each in regions)}" if {each.file for each in regions} == {file.name} else ""
+        )
+        what, hint = f"region{line} that its caller opens", _OPEN_HERE
+        if held is not None:
+            what, hint = f"region of {', '.join(file.tree.quote(each.item) for each in held.items)}", _BEHIND
+        yield Hazard(call, f"{file.tree.quote(call)} runs inside the autocast {what}", hint, file=file)

@@ -152,6 +152,15 @@ class Flowing:
         own = self._node(file, statement)
         return self.questions.analysis.states.get(own, ()) if isinstance(own, ast.stmt) else ()
 
+    def opens_region(self, file: File, block: cst.With) -> bool:
+        """Whether a block may run in more regions than the statement that it is of."""
+        own, contexts = self._node(file, block), self.questions.analysis.contexts
+        before, inside = (
+            contexts.get(own) if own else None,
+            contexts.get(own.body[0]) if isinstance(own, ast.With) else None,
+        )
+        return before is not None and inside is not None and before.cuda.regions != inside.cuda.regions
+
     def code_of(self, file: File, function: cst.FunctionDef | None) -> Code | None:
         """A function of a file that it is about, or the file's own code."""
         node = self._node(file, file.tree.module if function is None else function)

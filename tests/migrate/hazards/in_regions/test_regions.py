@@ -449,3 +449,33 @@ def test_a_refused_loss_in_a_region_whose_device_has_a_name_is_told(marked: Chec
 
 def test_a_loss_in_a_region_whose_name_says_that_it_is_for_the_cpu_is_right(clean: Check) -> None:
     clean(BY_NAME.format(device='device = "cpu"', dtype="torch.bfloat16", mark=""))
+
+
+HELD_BY_ANOTHER = """
+        class Trainer:
+            def __init__(self, dtype):
+                self.scaler = torch.amp.GradScaler("cuda")
+                self.{held} = torch.autocast("cuda", dtype=dtype)
+
+        class Probe:
+            def learn(self, trainer, x, y):
+                with {region}:
+                    loss = F.mse_loss(self.model(x), y)
+                    trainer.scaler.scale(loss).backward(){mark}
+"""
+
+
+@pytest.mark.parametrize(
+    ("held", "region", "is_told"),
+    [
+        ("context", "trainer.context", True),
+        ("autocast_context", "trainer.autocast_context", True),
+        ("other", "trainer.autocast_context", True),  # which nobody sees made, and is called so
+        ("context", "trainer.other", False),
+        ("context", "trainer.model.lock", False),
+    ],
+)
+def test_a_region_may_be_what_objects_of_the_project_keep_under_its_name(
+    marked: Check, held: str, region: str, is_told: bool
+) -> None:
+    marked(HELD_BY_ANOTHER.format(held=held, region=region, mark="  # AMP620" if is_told else ""))
