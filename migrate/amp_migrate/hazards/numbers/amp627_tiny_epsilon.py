@@ -64,15 +64,16 @@ def detect(script: Script) -> Iterator[Hazard]:
         return
     for file in dict.fromkeys((script.file, *script.modules(may_be_added))):
         for guarded, tiny, node in _guarded(file) if may_be_added(file.tree.text) else ():
-            is_written = _is_tiny(number(file, tiny))
-            if not (is_written or dotted(tiny)) or not _runs_in_float16(script, file, node):
+            written = number(file, tiny)
+            is_asked = _is_tiny(written) or (written is None and dotted(tiny) is not None)
+            if not is_asked or not _runs_in_float16(script, file, node):
+                continue
+            numbers = script.flowing.numbers_of(file, tiny) if written is None else (written,)
+            if not numbers or not all(map(_is_tiny, numbers)):
                 continue
             precision = script.flowing.precision_in_region(file, guarded)
             if precision and not precision & ~LOW:
-                numbers = () if is_written else script.flowing.numbers_of(file, tiny)
-                if not (is_written or (numbers and all(map(_is_tiny, numbers)))):
-                    continue
-                known = "".join(f" where it is {each:g}" for each in numbers[-1:])
+                known = f" where it is {numbers[-1]:g}" if written is None else ""
                 quoted = file.tree.quote(guarded)
                 yield Hazard(
                     node,
