@@ -55,6 +55,7 @@ class Refusal:
         hint: what to do by hand.
         code: the rule that it is told under, where that is not the reader's usual one.
         left: what stays because of it, each with its file, where that is known to be elsewhere.
+        covered: the functions that the reason speaks of: what stays in them needs none of its own.
     """
 
     file: InFile
@@ -63,3 +64,4 @@ class Refusal:
     hint: str = ""
     code: str = ""
     left: tuple[tuple[InFile, cst.CSTNode], ...] = ()
+    covered: tuple[cst.CSTNode, ...] = ()

@@ -71,6 +71,7 @@ class StepMigration:
         self._moved: dict[File, list[ScaledStep]] = defaultdict(list)
         self._refused: list[Finding] = []
         self._obstacles: dict[File, Refusal | None] = {}
+        self._covered: set[cst.CSTNode] = set()
         self._loops: dict[File, dict[cst.For | cst.While, dict[Statement, Withdrawn | None]]] = {}
         self._idle: frozenset[File] = frozenset()
         self._handed: Collection[File] = ()
@@ -424,8 +425,11 @@ class StepMigration:
 
     def _refuse(self, refusal: Refusal, *steps: TrainingStep) -> None:
         """Say of everything that stays why it does, each at its own place."""
+        self._covered.update(refusal.covered)
         told = [place for step in steps for place in step.places] or refusal.left or ((refusal.file, refusal.node),)
         for file, node in told:
+            if not self._covered.isdisjoint(file.tree.ancestors(node)):
+                continue
             self._tell(file, node, refusal, f"step left as it was: {refusal.reason}{_elsewhere(refusal, file, node)}")
 
     def _tell(self, file: InFile, node: cst.CSTNode, refusal: Refusal, message: str) -> None:

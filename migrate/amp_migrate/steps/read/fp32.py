@@ -230,13 +230,13 @@ def _run_by(file: File, roles: Roles, call: cst.Call, values: ValueCalls | None)
 
 def _of_own_class(file: File, methods: Sequence[FunctionRef | None], backward: Backward) -> Refusal | None:
     """Why a loss cannot be scaled that may be an object of a class of the project: `scale()` takes tensors alone."""
-    owner = next((each.owner for each in methods if each is not None and each.is_bound and each.owner), None)
-    if owner is None or backward.given:
+    method = next((each for each in methods if each is not None and each.is_bound and each.owner), None)
+    if method is None or method.owner is None or backward.given:
         return None
-    code, name = file.tree.quote(backward.loss), owner.name.value
+    code, name = file.tree.quote(backward.loss), method.owner.name.value
     reason = f"{code} may be an object of {name}, whose backward() is no tensor's, and a scaler scales tensors alone"
     hint = f"give {name}.backward() the scaler by hand, for what it takes backward"
-    return Refusal(file, backward.call, reason, hint)
+    return Refusal(file, backward.call, reason, hint, covered=(method.node,))
 
 
 def _goes_by_apex(method: FunctionRef) -> bool:

@@ -88,6 +88,12 @@ def test_what_is_not_seen_to_be_scaled_there_is_left(leaves: Check, old: str, ne
     leaves(PLAIN.replace(old, new), MAY_BE)
 
 
+def test_one_reason_is_enough_for_what_its_backward_takes_backward(migrate: Check) -> None:
+    text = PLAIN.replace("return losses, 0.0", "return (losses if len(y) else losses.total), 0.0")
+    found = [each.message for each in migrate(text).findings if each.code == "AMP590"]
+    assert found == [f"step left as it was: {MAY_BE}"]
+
+
 def test_a_step_that_does_not_call_it_moves_as_ever(migrate: Check) -> None:
     after = migrate(PLAIN.replace("return losses, 0.0", "return losses.total, 0.0")).after
     assert "self.scaler.scale(loss).backward()" in after
