@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from amp_migrate.syntax import blocks, children, nodes_in
-from amp_migrate.tables.torch_names import BANNED_LOSS_CLASS, BANNED_LOSS_FUNCTION
+from amp_migrate.tables.torch_names import BANNED_LOSS_CLASS, BANNED_LOSS_FUNCTION, takes_gradients
 
 ScopeNode: TypeAlias = "ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
 _GIVING = frozenset(("add_", "copy_", "sub_", "set_", "fill_"))
@@ -119,8 +119,11 @@ class Code:
 
     @cached_property
     def reads_gradients(self) -> bool:
-        """Whether the gradient of something, or what clips gradients, is named in it: it may be a part of a step."""
-        return any(each == "grad" or "clip_grad" in each for each in self.words)
+        """Whether the gradient of something, what clips some, or is called with them, is named in it.
+
+        It may be a part of a step.
+        """
+        return any(each == "grad" or "clip_grad" in each or takes_gradients(each) for each in self.words)
 
     @cached_property
     def names_refused_loss(self) -> bool:

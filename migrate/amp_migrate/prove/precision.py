@@ -54,6 +54,7 @@ from amp_migrate.flow.events import (
     Event,
 )
 from amp_migrate.flow.files import Files
+from amp_migrate.flow.pytorch.gradients import are_of_hooks
 from amp_migrate.flow.questions import (
     ADDED,
     CACHE_MENDED,
@@ -556,7 +557,8 @@ def _found(
     behind = [site_of(code.file, node) for code, node in analysis.gone_on[:1]]
     for fault in faults:
         harm = None
-        happens = fault.always or fault.is_seen
+        is_of_hook = fault.event is not None and are_of_hooks(analysis.events, fault.event.sources)
+        happens = fault.always or fault.is_seen or (is_of_hook and not analysis.is_complete)
         oldest, newest = packages.get(fault.why, (None, None))
         has_kernels = fault.what == _OF_OLD_KERNELS and oldest is not None and oldest >= HALF_SINCE[fault.why]
         may_have_kernels = fault.what == _OF_OLD_KERNELS and (newest is None or newest >= HALF_SINCE[fault.why])
@@ -591,9 +593,11 @@ def _found(
             harm = Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told, island, regions, quiet, run_by)
             if behind and is_sure and (fault.what in _OF_SCALERS or fault.what == _NEVER_CLEARED):
                 harm = replace(harm, site=behind[0], message=NOT_UNDERSTOOD, trouble=Trouble.UNREACHED)
-            # Not what else there is in a program decides on a refused loss, nor on code of which nobody has the text.
+            # Not what else there is in a program decides on a refused loss, on code of which nobody has the text, or on
+            # what a hook is given, which nothing divides by the scale.
             is_foreign = fault.what == WRONG_BY_ITSELF[Act.FOREIGN] and happens
             is_seen = is_foreign or fault.what == WRONG_BY_ITSELF[Act.REFUSED] or _is_own(analysis, fault)
+            is_seen |= is_of_hook
             if not (analysis.is_complete or is_seen):
                 harm = replace(harm, is_sure=False, is_told=False) if harm.casts else None
         if harm is not None and analysis.files.is_installed(fault.site.file):

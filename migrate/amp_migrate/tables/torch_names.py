@@ -263,3 +263,8 @@ def is_module_name(name: str) -> bool:
         return False
     is_class = name.rpartition(".")[2][:1].isupper()
     return name.startswith(_MODULE_FACTORIES) and (is_class or not name.startswith(_OF_LAYERS))
+
+
+def takes_gradients(method: str) -> bool:
+    """Whether what is registered by a method of a tensor or module is called with gradients."""
+    return method == "register_hook" or (method.endswith("_hook") and ("backward" in method or "grad" in method))

@@ -90,7 +90,7 @@ from amp_migrate.flow.pytorch.cancellation import distances, variances
 from amp_migrate.flow.source import Code, Site
 from amp_migrate.tables import operators as table
 from amp_migrate.tables.library_transforms import TRANSFORMS
-from amp_migrate.tables.torch_names import SCHEDULER_FACTORIES, is_module_name
+from amp_migrate.tables.torch_names import SCHEDULER_FACTORIES, is_module_name, takes_gradients
 
 if TYPE_CHECKING:
     from amp_migrate.flow.analysis import Analysis
@@ -679,7 +679,7 @@ class PyTorch:
 
     def _call_unknown(self, frame: Frame, callee: Opaque, args: Arguments, node: ast.AST) -> Value:
         func = node.func if isinstance(node, ast.Call) else None
-        if isinstance(func, ast.Attribute) and gradients.takes_gradients(func.attr):
+        if isinstance(func, ast.Attribute) and takes_gradients(func.attr):
             owner = Opaque(callee.path[:-1])
             return gradients.register(frame, owner, func.attr, args, node, frozenset({whole_of(owner)}))
         if len(callee.path) > 1 and str(callee.path[-1]).startswith(".") and callee.hint != MODULE:

@@ -93,7 +93,7 @@ from amp_migrate.flow.domain.tensor import (
     settled,
     sure_of_either,
 )
-from amp_migrate.flow.events import A_RUNNING_BUFFER, WHERE_NOT_FINITE, WITHOUT_LIMIT, Act
+from amp_migrate.flow.events import A_RUNNING_BUFFER, WHERE_NOT_FINITE, WITHOUT_LIMIT, Act, Event
 from amp_migrate.flow.python import attributes, classes, command_line, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
@@ -115,6 +115,7 @@ MADE_OF = "<made of>"  # the tensor that a leaf was before it got a gradient of 
 _LIMITING_WEIGHTS = frozenset("clamp clip clamp_min clamp_max renorm copy".split())
 # What may be inherited from without being a tensor, or something that gives any one by one.
 _BASES_OF_NONE = frozenset(("abc.ABC", "builtins.object", "torch.nn.Module", "typing.Protocol"))
+_ADDED, _KEPT = "added to a parameter", "kept as a gradient"
 _MOST_UNSURE = 4  # that may get a gradient or not, each by itself: of more, it is lost
 
 # A variable, which of the function's runs of statements, and the calls that the function is run by.
@@ -920,7 +921,13 @@ def gauge(frame: Frame, value: Value, node: ast.AST, why: str) -> None:
     if scalers:
         known = [each.units for each in held if isinstance(each, (Tensor, Some)) and each.reads]
         is_sure = bool(known) and not any(unit in (None, ANY_UNIT) for units in known for unit in units)
+        is_sure |= why in (_ADDED, _KEPT) and are_of_hooks(frame.analysis.events, reads)
         frame.analysis.event(frame, Act.GAUGE, node, sources=reads, why=why, scaler=scalers, is_sure=is_sure)
+
+
+def are_of_hooks(events: Mapping[Any, Event], reads: frozenset[Site]) -> bool:
+    """Whether some of what was read of gradients is what a hook was given: nothing divides that by the scale."""
+    return bool(reads) and any(each.act is Act.HOOK and each.site in reads for each in events.values())
 
 
 def histogram(frame: Frame, value: Value, limits: Value | None, node: ast.AST) -> None:
@@ -947,9 +954,11 @@ def stored(frame: Frame, tensor: Tensor, name: str, value: Value, node: ast.AST)
         kinds = {world.now.get(key, UNKNOWN_GRAD).kind for world in frame.now.worlds for key in keys}
     elif tensor.units == PURE:
         kinds = {TRUE}
-    units = [each for each in units_of(value) if each is not None and each != ANY_UNIT]
+    units = [each for each in units_of(value) if each is not None]
+    if not are_of_hooks(frame.analysis.events, reads_of(value)):
+        units = [each for each in units if each != ANY_UNIT]
     if any(power != 1 for _, power in units) or (units and kinds & {TRUE, UNSCALED}):
-        gauge(frame, value, node, "kept as a gradient")
+        gauge(frame, value, node, _KEPT)
 
 
 def changed_in_place(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.AST) -> None:
@@ -965,7 +974,7 @@ def changed_in_place(frame: Frame, tensor: Tensor, name: str, args: Arguments, n
     for value in args.positional:
         note_size(frame, value)
         if reads_of(value) and not tensor.reads:
-            gauge(frame, value, node, "added to a parameter")
+            gauge(frame, value, node, _ADDED)
     for value in args.positional:
         updated(frame, tensor, value, node)
     if name == "copy" and args.positional and reads_of(args.positional[0]):
@@ -1054,11 +1063,6 @@ def updated(frame: Frame, old: Tensor, value: Value, node: ast.AST) -> None:
             frame.analysis.event(frame, Act.RISK, node, tensor=each, why=A_RUNNING_BUFFER)
 
 
-def takes_gradients(method: str) -> bool:
-    """Whether what is registered by a method of a tensor or module is called with gradients."""
-    return method == "register_hook" or (method.endswith("_hook") and ("backward" in method or "grad" in method))
-
-
 def register(
     frame: Frame,
     owner: Atom | Tensor,
@@ -1087,10 +1091,22 @@ def register(
     if name == "register_post_accumulate_grad_hook":
         given = [one(owner)]
         _accumulate(frame, tensor.leaf or frozenset({UNKNOWN_PARAMETERS}), scalers)
-    analysis.call(frame, args.get(0, "hook") or UNKNOWN, Arguments(given), node)
+    given_back = analysis.call(frame, args.get(0, "hook") or UNKNOWN, Arguments(given), node)
     frame.is_dead = False
     frame.now.worlds = before  # it runs later
+    if name != "register_post_accumulate_grad_hook":
+        _put_in_place(frame, given_back, frozenset(scalers), node)
     return UNKNOWN
+
+
+def _put_in_place(frame: Frame, value: Value, scalers: frozenset[Atom], node: ast.AST) -> None:
+    """What a hook gives takes the place of the gradient that it got, and is divided by the scale that this had."""
+    own = frozenset((scaler, 1) for scaler in scalers)
+    held = (each for each in all_in(frame, value) if isinstance(each, (Tensor, Some)) and each.reads)
+    others = frozenset(each for each in held if each.units.isdisjoint(own) or not each.units <= own | PURE)
+    if scalers and others:
+        is_sure, sources = units_of(others).isdisjoint({*own, ANY_UNIT}), reads_of(others)
+        frame.analysis.event(frame, Act.GAUGE, node, sources=sources, why=_KEPT, scaler=scalers, is_sure=is_sure)
 
 
 def _accumulate(frame: Frame, leaves: frozenset[Atom], scalers: Sequence[Atom]) -> None:
@@ -1771,7 +1787,7 @@ def _may_hold_parameters(frame: Frame, atom: Atom | Tensor) -> bool:
 def updated_by_hand(frame: Frame, old: Value, operand: Value, node: ast.AST) -> None:
     """`p -= lr * p.grad`: a parameter is changed by a gradient."""
     if reads_of(operand) and not reads_of(old) and any(each.leaf for each in tensors_in(old)):
-        gauge(frame, operand, node, "added to a parameter")
+        gauge(frame, operand, node, _ADDED)
 
 
 def gradient_of(frame: Frame, args: Arguments, node: ast.AST) -> Value:

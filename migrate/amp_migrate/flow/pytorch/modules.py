@@ -76,7 +76,7 @@ from amp_migrate.flow.pytorch.operators import halved, learned, may_be_weights, 
 from amp_migrate.flow.source import Site, word_called
 from amp_migrate.tables import library_models, library_transforms
 from amp_migrate.tables import operators as table
-from amp_migrate.tables.torch_names import DATA_PARALLEL, MODULE_BASES, is_module_name
+from amp_migrate.tables.torch_names import DATA_PARALLEL, MODULE_BASES, is_module_name, takes_gradients
 
 WRAPPERS = frozenset(
     (
@@ -856,7 +856,7 @@ def method(frame: Frame, owner: Atom, name: str, args: Arguments, node: ast.AST)
         if name == REGISTERING:
             frame.write(owner, HOOKS, args.get(0, "hook") or UNKNOWN, strong=False)
         return UNKNOWN
-    if gradients.takes_gradients(name):
+    if takes_gradients(name):
         return gradients.register(frame, owner, name, args, node, leaves(frame, owner))
     if name in ("append", "extend", "insert", "update"):
         value = args.positional[-1] if args.positional else UNKNOWN

@@ -48,6 +48,7 @@ from amp_migrate.flow.pytorch import arrays, gradients, ranges
 from amp_migrate.flow.pytorch.operators import cast, filled, learned, operate, with_part
 from amp_migrate.flow.source import Site
 from amp_migrate.tables import operators as table
+from amp_migrate.tables.torch_names import takes_gradients
 
 # What is asked of a tensor, and is no tensor: attributes, and what calls give.
 _NUMBERS = frozenset("ndim itemsize nbytes output_nr _version".split())
@@ -167,7 +168,7 @@ def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.A
         return one(_requiring(frame, tensor, node, wanted is not False))
     if name == "retain_grad":
         return NONE_VALUE
-    if gradients.takes_gradients(name):
+    if takes_gradients(name):
         return gradients.register(frame, tensor, name, args, node)
     if plain := no_tensor_of_call(name, args):
         return plain

@@ -12,7 +12,6 @@ from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.looped import chosen_in, is_alone
 from amp_migrate.plan.move import Refusal
-from amp_migrate.steps.gradients.hooks import reading_hook
 from amp_migrate.steps.model.training_step import Backward, Extraction, OptimizerStep
 from amp_migrate.steps.regions.extract import extractions
 from amp_migrate.steps.regions.find_regions import RegionFinder
@@ -127,12 +126,7 @@ class Obstacles:
                 optimizer = self.tree.quote(step.optimizer)
                 reason = f"{optimizer} is a module, and has no param_groups that a loss scaler could unscale"
                 return Refusal(self.file, step.statement, reason, f"divide the gradients by hand, or {_BF16}")
-        hook = reading_hook(self.file, self.roles, [step.optimizer for step in steps])
-        if hook is None:
-            return None
-        where, call = hook
-        hint = f"let the hook divide by scaler.get_scale() by hand, or {_BF16}"
-        return Refusal(where, call, f"{where.tree.quote(call)} reads gradients before they could be unscaled", hint)
+        return None
 
     def _keeps_result_of_part(self, step: OptimizerStep) -> bool:
         """Whether a statement assigns what a function that steps gives back: that goes on giving it."""

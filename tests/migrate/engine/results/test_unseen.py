@@ -109,6 +109,41 @@ def test_what_a_compiled_module_gets_before_a_program_is_too_large_is_told(
     assert ("code that could not be read gets a half-precision value: det._C.nms" in told) is is_told
 
 
+HOOKS = """\
+import torch
+
+
+class Shortened(torch.optim.SGD):
+    def __init__(self, model):
+        super().__init__(model.parameters(), lr=0.1)
+        for parameter in model.parameters():
+            parameter.register_hook(self.shorten)
+
+    def shorten(self, gradient):
+        return gradient{by}
+
+
+"""
+
+
+@pytest.mark.parametrize(("by", "is_left"), [(" / gradient.norm()", True), (" * 0.5", False)])
+def test_a_step_stays_whose_hooks_give_no_scaled_gradients_however_large_the_program_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, is_left: bool
+) -> None:
+    monkeypatch.setattr("amp_migrate.flow.analysis._STATEMENTS", 8)
+    library = "".join(f"def step_{n}(x):\n    return step_{n + 1}(x)\n\n\n" for n in range(300))
+    library = f"{HOOKS.format(by=by)}{library}def step_300(x):\n    return x\n\n\nfirst = step_0\n"
+    (tmp_path / "library.py").write_text(library)
+    script = SCRIPT.format(before="", out="first(model(x.cuda()))").replace("import first", "import Shortened, first")
+    (tmp_path / "train.py").write_text(
+        script.replace("torch.optim.SGD(model.parameters(), lr=0.1)", "Shortened(model)")
+    )
+    outcome = migrate([tmp_path], Settings())
+    left = [each.message for each in outcome.findings if "kept as a gradient" in each.message]
+    told = [each.message for each in outcome.findings if each.message.startswith(TOLD)]
+    assert (len(outcome.changed), len(left), len(told)) == ((0, 1, 0) if is_left else (1, 0, 1))
+
+
 ENDING = """\
 import sys
 import torch

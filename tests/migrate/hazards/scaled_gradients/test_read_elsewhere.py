@@ -273,7 +273,9 @@ HOOKED = """
 """
 
 
-@pytest.mark.parametrize("hook", ["limit", "lambda g: torch.clamp(g, max=0.1)", "lambda g: g + 0.01"])
+@pytest.mark.parametrize(
+    "hook", ["limit", "lambda g: torch.clamp(g, max=0.1)", "lambda g: g + 0.01", "lambda g: g / g.norm()"]
+)
 def test_a_hook_that_goes_by_the_size_of_scaled_gradients_is_told(marked: Check, hook: str) -> None:
     marked(HOOKED.format(of="model", hook=hook, mark="  # AMP601"))
 

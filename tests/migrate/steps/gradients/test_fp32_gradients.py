@@ -959,38 +959,70 @@ def test_clipping_that_nobody_follows_between_two_backwards_keeps_a_step(leaves:
 
 HOOKED = """
     MODEL
+    norms = []
     for parameter in model.parameters():
         parameter.register_hook({hook})
     EPOCH
     """
 
 
-def test_hook_that_clips_gradients_while_they_are_scaled_keeps_a_step(leaves: Check) -> None:
-    leaves(HOOKED.format(hook="lambda grad: grad.clamp(-1, 1)"), "reads gradients before they could be unscaled")
+@pytest.mark.parametrize(
+    ("hook", "use"),
+    [
+        ("lambda grad: grad.clamp(-1, 1)", "limited by a number"),
+        ("lambda grad: grad / (grad.norm() + 1e-6)", "kept as a gradient"),
+        ("lambda grad: grad / grad.abs().max()", "kept as a gradient"),
+        ("lambda grad: grad.sign()", "kept as a gradient"),
+    ],
+)
+def test_hook_to_which_the_scale_of_gradients_matters_keeps_a_step(hook: str, use: str, leaves: Check) -> None:
+    leaves(HOOKED.format(hook=hook), f"a gradient is used while the loss scale is in it: {use}")
 
 
-def test_hook_that_does_the_same_to_scaled_gradients_keeps_none(migrate: Check) -> None:
-    assert "scaler.step(optimizer)" in migrate(HOOKED.format(hook="lambda grad: grad / world_size")).after
+@pytest.mark.parametrize(
+    "hook",
+    [
+        "lambda grad: grad / world_size",
+        "lambda grad: grad * (grad > 0)",
+        "lambda grad: torch.where(grad > 0, grad, torch.zeros_like(grad))",
+        "lambda grad: norms.append(grad.norm().item())",
+    ],
+)
+def test_hook_that_does_the_same_to_scaled_gradients_keeps_none(hook: str, migrate: Check) -> None:
+    assert "scaler.step(optimizer)" in migrate(HOOKED.format(hook=hook)).after
 
 
 def test_bfloat16_has_true_gradients_in_every_hook(migrate: Check) -> None:
     assert "autocast" in migrate(HOOKED.format(hook="lambda grad: grad.clamp(-1, 1)"), "bf16").after
 
 
-def test_optimizer_that_builds_its_step_on_what_hooks_are_given_keeps_a_step(leaves: Check) -> None:
-    leaves(
-        """
-        class Kfac(torch.optim.Optimizer):
-            def __init__(self, model):
-                for module in model.modules():
-                    module.register_full_backward_hook(self.save)
+CURVED = """
+    class Kfac(torch.optim.SGD):
+        def __init__(self, model):
+            super().__init__(model.parameters(), lr=0.1)
+            self.covariance, self.known = {{}}, list(model.modules())
+            for module in self.known:
+                module.register_full_backward_hook(self.save)
 
-        model = nn.Linear(2, 2)
-        optimizer = Kfac(model)
-        EPOCH
-        """,
-        "reads gradients before they could be unscaled",
-    )
+        def save(self, module, given, of):
+            self.covariance[module] = of[0].t() @ of[0]
+
+        def step(self, closure=None):
+            for module in self.known:
+                size, basis = torch.linalg.eigh(self.covariance[module])
+                direction = basis @ (basis.t() @ module.weight.grad / (size + 0.01))
+                {use}
+            super().step(closure)
+
+    model = nn.Linear(2, 2)
+    optimizer = Kfac(model)
+    EPOCH
+    """
+
+
+@pytest.mark.parametrize("use", ["module.weight.grad.copy_(direction)", "module.weight.data.sub_(direction)"])
+def test_optimizer_that_builds_its_step_on_what_hooks_are_given_keeps_a_step(use: str, leaves: Check) -> None:
+    leaves(CURVED.format(use=use), "a gradient is used while the loss scale is in it: ")
 
 
 REDUCED = """
