@@ -77,7 +77,7 @@ def moves_of(
     handed = handed_on(files, renaming)
     kept = frozenset(each.rule.code for each in renaming_rules() if not wishes.applies(each.rule.code))
     staying = staying_regions(handed, files, renaming)
-    other = other_dtype(project, files, wishes, dtype, kept, staying)
+    other = other_dtype(project, values, files, wishes, dtype, kept, staying)
     yield from other.moves
     renaming = Renaming(project, wishes, other.dtype, other.fates)
     for file in handed:

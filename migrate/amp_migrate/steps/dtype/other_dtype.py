@@ -18,6 +18,7 @@ from amp_migrate.settings import Dtype
 from amp_migrate.steps.dtype.region_dtype import cuda_regions, on_in_float16, retarget, switched_off, undecided
 from amp_migrate.steps.dtype.remove_scalers import UNTOUCHED, Descaler, Fates
 from amp_migrate.steps.dtype.scale_reads import answer_when_off
+from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.tables.torch_names import GRAD_SCALER
 from amp_migrate.trees.tree import Tree
 from amp_migrate.wishes import Wishes
@@ -43,6 +44,7 @@ class OtherDtype:
 
 def other_dtype(
     project: Project,
+    values: ValueCalls,
     files: Sequence[File],
     wishes: Wishes,
     dtype: Dtype,
@@ -80,7 +82,7 @@ def other_dtype(
             message = f"region computes in {'bfloat16' if dtype is Dtype.BF16 else 'what the GPU has'} now"
             told = Finding.at(region.file.tree, region.call, editor.rule, Kind.MIGRATED, message)
             moves.append(Move((edit,), (told,)))
-    descaled = Descaler(project, editor).decide(files, regions, removes=dtype is Dtype.BF16)
+    descaled = Descaler(project, values, editor).decide(files, regions, removes=dtype is Dtype.BF16)
     fates = descaled.fates
     for file in files:
         mine = editor.of(file)

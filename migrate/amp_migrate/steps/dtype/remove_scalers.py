@@ -19,6 +19,7 @@ from amp_migrate.plan.move import Move
 from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.steps.dtype.follow_scaler import Component, Follower
 from amp_migrate.steps.dtype.region_dtype import AutocastCall
+from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.statements.amp_signs import foreign_autocast, is_switched_off, names_any
 from amp_migrate.tables.torch_names import AUTOCAST, GRAD_SCALER
 from amp_migrate.write.editor import Editor
@@ -53,9 +54,9 @@ class Descaled:
 class Descaler:
     """Removes the scalers of a project."""
 
-    def __init__(self, project: Project, editor: Editor) -> None:
+    def __init__(self, project: Project, values: ValueCalls, editor: Editor) -> None:
         self._project = project
-        self._follower = Follower(project, editor)
+        self._follower = Follower(project, values, editor)
 
     def decide(self, files: Sequence[File], regions: Sequence[AutocastCall], *, removes: bool) -> Descaled:
         """Find the scalers created in `files` that have to stay on, as their region is not among `regions`.

@@ -90,9 +90,13 @@ class ValueCalls:
 
     def program(self, file: File, node: cst.CSTNode) -> Interpreted | None:
         """The program that a place in a file is part of, as far as it could be looked at; None if not all of it."""
+        program = self.part(file, node)
+        return program if program.questions.analysis.is_complete else None
+
+    def part(self, file: File, node: cst.CSTNode) -> Interpreted:
+        """The same, and if that is not all of it: where nobody has looked, there are no values."""
         words = _names(file.tree.function(node), file.tree.owner_class(node))
-        calls = self._calls(self._using([file], words), only_whole=False)
-        return calls.interpreted if calls.is_complete else None
+        return self._calls(self._using([file], words), only_whole=False).interpreted
 
     def holds_computed(self, file: File, node: cst.BaseExpression) -> bool:
         """Whether what an expression gives is known to be no tensor, but to hold what is computed."""

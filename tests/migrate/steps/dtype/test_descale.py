@@ -482,6 +482,45 @@ def test_attribute_that_a_derived_class_of_another_file_uses(rewrites_files: Che
     )
 
 
+TRAINER = """
+      import torch
+
+      class Trainer:
+          def __init__(self, model, optimizer):
+              self.model, self.optimizer = model, optimizer
+    -         self.scaler = torch.cuda.amp.GradScaler()
+
+          def step(self, x):
+    ~         with torch.cuda.amp.autocast():
+                  loss = self.model(x)
+    -         self.scaler.scale(loss).backward()
+    -         self.scaler.step(self.optimizer)
+    -         self.scaler.update()
+    +         loss.backward()
+    +         self.optimizer.step()
+"""
+
+
+def test_attribute_that_another_file_uses(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "main.py": """
+                  import torch
+                  from trainer import Trainer
+
+                  trainer = Trainer(model, torch.optim.SGD(model.parameters(), lr=0.1))
+                  for x in loader:
+                      trainer.step(x)
+                - made = trainer.scaler
+                - torch.save({"model": model.state_dict(), "scaler": made.state_dict()}, "last.pth")
+                + torch.save({"model": model.state_dict()}, "last.pth")
+            """,
+            "trainer.py": TRAINER,
+        },
+        dtype="bf16",
+    )
+
+
 def test_import_of_the_scaler_alone_goes(rewrites: Check) -> None:
     rewrites(
         """

@@ -49,6 +49,70 @@ def test_scale_that_is_compared_keeps_a_scaler_switched_off(rewrites: Check) -> 
     )
 
 
+TRAINER = """
+      import torch
+
+      class Trainer:
+          def __init__(self, model, optimizer):
+              self.model, self.optimizer = model, optimizer
+    -         self.scaler = torch.cuda.amp.GradScaler()
+    +         self.scaler = torch.amp.GradScaler("cuda", enabled=False)
+
+          def step(self, x):
+    ~         with torch.cuda.amp.autocast():
+                  loss = self.model(x)
+              self.scaler.scale(loss).backward()
+              self.scaler.step(self.optimizer)
+              self.scaler.update()
+"""
+MAIN = """
+      import torch
+      from trainer import Trainer
+
+      trainer = Trainer(model, torch.optim.SGD(model.parameters(), lr=0.1))
+      for x in loader:
+          trainer.step(x)
+"""
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "      print(trainer.scaler.get_scale())",
+        "      getattr(trainer, 'scaler').update()",
+        "      def resume(any, path):\n          any.scaler.load_state_dict(torch.load(path))",
+        "      def unused():\n          return\n          trainer.scaler.update()",
+    ],
+)
+def test_scaler_whose_use_in_another_file_is_not_understood_is_switched_off(use: str, rewrites_files: Check) -> None:
+    rewrites_files({"main.py": f"{MAIN}\n{use}\n", "trainer.py": TRAINER}, dtype="bf16")
+
+
+def test_scaler_that_another_file_imports_is_switched_off(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "main.py": """
+                  import torch
+                  from shared import scaler
+
+                  for x in loader:
+                ~     with torch.cuda.amp.autocast():
+                          loss = model(x)
+                      scaler.scale(loss).backward()
+                      scaler.step(optimizer)
+                      scaler.update()
+            """,
+            "shared.py": """
+                  import torch
+
+                - scaler = torch.cuda.amp.GradScaler()
+                + scaler = torch.amp.GradScaler("cuda", enabled=False)
+            """,
+        },
+        dtype="bf16",
+    )
+
+
 def test_scaler_that_may_be_none_is_switched_off(rewrites: Check) -> None:
     rewrites(
         """
