@@ -8,6 +8,7 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import chain
+from typing import TypeGuard
 
 import libcst as cst
 
@@ -37,14 +38,12 @@ from amp_migrate.trees.nodes import (
     header,
     inner_statements,
     is_constant,
-    method_of,
     nested_statements,
     walk,
 )
 from amp_migrate.trees.own_calls import named_arguments
 from amp_migrate.trees.tree import Tree
 
-_DEPTH = 2  # calls that are followed to where gradients are read
 _CLIP_NAME = re.compile(r"clip_?(master_)?grad", re.IGNORECASE)
 _CLIPS = GRADIENT_FUNCTIONS - MEASURING  # what changes gradients
 _LEAVING = (cst.Return, cst.Continue, cst.Break)
@@ -233,19 +232,19 @@ def told_of_scaled_gradients(roles: Roles, step: TrainingStep) -> Iterator[Findi
             yield Finding.at(tree, statement, RISKY_NUMERICS.code, Kind.NOTE, message, _WHERE_IT_STEPS)
 
 
-def _hands_over(file: File, roles: Roles, part: cst.CSTNode, optimizer: str, depth: int = 0) -> bool:
+def _hands_over(file: File, roles: Roles, part: cst.CSTNode, optimizer: str) -> bool:
     """Whether something unknown is given the object that has an optimizer, which is `optimizer` here."""
-    holder, _, name = optimizer.rpartition(".")
-    for call in find(part, cst.Call) if holder else ():
-        function = _called(file, roles, call) if depth < _DEPTH else None
-        if function is None:
-            is_found = _is_unknown(file, call.func) and any(dotted(each.value) == holder for each in call.args)
-        else:
-            is_own = isinstance(call.func, cst.Attribute) and dotted(call.func.value) == holder
-            inner = f"self.{name}"
-            is_found = is_own and _hands_over(function.file, roles, function.node.body, inner, depth + 1)
-        if is_found:
-            return True
+    holder, met = optimizer.rpartition(".")[0], set[cst.CSTNode]()
+    waiting = [(file, part, holder)] if holder else []
+    for where, code, owner in waiting:  # grows by the object's own methods
+        for call in find(code, cst.Call):
+            function = _called(where, roles, call)
+            if function is None:
+                if _is_unknown(where, call.func) and any(dotted(each.value) == owner for each in call.args):
+                    return True
+            elif isinstance(call.func, cst.Attribute) and dotted(call.func.value) == owner and function.node not in met:
+                met.add(function.node)
+                waiting.append((function.file, function.node.body, "self"))
     return False
 
 
@@ -588,31 +587,30 @@ def _reads_gradients(file: File, roles: Roles, part: cst.CSTNode) -> bool:
     return any(True for _ in _read_in(file, roles, part))
 
 
-def _read_in(
-    file: File, roles: Roles, part: cst.CSTNode, depth: int = 0
-) -> Iterator[tuple[File, cst.Attribute | cst.Call]]:
+def _read_in(file: File, roles: Roles, part: cst.CSTNode) -> Iterator[tuple[File, cst.Attribute | cst.Call]]:
     """Where some code reads gradients, in functions that it calls, too: `p.grad`, or a call that clips or measures."""
-    for node in walk(part):
-        if isinstance(node, cst.Attribute) and node.attr.value == "grad" and not file.names.full(node):
-            if not _asks_no_value(file.tree, node):
-                yield file, node
-        elif isinstance(node, cst.Call):
-            if _is_clip(file, node) and not (_is_clip(file, node, MEASURING) and _gives_weights_alone(file, node)):
-                yield file, node
-            function = _called(file, roles, node) if depth < _DEPTH else None
-            if function is not None:
-                yield from _read_in(function.file, roles, function.node.body, depth + 1)
+    for where, code in _run_with(file, roles, part):
+        yield from ((where, node) for node in walk(code) if _is_read(node, where))
 
 
-def _calls_run(
-    file: File, roles: Roles, part: cst.CSTNode, depth: int = 0
-) -> Iterator[tuple[File, cst.Call, FunctionRef | None]]:
-    """The calls that run with some code, in functions that it calls, too, each with the function that is gone into."""
-    for call in find(part, cst.Call):
-        function = _called(file, roles, call) if depth < _DEPTH else None
-        yield file, call, function
-        if function is not None:
-            yield from _calls_run(function.file, roles, function.node.body, depth + 1)
+def _is_read(node: cst.CSTNode, file: File) -> TypeGuard[cst.Attribute | cst.Call]:
+    """Whether a node reads gradients so that their scale may matter."""
+    if isinstance(node, cst.Call):
+        return _is_clip(file, node) and not (_is_clip(file, node, MEASURING) and _gives_weights_alone(file, node))
+    if not isinstance(node, cst.Attribute) or node.attr.value != "grad" or file.names.full(node):
+        return False
+    return not _asks_no_value(file.tree, node)
+
+
+def _run_with(file: File, roles: Roles, part: cst.CSTNode) -> Iterator[tuple[File, cst.CSTNode]]:
+    """Some code, and the functions of the project that run with it, each once."""
+    waiting, met = [(file, part)], set[cst.CSTNode]()
+    for where, code in waiting:  # grows while it is gone through
+        yield where, code
+        called = (_called(where, roles, call) for call in find(code, cst.Call))
+        new = {each.node: each for each in called if each is not None and each.node not in met}
+        met.update(new)
+        waiting += [(each.file, each.node.body) for each in new.values()]
 
 
 def _gives_away_parameters(file: File, roles: Roles, part: cst.CSTNode) -> bool:
@@ -620,9 +618,9 @@ def _gives_away_parameters(file: File, roles: Roles, part: cst.CSTNode) -> bool:
 
     To unscale them before it does no harm where it does not.
     """
-    for where, call, function in _calls_run(file, roles, part):
+    for where, call in ((where, call) for where, code in _run_with(file, roles, part) for call in find(code, cst.Call)):
         package = where.names.callee(call).partition(".")[0]
-        if function is None and package and package not in _KNOWN_PACKAGES:
+        if package and package not in _KNOWN_PACKAGES and _called(where, roles, call) is None:
             given = [each.value for each in call.args]
             is_given = any(isinstance(each, cst.Call) and _names_parameters(each) for each in given)
             if is_given or any(roles.is_module(where, each) for each in given):
@@ -639,7 +637,8 @@ def needs_true_gradients(file: File, roles: Roles, statement: Statement) -> bool
 
 def _clips(file: File, roles: Roles, part: cst.CSTNode, of: Collection[str] = GRADIENT_FUNCTIONS) -> bool:
     """Whether code clips gradients, in functions that it calls, too."""
-    return any(_is_clip(where, call, of) for where, call, _ in _calls_run(file, roles, part))
+    run = _run_with(file, roles, part)
+    return any(_is_clip(where, call, of) for where, code in run for call in find(code, cst.Call))
 
 
 def _is_clip(file: File, call: cst.Call, of: Collection[str] = GRADIENT_FUNCTIONS) -> bool:
@@ -660,16 +659,11 @@ def _gives_weights_alone(file: File, call: cst.Call) -> bool:
 
 
 def _called(file: File, roles: Roles, call: cst.Call) -> FunctionRef | None:
-    found = roles.project.meant(file, call, "grad") or roles.project.method_of_given(file, call)
-    return found or _object_called(file, roles, call)
-
-
-def _object_called(file: File, roles: Roles, call: cst.Call) -> FunctionRef | None:
-    """The `__call__` of the one class of which an object is called: `clip = Clipper(1.0)`, then `clip(model)`."""
-    made = roles.classes(file, call.func) if dotted(call.func) is not None else []
-    methods = [(where, method_of(owner, "__call__")) for where, owner in made]
-    where, method = methods[0] if len({owner for _, owner in made}) == 1 else (file, None)
-    return None if method is None else roles.project.reference(where, method)
+    """What a call runs; of an object that is called, its `__call__`: `clip = Clipper(1.0)`, then `clip(model)`."""
+    project = roles.project
+    found = project.meant(file, call, "grad") or project.method_of_given(file, call)
+    objects = project.methods(file, call.func, "__call__") if found is None and dotted(call.func) is not None else ()
+    return objects[0] if len(objects) == 1 else found
 
 
 def _asks_no_value(tree: Tree, node: cst.Attribute) -> bool:

@@ -957,6 +957,37 @@ def test_clipping_that_nobody_follows_between_two_backwards_keeps_a_step(leaves:
     leaves(BETWEEN.format(early="helpers.clip_gradient(optimizer, 1.0)", late="pass"), "gradients are clipped between")
 
 
+CLIPPED_BELOW = """
+    def fourth(parameters):
+        for p in parameters:
+            p.grad.data.clamp_(-1, 1)
+
+    def third(net):
+        fourth(net.parameters())
+
+    def second(net, again):
+        third(net)
+        if again:
+            first(net, again - 1)
+
+    def first(net, again):
+        second(net, again)
+
+    MODEL
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        first(model, 2)
+        optimizer.step()
+    """
+
+
+def test_gradients_are_unscaled_however_deep_in_calls_they_are_clipped(migrate: Check) -> None:
+    after = migrate(CLIPPED_BELOW).after
+    assert "    scaler.unscale_(optimizer)\n    first(model, 2)\n    scaler.step(optimizer)\n" in after
+
+
 HOOKED = """
     MODEL
     norms = []
