@@ -11,7 +11,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.hops import MAX_HOPS
-from amp_migrate.tables.torch_names import HANDS_BACK, OPTIMIZER_FACTORIES
+from amp_migrate.tables.torch_names import HANDS_BACK, is_optimizer_name
 from amp_migrate.trees.nodes import find, is_constant, method_of
 
 Definition: TypeAlias = "Callable[[File, cst.CSTNode], tuple[File, cst.CSTNode] | None]"
@@ -55,7 +55,7 @@ class Objects:
         for base in owner.bases:
             found = self._definition(file, base.value)
             is_own = found is not None and isinstance(found[1], cst.ClassDef)
-            if not is_own and not file.names.full(base.value).startswith(OPTIMIZER_FACTORIES):
+            if not is_own and not is_optimizer_name(file.names.full(base.value)):
                 return False
         words = set(re.findall(r"\w+", file.tree.code(owner)))
         return not owner.decorators and not owner.keywords and words.isdisjoint((name, *_GIVING_ANY))

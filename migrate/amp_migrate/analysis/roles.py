@@ -151,7 +151,7 @@ class Roles:
             if isinstance(use, cst.Name) and not isinstance(parent, cst.AssignTarget) and not is_asked:
                 return False
         is_made = is_target and all(isinstance(each.value, cst.Call) for each in bindings)
-        return is_made and any(file.names.callee(each).startswith(table.OPTIMIZER_FACTORIES) for each in file.calls)
+        return is_made and any(table.is_optimizer_name(file.names.callee(each)) for each in file.calls)
 
     def _prepared(self, file: File) -> frozenset[str]:
         """The models that a file gives Apex to prepare, by their names there."""

@@ -191,7 +191,7 @@ _MODULE_FACTORIES = (
 # Where what a function gives is no module, and where no class is one.
 _OF_LAYERS = ("torch.nn.", "timm.models.layers.", "timm.models.helpers.", "timm.models.registry.")
 _OF_TENSORS = ("torch.nn.utils.", "torch.nn.functional.", "torch.nn.init.", "torch.nn.parameter")
-OPTIMIZER_FACTORIES = (
+_OPTIMIZER_FACTORIES = (
     "torch.optim.",
     "torch.distributed.optim.ZeroRedundancyOptimizer",
     "apex.optimizers.",
@@ -254,6 +254,11 @@ OTHER_FRAMEWORKS = frozenset(
 KNOWN_BY_NAME = frozenset("apex deepspeed horovod numpy wandb".split()).union(
     TRAINED_WITH_AMP, WITHOUT_MODULES, OTHER_FRAMEWORKS
 )
+
+
+def is_optimizer_name(name: str) -> bool:
+    """Whether a class or factory of PyTorch or Apex makes optimizers, and not schedulers of them."""
+    return name.startswith(_OPTIMIZER_FACTORIES) and not name.startswith(SCHEDULER_FACTORIES)
 
 
 @lru_cache(maxsize=10_000)

@@ -149,10 +149,16 @@ def test_call_that_makes_a_module_is_no_forward(project: Make, handed_back: str,
         ("o = torch.optim.lr_scheduler.StepLR(optimizer, 1)\no.step()", False),
         ("optimizer_scheduler.step()", False),
         ("profiler.step()", False),
+        ("all = [torch.optim.SGD(p), torch.optim.Adam(q)]\nfor o in all: o.step()", True),
+        ("all = [StepLR(o, 1), StepLR(p, 1)]\nfor s in all: s.step()", False),
+        ("all = [torch.optim.SGD(p), StepLR(o, 1)]\nfor s in all: s.step()", True),
+        ("all = {k: StepLR(o, 1) for k, o in optimizers.items()}\nfor s in all.values(): s.step()", False),
+        ("all = {'d': StepLR(o, 1)}\nall['d'].step()", False),
     ],
 )
 def test_object_that_steps_is_an_optimizer(project: Make, text: str, expected: bool) -> None:
-    _, file, call = last_call(project(a=HEAD + text + "\n"))
+    header = HEAD + "from torch.optim.lr_scheduler import StepLR\n"
+    _, file, call = last_call(project(a=header + text + "\n"))
     receiver = cst.ensure_type(call.func, cst.Attribute).value
     assert is_optimizer(file, receiver) is expected
 

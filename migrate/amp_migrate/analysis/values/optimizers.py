@@ -27,7 +27,7 @@ def is_optimizer(file: File, node: cst.BaseExpression) -> bool:
         return False
     for binding in object_bindings(file, node):
         value = binding.value if binding.value is not None else binding.source
-        if isinstance(value, cst.Call) and file.names.callee(value).startswith(table.OPTIMIZER_FACTORIES):
+        if isinstance(value, cst.Call) and table.is_optimizer_name(file.names.callee(value)):
             return True
     called = file.called_on(node)
     is_named_so = any(map(_OPTIMIZER_NAME.search, {path, _name(node, path)}))
@@ -43,13 +43,14 @@ def _is_one_of_some(file: File, node: cst.BaseExpression) -> bool:
     """Whether an object is an element of a collection of optimizers."""
     return any(
         _OPTIMIZER_NAME.search(object_path(held) or "")
-        or any(
-            isinstance(each, cst.Call) and file.names.callee(each).startswith(table.OPTIMIZER_FACTORIES)
-            for binding in object_bindings(file, held)
-            for each in elements(binding.value)
-        )
+        or any(isinstance(e, cst.Call) and table.is_optimizer_name(file.names.callee(e)) for e in _put_into(file, held))
         for held in held_in(file, node)
     )
+
+
+def _put_into(file: File, held: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What stands in the displays and comprehensions that make a collection."""
+    return [each for binding in object_bindings(file, held) for each in elements(binding.value)]
 
 
 def is_scheduler(file: File, node: cst.BaseExpression) -> bool:
@@ -57,8 +58,13 @@ def is_scheduler(file: File, node: cst.BaseExpression) -> bool:
     path = object_path(node)
     if path is None:
         return False
-    for binding in object_bindings(file, node):
-        value = binding.value
-        if isinstance(value, cst.Call) and file.names.callee(value).startswith(table.SCHEDULER_FACTORIES):
-            return True
+    if any(_makes_scheduler(file, binding.value) for binding in object_bindings(file, node)):
+        return True
+    kept = [each for held in held_in(file, node) for each in _put_into(file, held)]
+    if kept and all(_makes_scheduler(file, each) for each in kept):
+        return True
     return _SCHEDULER_NAME.search(_name(node, path).rpartition(".")[2]) is not None
+
+
+def _makes_scheduler(file: File, value: cst.BaseExpression | None) -> bool:
+    return isinstance(value, cst.Call) and file.names.callee(value).startswith(table.SCHEDULER_FACTORIES)

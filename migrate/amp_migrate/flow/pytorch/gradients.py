@@ -102,7 +102,7 @@ from amp_migrate.flow.source import Code, Site
 from amp_migrate.flow.task import Task, with_callers
 from amp_migrate.implications import implied
 from amp_migrate.syntax import nodes_in
-from amp_migrate.tables.torch_names import OPTIMIZER_FACTORIES, SCHEDULER_FACTORIES
+from amp_migrate.tables.torch_names import is_optimizer_name
 
 REGISTRY = External("<optimizers>")
 _ANYWHERE = "anywhere"
@@ -1855,7 +1855,5 @@ def is_optimizer_class(name: str) -> bool:
     """Whether a class of another package makes optimizers."""
     last = name.rpartition(".")[2]
     return (
-        name.startswith(OPTIMIZER_FACTORIES)
-        and not name.startswith(SCHEDULER_FACTORIES)
-        and (last[:1].isupper() or last == "?")  # of `getattr(torch.optim, name)`
+        is_optimizer_name(name) and (last[:1].isupper() or last == "?")  # of `getattr(torch.optim, name)`
     ) or name == "torch.optim.Optimizer"

@@ -191,7 +191,7 @@ class Slices:
         read = reads([backward.loss]).union(*map(self.regions.effects.reads, found))
         body = self.tree.body(backward.statement)
         for call in (each for each in self.file.calls if self.tree.body(each) is body and each.args):
-            is_optimizer = self.file.names.callee(call).startswith(torch_names.OPTIMIZER_FACTORIES)
+            is_optimizer = torch_names.is_optimizer_name(self.file.names.callee(call))
             given = call.args[0].value if is_optimizer else None
             tensors = [each.value for each in given.elements] if isinstance(given, (cst.List, cst.Tuple)) else []
             names = [each.value for each in tensors if isinstance(each, cst.Name) and each.value in read]

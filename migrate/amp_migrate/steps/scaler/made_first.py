@@ -20,7 +20,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.frozen import frozen
 from amp_migrate.plan.edit import Edit
 from amp_migrate.steps.model.route import Creation, Ways
-from amp_migrate.tables.torch_names import OPTIMIZER_FACTORIES, SCHEDULER_FACTORIES
+from amp_migrate.tables.torch_names import is_optimizer_name
 from amp_migrate.trees.nodes import (
     IS_SCRIPT,
     Block,
@@ -115,9 +115,8 @@ def _goes_with(file: File, statement: Statement, home: Statement) -> bool:
     made, own = (each.value if isinstance(each, cst.Assign) else None for each in (statement, home))
     if not isinstance(made, cst.Call):
         return False
-    name = file.names.callee(made)
     is_like = isinstance(own, cst.Call) and file.tree.code(made.func) == file.tree.code(own.func)
-    return is_like or (name.startswith(OPTIMIZER_FACTORIES) and not name.startswith(SCHEDULER_FACTORIES))
+    return is_like or is_optimizer_name(file.names.callee(made))
 
 
 @frozen

@@ -161,6 +161,23 @@ def test_scheduler_steps_as_before(rewrites: Check) -> None:
     )
 
 
+def test_schedulers_of_a_collection_step_as_before(rewrites: Check) -> None:
+    rewrites(
+        """
+        ~ MODEL
+          from torch.optim.lr_scheduler import LinearLR, StepLR
+          rates = [LinearLR(optimizer), StepLR(optimizer, 1)]
+          of_each = {name: StepLR(o, 1) for name, o in (("net", optimizer),)}
+        ~ EPOCH
+              for each in rates:
+                  each.step()
+              for each in of_each.values():
+                  each.step()
+              of_each["net"].step()
+        """
+    )
+
+
 def test_branches_that_are_whole_steps_update_each_in_itself(rewrites: Check) -> None:
     rewrites(
         """

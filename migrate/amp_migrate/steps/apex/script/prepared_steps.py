@@ -33,7 +33,7 @@ from amp_migrate.steps.scaler.optimizer_origin import displayed
 from amp_migrate.steps.statements.amp_signs import is_scaled
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.tables.apex_names import INITIALIZE, SHIM, USE_SHIM
-from amp_migrate.tables.torch_names import OPTIMIZER_FACTORIES
+from amp_migrate.tables.torch_names import is_optimizer_name
 from amp_migrate.trees.nodes import Block, Statement, block_of, is_constant
 from amp_migrate.trees.own_calls import argument
 
@@ -125,7 +125,7 @@ def _held(file: File, optimizer: cst.BaseExpression) -> list[cst.BaseExpression]
 def _makes_optimizer(made: Creation) -> bool:
     """Whether a scaler would be made beside the call of an optimizer's class: not of what others have made."""
     value = made.home.value if isinstance(made.home, cst.Assign) else None
-    return isinstance(value, cst.Call) and made.file.names.callee(value).startswith(OPTIMIZER_FACTORIES)
+    return isinstance(value, cst.Call) and is_optimizer_name(made.file.names.callee(value))
 
 
 def preparing(files: Iterable[File]) -> Iterator[tuple[File, cst.Call]]:
