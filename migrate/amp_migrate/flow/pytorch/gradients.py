@@ -1288,13 +1288,13 @@ def optimizer_method(frame: Frame, optimizer: Atom, name: str, args: Arguments, 
     """A call of a method of an optimizer."""
     if name == "step":
         note_optimizer(frame, optimizer)
-        closure = args.get(0, "closure")
+        closure, loss = args.get(0, "closure"), NEVER
         if closure is not None and closure != NONE_VALUE:
             frame.analysis.event(frame, Act.CLOSURE, node, optimizer=one(optimizer))
-            frame.analysis.call(frame, closure, Arguments(), node)
+            loss = frame.analysis.call(frame, closure, Arguments(), node)
             frame.is_dead = False
         step_optimizer(frame, optimizer, node)
-        return NONE_VALUE
+        return loss or NONE_VALUE
     if name == "zero_grad":
         note_optimizer(frame, optimizer)
         clear(frame, {optimizer: True}, node)

@@ -154,6 +154,7 @@ class Gatherer:
         if isinstance(computed, Refusal):
             return computed
         backwards = computed.backwards
+        steps = [each for each in steps if not self.obstacles.goes_backward_itself(each)] or steps
         tested = with_tests(self.file, self.roles, steps, backwards)
         uses = gradient_uses(self.file, self.roles, body, backwards, tested, self.dead)
         updates = place_updates(self.file, backwards, tested)

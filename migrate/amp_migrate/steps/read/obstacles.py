@@ -16,6 +16,7 @@ from amp_migrate.steps.model.training_step import Backward, Extraction, Optimize
 from amp_migrate.steps.regions.extract import extractions
 from amp_migrate.steps.regions.find_regions import RegionFinder
 from amp_migrate.steps.statements.amp_signs import uses_amp
+from amp_migrate.steps.statements.bodies import backward_calls
 from amp_migrate.trees.nodes import Statement, block_of, is_constant
 from amp_migrate.trees.own_calls import calls_of
 
@@ -152,6 +153,12 @@ class Obstacles:
         kinds = {each.kind for each in object_bindings(self.file, value)}
         is_unknown = not kinds or BindingKind.PARAMETER in kinds
         return BindingKind.FUNCTION in kinds or (number == 1 and is_unknown and dotted(value) is not None)
+
+    def goes_backward_itself(self, step: OptimizerStep) -> bool:
+        """Whether an optimizer steps on what a closure takes backward for it: a step of its own, told of there."""
+        bound = [each for argument in step.call.args for each in object_bindings(self.file, argument.value)]
+        closures = [each.node for each in bound if isinstance(each.node, cst.FunctionDef)]
+        return len(closures) == len(bound) > 0 and all(any(backward_calls(block_of(each))) for each in closures)
 
     def _is_module(self, optimizer: cst.BaseExpression) -> bool:
         """Whether what steps is seen to be a module that learns to optimize, without what an optimizer has."""
