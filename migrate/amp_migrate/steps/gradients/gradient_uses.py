@@ -24,6 +24,7 @@ from amp_migrate.report.finding import Finding, Kind
 from amp_migrate.steps.gradients.reductions import reduces_gradients
 from amp_migrate.steps.gradients.updates import exclude
 from amp_migrate.steps.model.training_step import Backward, GradientUse, OptimizerStep, ScaledUse, TrainingStep
+from amp_migrate.steps.read.value_calls import ValueCalls, is_of_list
 from amp_migrate.steps.statements.bodies import backward_calls
 from amp_migrate.steps.statements.data_flow import reads, writes
 from amp_migrate.tables.torch_names import CLIPPING, GRADIENT_FUNCTIONS, MEASURING
@@ -75,10 +76,14 @@ def gradient_uses(
     backwards: list[Backward],
     steps: list[OptimizerStep],
     dead: frozenset[Statement],
+    values: ValueCalls | None = None,
 ) -> tuple[GradientUse | ScaledUse, ...] | Refusal:
     """Where the gradients of which optimizer must be unscaled: at most once per optimizer and step.
 
     Clipping where that cannot be yet goes by a scaled limit, which comes to the same.
+
+    Args:
+        values: knows what runs where names do not tell.
     """
     tree = file.tree
     order = tree.order
@@ -99,7 +104,7 @@ def gradient_uses(
     ]
     if len({dotted(step.optimizer) for step in steps}) == 1:
         using = [each for each in using if not _is_cleared(tree, each, body, backwards)]
-    place = partial(_placed, file, roles, body, backwards, steps, dead, starts, own)
+    place = partial(_placed, file, roles, body, backwards, steps, dead, starts, own, values)
     found = place(using)
     if isinstance(found, Refusal) and found.reason == _NOT_ALWAYS[0]:
         scaled = [each for each in using if not _is_of_plain_mode(file, each, backwards)]
@@ -141,6 +146,7 @@ def _placed(
     dead: frozenset[Statement],
     starts: list[int],
     own: set[Statement],
+    values: ValueCalls | None,
     using: list[Statement],
 ) -> tuple[GradientUse | ScaledUse, ...] | Refusal:
     tree, order = file.tree, file.tree.order
@@ -161,7 +167,7 @@ def _placed(
     found: list[GradientUse | ScaledUse] = []
     kept: list[tuple[OptimizerStep, list[Statement], tuple[str, str] | None]] = []
     unscaled: set[Statement] = set()
-    told = {} if reducing else _told_of_gradients(file, roles, body, backwards, steps, [*using, *own, *dead])
+    told = {} if reducing else _told_of_gradients(file, roles, body, backwards, steps, [*using, *own, *dead], values)
     for step, statements in told.items():
         # That somebody may read them speaks against nothing: where they cannot be unscaled for that, they are not.
         for first in range(len(statements)):
@@ -204,10 +210,11 @@ def _told_of_gradients(
     backwards: list[Backward],
     steps: list[OptimizerStep],
     known: Collection[Statement],
+    values: ValueCalls | None = None,
 ) -> dict[OptimizerStep, list[Statement]]:
     """Where something unknown is given what has the optimizer of a step, before that: a callback, `hook(self)`.
 
-    It sees gradients as the step will, and may clip them.
+    It sees gradients as the step will, and may clip them; so may what values show to be run.
     """
     order, found = file.tree.order, dict[OptimizerStep, list[Statement]]()
     starts = [order[each.statement] for each in backwards]
@@ -215,8 +222,8 @@ def _told_of_gradients(
         if statement in known or not _is_before_step(file.tree, statement, backwards, steps):
             continue
         for step in steps_after(file, roles, statement, starts, steps):
-            path = dotted(step.optimizer)
-            if path is not None and any(_hands_over(file, roles, part, path) for part in header(statement)):
+            path, parts = dotted(step.optimizer) or "", header(statement)
+            if any(_hands_over(file, roles, part, path) or _runs_reader(file, roles, part, values) for part in parts):
                 found.setdefault(step, []).append(statement)
     return found
 
@@ -248,11 +255,32 @@ def _hands_over(file: File, roles: Roles, part: cst.CSTNode, optimizer: str) -> 
     return False
 
 
+def _runs_reader(file: File, roles: Roles, part: cst.CSTNode, values: ValueCalls | None) -> bool:
+    """Whether code runs a function that reads gradients, and that only values tell: of one of several objects."""
+    for where, call, function in _calls_run(file, roles, part) if values is not None else ():
+        if function is not None or not _is_unknown(where, call.func):
+            continue
+        if isinstance(call.func, cst.Attribute):
+            named = roles.project.may_call(where, call, "grad")
+            is_asked = any(_reads_gradients(each.file, roles, each.node.body) for each in named)
+        else:
+            is_asked = isinstance(call.func, cst.Call) or is_of_list(where, call)
+        found = values.meant(where, call) if is_asked and values is not None else []
+        if any(each is not None and _reads_gradients(each.file, roles, each.node.body) for each in found):
+            return True
+    return False
+
+
 def _is_unknown(file: File, called: cst.BaseExpression) -> bool:
     """Whether what is called is a value, or a part of one: no import, and nothing of Python's own."""
     node = called
-    while isinstance(node, (cst.Attribute, cst.Subscript)):
-        node = node.value
+    while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call)):
+        if not isinstance(node, cst.Call):
+            node = node.value
+        elif dotted(node.func) == "getattr" and node.args:
+            node = node.args[0].value
+        else:
+            return False
     is_bound = isinstance(node, cst.Name) and file.scopes.of(node).find(node.value) is not None
     return is_bound and not file.names.full(called)
 

@@ -156,7 +156,7 @@ class Gatherer:
         backwards = computed.backwards
         steps = [each for each in steps if not self.obstacles.goes_backward_itself(each)] or steps
         tested = with_tests(self.file, self.roles, steps, backwards)
-        uses = gradient_uses(self.file, self.roles, body, backwards, tested, self.dead)
+        uses = gradient_uses(self.file, self.roles, body, backwards, tested, self.dead, self._values)
         updates = place_updates(self.file, backwards, tested)
         unscaled = [] if isinstance(uses, Refusal) else [each for each in uses if isinstance(each, GradientUse)]
         ends = () if isinstance(updates, Refusal) else tuple(early_ends(self.tree, body, tested, unscaled, updates))

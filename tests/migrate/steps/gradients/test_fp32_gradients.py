@@ -1318,7 +1318,14 @@ def _steps(migrate: Check, lines: str, told: bool = False) -> list[str]:
 
 @pytest.mark.parametrize(
     "told",
-    ['self.fire("backward")', "self.callbacks[0](self)", "self.callbacks.handle(trainer=self)", "hook(self)"],
+    [
+        'self.fire("backward")',
+        "self.callbacks[0](self)",
+        "self.callbacks.handle(trainer=self)",
+        "hook(self)",
+        'getattr(hook, "on_backward")(self)',
+        "getattr(self.callbacks[0], self.log, print)(1, self)",
+    ],
 )
 def test_gradients_are_unscaled_before_whoever_is_given_the_trainer(told: str, migrate: Check) -> None:
     lines = _steps(migrate, f"{told}\nself.optimizer.step()\nself.optimizer.zero_grad()")
@@ -1368,6 +1375,66 @@ def test_a_callback_of_every_micro_batch_may_read_scaled_gradients(migrate: Chec
     )
     assert "self.scaler.step(self.optimizer)" in lines
     assert not any("unscale_" in line for line in lines)
+
+
+CALLBACKS = """
+  class Callback:
+      def on_{0}(self, model):
+          pass
+  class Keep(Callback):
+      def __init__(self):
+          self.norms = []
+      def on_{0}(self, model):
+          self.norms.append(sum(p.{1}.norm().item() ** 2 for p in model.parameters()) ** 0.5)
+  keep = Keep()
+  callbacks = [Callback(), keep]
+  hooks = [each.on_{0} for each in callbacks]
+  def fire(event, *args):
+      for each in callbacks:
+          getattr(each, f"on_{{event}}")(*args)
+"""
+FIRED = [
+    "for each in callbacks: each.on_backward(model)",
+    "for each in callbacks: getattr(each, 'on_backward')(model)",
+    "for hook in hooks: hook(model)",
+    "fire('backward', model)",
+]
+
+
+@pytest.mark.parametrize("fired", FIRED)
+def test_gradients_are_unscaled_before_callbacks_of_which_one_reads_them(fired: str, rewrites: Check) -> None:
+    rewrites(
+        CALLBACKS.format("backward", "grad")
+        + f"""
+        ~ MODEL
+          for x, y in loader:
+              optimizer.zero_grad()
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        -     loss.backward()
+        +     scaler.scale(loss).backward()
+        +     scaler.unscale_(optimizer)
+              {fired}
+        ~     optimizer.step()
+          print(keep.norms)
+        """.replace("\n        ", "\n")
+    )
+
+
+@pytest.mark.parametrize("fired", FIRED)
+def test_callbacks_that_read_weights_leave_gradients_scaled(fired: str, rewrites: Check) -> None:
+    rewrites(
+        CALLBACKS.format("backward", "data")
+        + f"""
+        ~ MODEL
+          for x, y in loader:
+              optimizer.zero_grad()
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+              {fired}
+        ~     optimizer.step()
+          print(keep.norms)
+        """.replace("\n        ", "\n")
+    )
 
 
 @pytest.mark.parametrize("cleared", ["p.grad[mask] = 0", "p.grad.data[:2] = 0.0", "p.grad[0][mask] = 0"])
