@@ -273,6 +273,8 @@ def test_an_optimizer_that_takes_over_the_parameters_of_another_clears_its_gradi
     [
         ("filter(lambda p: p.requires_grad, g.parameters())", "", False),
         ("[p for p in g.parameters() if p.requires_grad]", "", False),
+        ("[p for p in g.parameters() if p.requires_grad == True]", "", False),
+        ("[p for p in g.parameters() if True == p.requires_grad == x]", "", True),
         ("list(g.parameters())", "", False),
         ("[p for p in both.parameters() if p.requires_grad]", "", False),
         (

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from amp_migrate.flow.pytorch.gradients import asks_for_gradients
 from amp_migrate.flow.source import Code, word_called
 from amp_migrate.frozen import frozen
 from amp_migrate.syntax import nodes_in
@@ -181,6 +182,8 @@ def _outcome(test: ast.expr, known: Mapping[str, bool]) -> bool | str:
 
     Parameters are taken to have gradients.
     """
+    if asks_for_gradients(test):
+        return True
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         answer = _outcome(test.operand, known)
         return answer if isinstance(answer, str) else not answer
@@ -196,7 +199,5 @@ def _outcome(test: ast.expr, known: Mapping[str, bool]) -> bool | str:
         most = other.value if isinstance(other, ast.Constant) else None
         if isinstance(by, ast.Gt) and _is_count(test.left) and isinstance(most, int):
             test = ast.Compare(test.left, [ast.GtE()], [ast.Constant(most + 1)])
-    if isinstance(test, ast.Attribute) and test.attr == "requires_grad":
-        return True
     text = ast.unparse(test)
     return known.get(text, text)

@@ -1217,17 +1217,21 @@ def parameters_of(node: ast.expr) -> tuple[ast.expr | None, bool]:
         test, *given = node.args
         if node.func.id == "list":
             return parameters_of(test)
-        if node.func.id == "filter" and isinstance(test, ast.Lambda) and given and _asks_for_gradients(test.body):
+        if node.func.id == "filter" and isinstance(test, ast.Lambda) and given and asks_for_gradients(test.body):
             return parameters_of(given[0])[0], True
     if isinstance(node, (ast.ListComp, ast.GeneratorExp)) and len(node.generators) == 1:
         (each,) = node.generators
-        if ast.unparse(each.target) == ast.unparse(node.elt) and all(map(_asks_for_gradients, each.ifs)):
+        if ast.unparse(each.target) == ast.unparse(node.elt) and all(map(asks_for_gradients, each.ifs)):
             owner, is_filtered = parameters_of(each.iter)
             return owner, is_filtered or bool(each.ifs)
     return None, False
 
 
-def _asks_for_gradients(test: ast.expr) -> bool:
+def asks_for_gradients(test: ast.expr) -> bool:
+    """Whether a test holds of the parameters that get gradients, and of no others."""
+    if isinstance(test, ast.Compare) and all(isinstance(each, (ast.Eq, ast.Is)) for each in test.ops):
+        (compared, *others) = test.comparators
+        test = test.left if ast.unparse(compared) == "True" and not others else test
     return isinstance(test, ast.Attribute) and test.attr == "requires_grad"
 
 

@@ -142,6 +142,7 @@ _LESS = [
     '[{"params": model.head.parameters()}]',
     _NAMED.format("'head' in n"),
     '[{"params": [p for p in model.parameters() if p.dim() > 1]}]',
+    "[p for p in model.parameters() if p.requires_grad == args.head]",
     _PARTED.format("names"),
     _BY_DIMENSIONS.format("p.dim() > 2", "p.dim() < 2"),
     _BY_DIMENSIONS.format("p.mean() > 2", "p.mean() < 3"),
@@ -150,6 +151,8 @@ _LESS = [
 ]
 _ALL = [
     "filter(lambda p: p.requires_grad, model.parameters())",
+    "filter(lambda p: p.requires_grad == True, model.parameters())",
+    "[p for p in model.parameters() if p.requires_grad is True]",
     _NAMED.format("p.requires_grad"),
     _PARTED.format("model.named_parameters()"),
     _PARTED.format("every"),
