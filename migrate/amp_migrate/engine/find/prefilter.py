@@ -33,6 +33,8 @@ PARTS = (
 # A training step in float32. Only as a call: the word alone stands in many docstrings, and what defines a `backward`
 # is an operator, not a step.
 _BACKWARD = re.compile(rb"(?<!def )\bbackward[ \t]*\(")
+# One that gives gradients by hand, which `torch.autograd.grad` has taken.
+_GIVING = re.compile(rb"\.grad[ \t]*=(?!=)")
 # And only beside one of these: turtles and text cursors go backward, too.
 _TRAINING = (b"torch", b"loss", b".step", b"zero_grad")
 _STRINGS_AND_COMMENTS = re.compile(
@@ -64,6 +66,7 @@ def may_matter(data: Bytes) -> bool:
             and any(data.find(word) >= 0 for word in _TRAINING)
             and _BACKWARD.search(data) is not None
         )
+        or (data.find(b"autograd") >= 0 and data.find(b".step") >= 0 and _GIVING.search(data) is not None)
     )
 
 

@@ -17,15 +17,15 @@ from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.catalog.step_rules import OTHER_PRECISION
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
-from amp_migrate.steps.gradients.steppers import Steppers
+from amp_migrate.steps.gradients.steppers import Steppers, optimizer_steps
 from amp_migrate.steps.model.training_step import Backward, OptimizerStep
 from amp_migrate.steps.read.gather import Gathered, Gatherer
 from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.statements.amp_signs import switched_off, unused_scaler, uses_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.tables.torch_names import GRAD_SCALER, OTHER_FRAMEWORKS, TRAINED_WITH_AMP
-from amp_migrate.trees.nodes import Block, Statement, block_of, find
-from amp_migrate.trees.own_calls import argument
+from amp_migrate.trees.nodes import Block, Statement, block_of, find, is_constant, nested_statements
+from amp_migrate.trees.own_calls import argument, calls_in
 
 # Objects whose `backward(loss)` is a framework's own: its precision is a switch of that framework.
 _FRAMEWORK_NAME = re.compile(r"(^|[._])(accelerator|fabric|engine|model_engine|manager|booster|trainer|strategy)$")
@@ -59,6 +59,9 @@ def read_steps(
     for function, body in bodies(file):
         own = ((s, call) for s, call in backward_calls(body) if s not in left_alone)
         calls = [(s, call) for s, call in own if not _is_other_function(file, roles, call, values)]
+        by_hand = _by_hand(file, roles, body) if not calls and not uses_amp(file, body, function) else None
+        if by_hand is not None:
+            yield unfit(file) or by_hand
         if not knows_torch and not any(isinstance(s, cst.Expr) and _is_of_torch(file, call) for s, call in calls):
             continue  # somebody else's `backward`
         if not calls or uses_amp(file, body, function):
@@ -85,6 +88,26 @@ def read_steps(
                 stepped = _stepped(file, body, steppers, left_alone)
                 found = gatherer.gather(function, backwards, stepped_elsewhere=stepped)
             yield replace(found, left=tuple((file, e) for e in left)) if isinstance(found, Refusal) else found
+
+
+def _by_hand(file: File, roles: Roles, body: Block) -> Refusal | None:
+    """Why a step is left whose gradients are taken by `torch.autograd.grad`, and given to its parameters by hand."""
+    calls = calls_in(body) if "autograd" in file.tree.text else ()
+    taking = next((call for _, call in calls if file.names.callee(call) == "torch.autograd.grad"), None)
+    if taking is None or not any(map(_gives_gradient, nested_statements(body))):
+        return None
+    if not any(True for _ in optimizer_steps(roles, file, body)):
+        return None
+    reason = "its gradients are taken by torch.autograd.grad(), and given to parameters by hand"
+    hint = "put forward and loss into torch.amp.autocast(...) by hand; in float16 take the gradients of "
+    return Refusal(file, taking, reason, f"{hint}scaler.scale(loss), and step through the scaler")
+
+
+def _gives_gradient(statement: Statement) -> bool:
+    """Whether a statement gives something a gradient: `p.grad = g`."""
+    targets = statement.targets if isinstance(statement, cst.Assign) else ()
+    names = {each.target.attr.value for each in targets if isinstance(each.target, cst.Attribute)}
+    return isinstance(statement, cst.Assign) and "grad" in names and not is_constant(statement.value, "None")
 
 
 def _in_vain(file: File, body: Block) -> Refusal | None:

@@ -19,6 +19,7 @@ from amp_migrate.engine.find.prefilter import has_word, holds_code, may_matter
         "loss.backward (retain_graph=True)",
         "(a + b).backward(gradient); self.optim.step()",
         "error.backward(); model.zero_grad()",
+        "p.grad = autograd.grad(loss, p)[0]; optimizer.step()",
         "torch.get_autocast_gpu_dtype()",
         "with scale_loss(loss, optimizer) as scaled:",
     ],
@@ -38,6 +39,8 @@ def test_a_line_that_can_matter_passes(line: str) -> None:
         "ctx.save_for_backward(x); import torch",
         "turtle.backward(100)",
         "text.search_backward(stop)",
+        "if p.grad == autograd.grad(loss, p)[0]: optimizer.step()",
+        "p.grad = autograd.grad(loss, p)[0]; p.data -= p.grad",
     ],
 )
 def test_a_line_that_only_resembles_one_does_not(line: str) -> None:

@@ -55,6 +55,37 @@ def test_closure_in_float16_whose_forward_ran_before(leaves: Check) -> None:
     )
 
 
+GIVEN = """
+model = nn.Linear(2, 2).cuda()
+weights = [*model.parameters()]
+optimizer = torch.optim.SGD(weights, lr=0.1)
+for x, y in loader:
+    loss = nn.functional.mse_loss(model(x), y)
+    gradients = torch.autograd.grad(loss, weights)
+    for p, gradient in zip(weights, gradients):
+        {given}
+    {stepped}
+"""
+
+
+def test_step_on_gradients_that_are_given_by_hand(leaves: Check, dtype: str) -> None:
+    text = GIVEN.format(given="p.grad = gradient", stepped="optimizer.step()")
+    finding = leaves(text, "its gradients are taken by torch.autograd.grad(), and given to parameters by hand", dtype)
+    assert finding.line == 9
+
+
+@pytest.mark.parametrize(
+    ("given", "stepped"),
+    [
+        ("p.data -= 0.1 * gradient", "optimizer.state.clear()"),
+        ("p.grad = None", "optimizer.step()"),
+        ("p.grad = gradient", "print(weights)"),
+    ],
+)
+def test_what_is_given_no_gradients_for_a_step_is_none(ignores: Check, given: str, stepped: str) -> None:
+    ignores(GIVEN.format(given=given, stepped=stepped))
+
+
 def test_step_with_arguments_of_its_own(leaves: Check) -> None:
     finding = leaves(
         """
