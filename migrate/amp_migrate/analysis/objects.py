@@ -11,7 +11,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.hops import MAX_HOPS
-from amp_migrate.tables.torch_names import HANDS_BACK, is_optimizer_name
+from amp_migrate.tables.torch_names import COPIES, HANDS_BACK, is_optimizer_name
 from amp_migrate.trees.nodes import find, is_constant, method_of
 
 Definition: TypeAlias = "Callable[[File, cst.CSTNode], tuple[File, cst.CSTNode] | None]"
@@ -88,6 +88,8 @@ class Objects:
                 return self._returned(made[0], made[1], depth)
             if made is not None:
                 return [(made[0], made[1])] if isinstance(made[1], cst.ClassDef) else None
+            if file.names.callee(node) in COPIES and node.args:
+                return self._classes(file, node.args[0].value, depth + 1)
             is_same = isinstance(node.func, cst.Attribute) and node.func.attr.value in HANDS_BACK
             return self._classes(file, cst.ensure_type(node.func, cst.Attribute).value, depth + 1) if is_same else None
         path = dotted(node)

@@ -230,6 +230,8 @@ class Roles:
             return True
         if table.is_module_name(full):
             return not full.endswith(table.LOSS_CLASS_SUFFIX)
+        if full in table.COPIES and call.args:
+            return iter([(file, call.args[0].value)])
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in table.HANDS_BACK:
             if call.func.attr.value == "eval" and not call.args and isinstance(call.func.value, cst.Call):
                 return True  # `build(args).eval()`: nothing else is told so, and handed on

@@ -110,6 +110,9 @@ MODULE_BOOKKEEPING = frozenset(
 # Methods of a module that hand back the module itself.
 HANDS_BACK = frozenset("to cuda cpu float train eval requires_grad_ apply".split())
 
+# Functions that give a copy of what they are given.
+COPIES = frozenset(("copy.copy", "copy.deepcopy"))
+
 # How the names of bookkeeping methods begin in user code: `parse_batch`, `init_hidden`, `get_parameters`.
 BOOKKEEPING_PREFIXES = tuple(
     (
