@@ -48,6 +48,7 @@ from amp_migrate.flow.domain.tensor import (
     Tensor,
 )
 from amp_migrate.flow.events import (
+    A_COARSE_DRAW,
     A_LONG_SUM,
     A_ROUGH_INVERSE,
     A_ROUNDED_PROBABILITY,
@@ -147,6 +148,12 @@ class Casts:
         if event.act is Act.SAVED:
             given = self._of_low(event.node, event.code, event)
             return tuple(dict.fromkeys((*given, *self._put_in_containers(event))))
+        if event.why == A_COARSE_DRAW:
+            made = [self._calls[each.site] for each in event.subject if isinstance(each, Obj)]
+            casts = (
+                self._of_low(each, self._codes[each], event) for each in made or [event.node] if each in self._codes
+            )
+            return tuple(dict.fromkeys(cast for of_one in casts for cast in of_one))
         if event.why == LIKE_A_RESULT:
             return tuple(self._likened(event))
         if event.act is Act.LOW_LEAF:

@@ -45,6 +45,7 @@ WITHOUT_LIMIT = (
     "of: they may leave float16's range"
 )
 A_LARGE_NUMBER = "it gets a size at which half precision has no fractions, or no numbers at all"
+A_COARSE_DRAW = "noise is drawn in half precision, where it has few values, by parameters that a region has made low"
 A_LONG_SUM = "it is summed up round by round outside of its region"
 
 

@@ -24,6 +24,7 @@ from amp_migrate.flow.domain.atoms import tensors_in
 from amp_migrate.flow.domain.tensor import BOOL, F32, INT, LOW
 from amp_migrate.flow.events import (
     A_BUFFER,
+    A_COARSE_DRAW,
     A_GRID,
     A_LARGE_NUMBER,
     A_LONG_SUM,
@@ -151,7 +152,7 @@ _MENDED = frozenset(
         SAVED_LOW,
     )
 )
-_MENDED_RISKS = frozenset((TOO_LARGE, A_LARGE_NUMBER, A_LONG_SUM, ONE_BY_ONE))
+_MENDED_RISKS = frozenset((A_COARSE_DRAW, TOO_LARGE, A_LARGE_NUMBER, A_LONG_SUM, ONE_BY_ONE))
 _MAY_RAISE = frozenset(
     (
         WRONG_BY_ITSELF[Act.MISMATCH],
@@ -264,6 +265,7 @@ _APART = (
     *(A_RUNNING_BUFFER, OF_NEIGHBOURS, ROUNDED_GUARD),
 )
 _REASONS = {
+    A_COARSE_DRAW: Trouble.ROUNDED,
     A_LONG_SUM: Trouble.BEHIND,
     A_ROUNDED_PROBABILITY: Trouble.PROBABILITY,
     CANCELLED: Trouble.ROUNDED,

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from itertools import product
 
 import pytest
+import torch
 from amp_migrate.engine.migrate import migrate_text
 from amp_migrate.flow.domain.tensor import CUT, F16, F32, FLOWS, INT
 from amp_migrate.settings import Settings
+from torch import distributions as D
 from torch.distributions import Distribution
 
 from .test_sound_precision import known, run, said
@@ -50,8 +52,13 @@ def _text(of: str, asked: str) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _unchecked() -> Iterator[None]:
-    """Let nothing ask what numbers there are: a fake tensor has none."""
+def _unchecked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let nothing ask what numbers there are: a fake tensor has none.
+
+    What `torch.normal` makes of one is of the promotion of both, and not of its mean's precision.
+    """
+    drawn = torch.normal
+    monkeypatch.setattr(torch, "normal", lambda mean, std: drawn(mean, std).to(mean.dtype))
     Distribution.set_default_validate_args(False)
     yield
     Distribution.set_default_validate_args(True)
@@ -83,6 +90,8 @@ def test_what_pytorchs_own_give_is_never_denied(of: str) -> None:
     [
         ("D.Normal(loc, scale)", "rsample()", F16),
         ("D.Normal(loc, scale.exp())", "rsample()", F32),
+        ("D.Normal(loc, scale.exp())", "sample()", F16),
+        ("D.Normal(loc.exp(), scale)", "sample()", F32),
         ("D.Normal(loc, scale)", "log_prob(c)", F32),
         ("D.Categorical(logits=loc)", "sample()", INT),
         ("D.Categorical(logits=loc)", "log_prob(c)", F32),
@@ -153,3 +162,70 @@ def test_a_covariance_matrix_is_taken_apart_in_float32() -> None:
     text = _POLICY.format(loss="-density.mean()", draw="rsample", kind="MultivariateNormal", made=made)
     after = migrate_text(text, Settings()).after
     assert "torch.diag_embed((torch.relu(self.spread(x)) + 1).float()))" in after
+
+
+def test_what_is_drawn_is_of_its_means_precision() -> None:
+    mean, spread = torch.zeros(2, dtype=torch.float16), torch.ones(2)
+    assert torch.normal(mean, spread).dtype is torch.float16
+    assert D.Normal(mean, spread).sample().dtype is torch.float16
+    assert D.Normal(spread, mean + 1).sample().dtype is torch.float32
+
+
+_DRAWN = """\
+import torch
+from torch import distributions as D
+from torch import nn
+
+net = nn.Linear(8, 4).cuda()
+optimizer = torch.optim.Adam(net.parameters(), lr=0.001)
+for x, y in loader:
+    loc, scale = net(x.cuda()).chunk(2, -1)
+    {drawn}
+    loss = (found * y.cuda()).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("drawn", "after"),
+    [
+        ("found = D.Normal(loc, scale.exp()).rsample()", "found = D.Normal(loc.float(), scale.exp()).rsample()"),
+        ("found = D.Normal(loc, 1.0).sample() * loc", "found = D.Normal(loc.float(), 1.0).sample() * loc"),
+        (
+            "found = D.Laplace(scale=scale, loc=loc).rsample()",
+            "found = D.Laplace(scale=scale.float(), loc=loc.float()).rsample()",
+        ),
+        (
+            "of = D.Normal(loc, scale.exp())\n    found = D.Independent(of, 1).rsample()",
+            "of = D.Normal(loc.float(), scale.exp())",
+        ),
+        (
+            "found = D.TransformedDistribution(D.Normal(loc, 1.0), [D.TanhTransform()]).rsample()",
+            "D.TransformedDistribution(D.Normal(loc.float(), 1.0), ",
+        ),
+        ("found = torch.normal(loc, 1.0) * loc", "found = torch.normal(loc.float(), 1.0) * loc"),
+    ],
+)
+def test_noise_is_drawn_by_float32(drawn: str, after: str) -> None:
+    plan = migrate_text(_DRAWN.format(drawn=drawn), Settings())
+    assert after in plan.after
+    assert [each.code for each in plan.findings] == ["AMP501"]
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        "found = D.Normal(loc.exp(), scale.exp()).rsample()",
+        "found = D.Normal(loc, scale.exp()).log_prob(y.cuda())",
+        "found = D.Bernoulli(logits=loc).sample() * loc",
+        "of = D.Categorical(logits=loc)\n    found = of.log_prob(of.sample())",
+        "found = torch.normal(0.0, 1.0, (4, 2)).cuda() * loc",
+        "found = loc + torch.randn_like(loc)",
+    ],
+)
+def test_what_draws_no_noise_by_half_precision_is_left_as_it_is(drawn: str) -> None:
+    plan = migrate_text(_DRAWN.format(drawn=drawn), Settings())
+    assert drawn.replace("\n", "\n    ") in plan.after
+    assert [each.code for each in plan.findings] == ["AMP501"]

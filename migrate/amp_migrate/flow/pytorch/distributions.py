@@ -18,7 +18,8 @@ from amp_migrate.flow.domain.atoms import (
     tensor_of,
     tensors_in,
 )
-from amp_migrate.flow.domain.tensor import INT, SHAPED, made
+from amp_migrate.flow.domain.tensor import INT, SHAPED, Tensor, made
+from amp_migrate.flow.events import A_COARSE_DRAW, Act
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import modules, tensors
@@ -39,8 +40,10 @@ _COMPUTING = frozenset("cdf entropy icdf log_prob perplexity rsample sample samp
 _NORMALISED = frozenset("Categorical Multinomial OneHotCategorical OneHotCategoricalStraightThrough".split())
 # Those that add noise in their parameters' precision, and whose density falls with a square.
 _NORMAL = frozenset("LowRankMultivariateNormal MultivariateNormal Normal".split())
+# Those that draw whole numbers.
+_DISCRETE = _NORMALISED | frozenset("Bernoulli Binomial Geometric NegativeBinomial Poisson".split())
 _LOGITS = "logits"
-_GIVEN, _TOGETHER = "<given>", "<together>"
+_GIVEN, _TOGETHER, _FIRST = "<given>", "<together>", "<first>"
 
 
 def is_distribution(name: str) -> bool:
@@ -72,6 +75,7 @@ def make(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
         numbers = [_cut(frame, given[0]) for value in args.all() if tensor_of(value) is None]
         frame.write(owner, _GIVEN, join_all([*given, *numbers]), strong=False)
         frame.write(owner, _TOGETHER, together, strong=False)
+        frame.write(owner, _FIRST, given[0], strong=False)
     return one(owner)
 
 
@@ -95,8 +99,11 @@ def method(frame: Frame, owner: Obj, name: str, args: Arguments, node: ast.AST) 
     if parameters is None:
         return NEVER
     if name in ("rsample", "sample", "sample_n"):
+        _note_drawn_by(frame, owner, node)
         if kind == "Categorical":
             return one(made(INT, SHAPED, parameters.place))
+        if kind == "Normal" and name != "rsample":  # by `torch.normal`, whose result is as its mean
+            together = operate(frame, "normal", [frame.read(owner, _FIRST), together], node)
         found = together if kind in _NORMAL else _perhaps_widened(frame, [together], node)
         return found if name == "rsample" else _cut(frame, found)
     if name in ("log_prob", "entropy") and kind in table.OF_PROBABILITIES:
@@ -119,6 +126,23 @@ def divergence(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     owners = [each for value in args.all() for each in value]
     are_normal = all(isinstance(each, Obj) and _kind(each) in _NORMAL for each in owners)
     return (_squared if are_normal else _perhaps_widened)(frame, given, node) if given else UNKNOWN
+
+
+def note_drawn(frame: Frame, first: Tensor, node: ast.AST, by: Value = NEVER) -> None:
+    """Noise is drawn in the precision of the first parameter, by a distribution or without one."""
+    if first.may_be_low and first.regions:
+        frame.analysis.event(frame, Act.RISK, node, tensor=first, subject=by, why=A_COARSE_DRAW)
+
+
+def _note_drawn_by(frame: Frame, owner: Obj, node: ast.AST) -> None:
+    """A distribution draws, or what it is made of."""
+    bases = [each for word in ("0", "base_distribution", "base_dist") for each in frame.read(owner, f"<{word}>")]
+    made_of = [each for each in bases if isinstance(each, Obj) and is_distribution(each.external)]
+    for each in made_of:
+        _note_drawn_by(frame, each, node)
+    first = tensor_of(frame.read(owner, _FIRST))
+    if not made_of and _kind(owner) not in _DISCRETE and first is not None:
+        note_drawn(frame, first, node, one(owner))
 
 
 def _kind(owner: Obj) -> str:

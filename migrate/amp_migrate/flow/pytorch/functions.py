@@ -376,7 +376,7 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
     if where is None and any(isinstance(each, Opaque) for each in device):  # which is no tensor here
         where = ANYWHERE
         pytorch.note_place(where)
-    rank = SHAPED
+    rank, regions = SHAPED, tensors.regions_of(args.keywords.get("dtype", NEVER))
     precision, tags = F32, 0
     first = args.positional[0] if args.positional else NEVER
     place = CPU if where is None else where
@@ -401,10 +401,10 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
             F32 if kinds == {"float"} else INT if kinds == {"int"} else BOOL if kinds == {"bool"} else INT | F32 | BOOL
         )
     elif op == "normal" and (given := _tensors_of(args.get(0, "mean"), args.get(1, "std"))):  # they say where, too
-        precision, place = given[0].precision, given[0].place
+        precision, place, regions = given[0].precision, given[0].place, regions | given[0].regions
+        distributions.note_drawn(frame, given[0], node)
     if op in table.NEW or op == "full":
         rank = _rank_of_new(op, args)
-    regions = tensors.regions_of(args.keywords.get("dtype", NEVER))
     if said is None and any(isinstance(each, Opaque) for each in args.keywords.get("dtype", NEVER)):
         said = precision | OTHER
     precision = precision if said is None else said
