@@ -49,6 +49,7 @@ GRAD = "torch.autograd.grad"
 # Methods of a mapping, as the weights are that a checkpoint has by the name of their model: `state["model"].items()`.
 _OF_MAPPINGS = frozenset("items keys values".split())
 # Python's own functions that call nothing of what they are given.
+_OF_GRADIENTS = re.compile(r"\.(step|grad|param_groups|__dict__)\b|\b(__getattr__|getattr|param_groups|backward)\b")
 _ASKING = frozenset("bool getattr hasattr int isinstance issubclass len print range setattr super".split())
 
 _Place = tuple[File, cst.BaseExpression]
@@ -318,12 +319,27 @@ class Roles:
     def is_optimizer(self, file: File, node: cst.BaseExpression, depth: int = 0) -> bool:
         """Whether an expression is an optimizer: as its file shows it, or as every call hands one on."""
         if is_optimizer(file, node):
-            return True
+            return not self._never_steps(file, node)
         bound = [each.node for each in self.bindings(file, node)] if depth < MAX_HOPS else []
         if not isinstance(node, cst.Name) or len(bound) != 1 or not isinstance(bound[0], cst.Param):
             return False
         given = list(passed_values(self.project, file, bound[0]))
         return bool(given) and all(self.is_optimizer(where, value, depth + 1) for where, value in given)
+
+    def _never_steps(self, file: File, node: cst.BaseExpression) -> bool:
+        """Whether what has an optimizer's name is of a class without anything of gradients: an average of weights."""
+        values = [each.value for each in self.bindings(file, node)]
+        found = [self.project.definition(file, each.func) if isinstance(each, cst.Call) else None for each in values]
+        classes = [(each[0], each[1]) for each in found if each and isinstance(each[1], cst.ClassDef)]
+        return bool(found) and len(classes) == len(found) and not any(self._has_gradients(*each) for each in classes)
+
+    def _has_gradients(self, file: File, owner: cst.ClassDef) -> bool:
+        """Whether a class, or one that it derives from, steps something or reads gradients, or may out of sight."""
+        for where, each in self.project.lineage(file, owner):
+            bases = (base.value for base in each.bases if dotted(base.value) != "object")
+            if _OF_GRADIENTS.search(where.tree.code(each)) or not all(self.project.definition(where, e) for e in bases):
+                return True
+        return False
 
     # Classes
 

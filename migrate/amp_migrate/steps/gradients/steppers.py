@@ -62,7 +62,7 @@ class Steppers:
         """The `step()` of a class of the project that wraps an optimizer, and shows a scaler nothing of it."""
         is_torchs = is_of_torch_optim(file, self._roles.bindings(file, receiver))
         functions = self.values.may_run(file, call) if self._has_wrappers and not is_torchs else ()
-        return next(filter(_is_of_wrapper, functions), None)
+        return next(filter(self._is_of_wrapper, functions), None)
 
     @cached_property
     def _has_wrappers(self) -> bool:
@@ -72,7 +72,17 @@ class Steppers:
             "step", text=lambda text: bool(OPTIMIZER_SIGN.search(text) and _WITHOUT_BASE.search(text))
         )
         methods = (project.reference(file, each) for file in files for each in file.methods.get("step", ()))
-        return any(map(_is_of_wrapper, methods))
+        return any(map(self._is_of_wrapper, methods))
+
+    def _is_of_wrapper(self, function: FunctionRef) -> bool:
+        """Whether a method steps an optimizer, and is one of a class that shows a scaler nothing of it."""
+        owner = function.owner
+        if owner is None or not all(dotted(base.value) == "object" for base in owner.bases):
+            return False
+        methods = {each.name.value for each in find(owner.body, cst.FunctionDef)}
+        shows = "param_groups" in methods or function.file.class_attribute(owner, "self.param_groups")
+        steps = optimizer_steps(self._roles, function.file, block_of(function.node))
+        return not shows and "__getattr__" not in methods and any(True for _ in steps)
 
     def _meant(self, file: File, call: cst.Call) -> FunctionRef | None:
         if (
@@ -89,16 +99,6 @@ class Steppers:
     def _always_steps(self, function: FunctionRef) -> bool:
         steps = optimizer_steps(self._roles, function.file, block_of(function.node))
         return any(not _is_cleared_before(function, each) for each in steps)
-
-
-def _is_of_wrapper(function: FunctionRef) -> bool:
-    """Whether a method is one of a class that shows a scaler nothing of the optimizer in it."""
-    owner = function.owner
-    if owner is None or not all(dotted(base.value) == "object" for base in owner.bases):
-        return False
-    methods = {each.name.value for each in find(owner.body, cst.FunctionDef)}
-    shows = "param_groups" in methods or function.file.class_attribute(owner, "self.param_groups")
-    return not shows and "__getattr__" not in methods
 
 
 def _optimizer_at(function: FunctionRef, call: cst.Call, own: OptimizerStep | None) -> cst.BaseExpression | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from textwrap import dedent, indent
 from typing import Any
 
 import pytest
@@ -27,6 +28,53 @@ def test_list_of_optimizers(rewrites: Check) -> None:
         +     scaler.update()
         """
     )
+
+
+AVERAGE = """
+class Average{base}:
+    def __init__(self, model):
+        self.weights, self.inner = [p.clone() for p in model.parameters()], model
+
+    @torch.no_grad()
+    def step(self):
+        for p, weight in zip(self.inner.parameters(), self.weights):
+            {stepped}
+"""
+
+
+@pytest.mark.parametrize("base", ["", "(object)"])
+def test_an_average_of_weights_with_the_name_of_an_optimizer_steps_as_before(rewrites: Check, base: str) -> None:
+    average = AVERAGE.format(base=base, stepped="weight.lerp_(p, 0.1)")
+    rewrites(
+        indent(average, "  ")
+        + """
+        ~ MODEL
+          ema_optimizer = Average(model)
+          for x, y in loader:
+              optimizer.zero_grad()
+        ~     loss = nn.functional.mse_loss(model(x), y)
+        ~     loss.backward()
+        ~     optimizer.step()
+              ema_optimizer.step()
+        """.replace("\n        ", "\n")
+    )
+
+
+@pytest.mark.parametrize("stepped", ["p -= 0.1 * p.grad", "self.inner.step(p)", "getattr(self, 'update')(p)"])
+def test_what_may_step_by_gradients_of_its_own_is_none(leaves: Check, stepped: str) -> None:
+    text = AVERAGE.format(base="", stepped=stepped)
+    step = """
+        model = nn.Linear(2, 2).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        own_optimizer = Average(model)
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+            own_optimizer.step()
+    """
+    leaves(text + dedent(step), "left as it was")
 
 
 def test_gradients_that_are_clipped_before_a_loop_over_the_optimizers(rewrites: Check) -> None:
