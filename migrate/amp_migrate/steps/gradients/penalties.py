@@ -13,7 +13,7 @@ from typing import cast
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
-from amp_migrate.analysis.files import File
+from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import GRAD, Roles
 from amp_migrate.catalog.step_rules import SCALE_IT
@@ -67,7 +67,7 @@ def read_penalties(file: File, roles: Roles, body: Block, parts: Collection[cst.
         if call in parts:
             continue
         if file.names.callee(call) == GRAD:
-            penalty = _penalty(statement, call)
+            penalty = _penalty(file, statement, call)
             if penalty is not None:
                 taken.append(penalty)
             continue
@@ -94,7 +94,7 @@ def _is_penalty(roles: Roles, function: FunctionRef, seen: tuple[cst.CSTNode, ..
     trains = any(
         isinstance(each.func, cst.Attribute) and each.func.attr.value in _TRAINS for each in find(body, cst.Call)
     )
-    if trains or function.node in seen or any(_penalty(*each) is None for each in _own(function)):
+    if trains or function.node in seen or any(_penalty(file, *each) is None for each in _own(function)):
         return False
     called = ((*each, roles.project.meant(file, each[1], _WORD)) for each in calls_in(body))
     return all(
@@ -117,7 +117,7 @@ def _stands_alone(file: File, roles: Roles, statement: Statement, call: cst.Call
     return not any(dotted(target) in given for target in targets(statement))
 
 
-def _penalty(statement: Statement, call: cst.Call) -> Penalty | None:
+def _penalty(file: File, statement: Statement, call: cst.Call) -> Penalty | None:
     """The gradients that a statement takes and gives a name; None for any other use of them."""
     arguments = named_arguments(call, _NAMES) or {}
     if "outputs" not in arguments or not is_constant(arguments.get("create_graph"), "True"):
@@ -136,10 +136,19 @@ def _penalty(statement: Statement, call: cst.Call) -> Penalty | None:
     if not names or None in names:
         return None
     outputs = arguments["outputs"]
-    method = outputs.func if isinstance(outputs, cst.Call) else None
-    is_sum = isinstance(method, cst.Attribute) and method.attr.value == "sum"
-    is_summed = is_sum or "grad_outputs" in arguments
+    is_summed = "grad_outputs" in arguments or _is_sum(file, outputs, frozenset())
     return Penalty(statement, outputs, cast("tuple[str, ...]", names), is_single, is_summed)
+
+
+def _is_sum(file: File, value: cst.BaseExpression, seen: frozenset[cst.CSTNode]) -> bool:
+    """Whether something may be a sum, or computed with one: `torch.sum(y)`, `y.sum() / n`, or a name for it."""
+    if isinstance(value, cst.BinaryOperation):
+        return _is_sum(file, value.left, seen) or _is_sum(file, value.right, seen)
+    if isinstance(value, cst.Call):
+        name = value.func.attr if isinstance(value.func, cst.Attribute) else value.func
+        return isinstance(name, cst.Name) and name.value == "sum"
+    given = (each.value for each in object_bindings(file, value) if each.value is not None and each.value not in seen)
+    return any(_is_sum(file, each, seen | {each}) for each in given)
 
 
 def has_large_penalty(step: TrainingStep, settings: Settings) -> bool:

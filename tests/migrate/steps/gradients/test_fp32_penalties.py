@@ -368,6 +368,35 @@ def test_a_scale_that_begins_low_is_told(migrate: Check) -> None:
     assert [each.code for each in plan.findings if "begins at 1024" in each.message] == ["AMP501"]
 
 
+@pytest.mark.parametrize(
+    ("outputs", "is_low"),
+    [
+        ("torch.sum(out * v)", True),
+        ("(out * v).sum() / 2", True),
+        ("total", True),
+        ("out.mean()", False),
+        ("torch.mean(out.sum(1))", False),
+    ],
+)
+def test_gradients_of_a_sum_begin_with_the_whole_scale(migrate: Check, outputs: str, is_low: bool) -> None:
+    plan = migrate(
+        f"""
+        D = nn.Linear(2, 1)
+        optimizer = torch.optim.Adam(D.parameters())
+        for x in loader:
+            x.requires_grad_()
+            v = torch.randn_like(x)
+            out = D(x)
+            total = torch.sum(out * v)
+            g = torch.autograd.grad({outputs}, x, create_graph=True)[0]
+            loss = g.pow(2).mean()
+            STEP
+        """
+    )
+    assert ("init_scale=1024.0" in plan.after) is is_low
+    assert "scaler.step(optimizer)" in plan.after
+
+
 CONTROLLER = """\
 import torch
 from torch import nn
@@ -420,7 +449,7 @@ def test_gradients_of_what_a_region_computes_with_need_one() -> None:
     )
     plan = migrate_text(text, Settings())
     assert plan.after == text
-    assert "gradients of an unscaled loss" in plan.findings[0].message
+    assert any("gradients of an unscaled loss" in each.message for each in plan.findings)
 
 
 META = """\
