@@ -13,7 +13,7 @@ from typing import TypeGuard
 import libcst as cst
 
 from amp_migrate.analysis.bindings import Binding, BindingKind, dotted
-from amp_migrate.analysis.files import File
+from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.looped import in_each, items
@@ -39,6 +39,7 @@ from amp_migrate.trees.nodes import (
     header,
     inner_statements,
     is_constant,
+    method_of,
     nested_statements,
     walk,
 )
@@ -257,18 +258,34 @@ def _hands_over(file: File, roles: Roles, part: cst.CSTNode, optimizer: str) -> 
 
 def _runs_reader(file: File, roles: Roles, part: cst.CSTNode, values: ValueCalls | None) -> bool:
     """Whether code runs a function that reads gradients, and that only values tell: of one of several objects."""
-    for where, call, function in _calls_run(file, roles, part) if values is not None else ():
-        if function is not None or not _is_unknown(where, call.func):
-            continue
-        if isinstance(call.func, cst.Attribute):
-            named = roles.project.may_call(where, call, "grad")
-            is_asked = any(_reads_gradients(each.file, roles, each.node.body) for each in named)
-        else:
-            is_asked = isinstance(call.func, cst.Call) or is_of_list(where, call)
-        found = values.meant(where, call) if is_asked and values is not None else []
-        if any(each is not None and _reads_gradients(each.file, roles, each.node.body) for each in found):
-            return True
+    waiting, met = [(file, part)] if values is not None else [], set[cst.CSTNode]()
+    for where, code in waiting:  # grows while it is gone through
+        runs = ((inside, call) for inside, run in _run_with(where, roles, code) for call in find(run, cst.Call))
+        meant = (each for inside, call in runs for each in _asked_for(inside, roles, call, values))
+        for each in (each for each in meant if each.node not in met):
+            if _reads_gradients(each.file, roles, each.node.body):
+                return True
+            met.add(each.node)
+            waiting.append((each.file, each.node.body))
     return False
+
+
+def _asked_for(file: File, roles: Roles, call: cst.Call, values: ValueCalls | None) -> Iterator[FunctionRef]:
+    """What a call may run that only values tell, of methods that read gradients, or by a name or out of a list."""
+    if values is None or not _is_unknown(file, call.func) or _called(file, roles, call) is not None:
+        return
+    if isinstance(call.func, cst.Attribute):
+        named = roles.project.may_call(file, call, "grad")
+        is_asked = any(_reads_gradients(each.file, roles, each.node.body) for each in named)
+    else:
+        bound = [call.func, *(each.value for each in object_bindings(file, call.func))]
+        is_asked = any(map(_is_by_name, bound)) or is_of_list(file, call)
+    yield from filter(None, values.meant(file, call) if is_asked else ())
+
+
+def _is_by_name(called: cst.BaseExpression | None) -> bool:
+    """Whether something is asked for by a name: `getattr(callback, event)`."""
+    return isinstance(called, cst.Call) and dotted(called.func) == "getattr" and bool(called.args)
 
 
 def _is_unknown(file: File, called: cst.BaseExpression) -> bool:
@@ -277,7 +294,7 @@ def _is_unknown(file: File, called: cst.BaseExpression) -> bool:
     while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call)):
         if not isinstance(node, cst.Call):
             node = node.value
-        elif dotted(node.func) == "getattr" and node.args:
+        elif _is_by_name(node):
             node = node.args[0].value
         else:
             return False
@@ -688,10 +705,16 @@ def _gives_weights_alone(file: File, call: cst.Call) -> bool:
 
 def _called(file: File, roles: Roles, call: cst.Call) -> FunctionRef | None:
     """What a call runs; of an object that is called, its `__call__`: `clip = Clipper(1.0)`, then `clip(model)`."""
-    project = roles.project
+    project, path = roles.project, dotted(call.func)
     found = project.meant(file, call, "grad") or project.method_of_given(file, call)
-    objects = project.methods(file, call.func, "__call__") if found is None and dotted(call.func) is not None else ()
-    return objects[0] if len(objects) == 1 else found
+    if found is not None or path is None:
+        return found
+    own = file.tree.owner_class(call) if path == "self" else None
+    if own is not None:
+        method = method_of(own, "__call__")
+        return None if method is None else project.reference(file, method)
+    objects = project.methods(file, call.func, "__call__")
+    return objects[0] if len(objects) == 1 else None
 
 
 def _asks_no_value(tree: Tree, node: cst.Attribute) -> bool:

@@ -1420,6 +1420,45 @@ def test_gradients_are_unscaled_before_callbacks_of_which_one_reads_them(fired: 
     )
 
 
+def test_gradients_are_unscaled_before_an_object_that_is_called_for_its_callbacks(rewrites: Check) -> None:
+    rewrites(
+        """
+          class Callback:
+              def __call__(self, event):
+                  action = getattr(self, event, None)
+                  if action is not None:
+                      action()
+          class Clip(Callback):
+              def after_backward(self):
+                  nn.utils.clip_grad_norm_(self.runner.model.parameters(), 1.0)
+          class Runner:
+              def __init__(self, callbacks):
+                  self.callbacks = callbacks
+                  for each in callbacks:
+                      each.runner = self
+              def __call__(self, event):
+                  for each in self.callbacks:
+                      each(event)
+              def fit(self, model, loader):
+                  self.model = model.cuda()
+                  self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        +         self.scaler = torch.amp.GradScaler("cuda")
+                  for x, y in loader:
+                      self.optimizer.zero_grad()
+        ~             loss = nn.functional.mse_loss(self.model(x.cuda()), y.cuda())
+        -             loss.backward()
+        +             self.scaler.scale(loss).backward()
+        +             self.scaler.unscale_(self.optimizer)
+                      self("after_backward")
+        -             self.optimizer.step()
+        +             self.scaler.step(self.optimizer)
+        +             self.scaler.update()
+                      self("after_step")
+          Runner([Clip(), Callback()]).fit(nn.Linear(2, 2), loader)
+        """
+    )
+
+
 @pytest.mark.parametrize("fired", FIRED)
 def test_callbacks_that_read_weights_leave_gradients_scaled(fired: str, rewrites: Check) -> None:
     rewrites(
