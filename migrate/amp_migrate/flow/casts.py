@@ -149,11 +149,7 @@ class Casts:
             given = self._of_low(event.node, event.code, event)
             return tuple(dict.fromkeys((*given, *self._put_in_containers(event))))
         if event.why == A_COARSE_DRAW:
-            made = [self._calls[each.site] for each in event.subject if isinstance(each, Obj)]
-            casts = (
-                self._of_low(each, self._codes[each], event) for each in made or [event.node] if each in self._codes
-            )
-            return tuple(dict.fromkeys(cast for of_one in casts for cast in of_one))
+            return tuple(dict.fromkeys(self._drawn_by(event)))
         if event.why == LIKE_A_RESULT:
             return tuple(self._likened(event))
         if event.act is Act.LOW_LEAF:
@@ -202,6 +198,13 @@ class Casts:
             operands = [each for each in operands if ast.unparse(each) not in sums]
         casts = (self._outward(each, code, event) for each in operands if not _follows(each, operands))
         yield from dict.fromkeys(cast for of_one in casts for cast in of_one)
+
+    def _drawn_by(self, event: Event) -> Iterator[FloatCast]:
+        """The casts of what noise is drawn by, where the distribution is made that draws, or the function gets it."""
+        drawing: list[ast.AST | None] = [self._calls.get(each.site) for each in event.subject if isinstance(each, Obj)]
+        for call in drawing or [event.node]:
+            if isinstance(call, ast.Call):
+                yield from self._of_low(call, self._codes[call], event)
 
     def _put_in_containers(self, event: Event) -> Iterator[FloatCast]:
         """The casts of what is low where it is put into the lists and dictionaries that an event is about."""
