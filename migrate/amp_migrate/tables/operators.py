@@ -352,6 +352,28 @@ TAKING_NOTHING = frozenset(
         "sigmoid sin cos tan sinh cosh tanh ceil floor trunc frac erf erfc erfinv lgamma digamma t adjoint"
     ).split()
 )
+# The functions that no tensor has as a method: what has one of them, as a layer, say, that it makes, is none.
+NO_METHODS = frozenset(
+    (
+        "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d "
+        "adaptive_max_pool3d affine_grid alpha_dropout avg_pool1d avg_pool2d avg_pool3d batch_norm bilinear "
+        "binary_cross_entropy binary_cross_entropy_with_logits block_diag broadcast_tensors bucketize cartesian_prod "
+        "cat cdist celu chain_matmul channel_shuffle column_stack concat concatenate conv1d conv2d conv3d conv_tbc "
+        "conv_transpose1d conv_transpose2d conv_transpose3d cosine_embedding_loss cosine_similarity cross_entropy "
+        "cross_map_lrn2d ctc_loss cumulative_trapezoid dropout dropout1d dropout2d dropout3d dsmm dstack einsum elu "
+        "embedding_bag feature_alpha_dropout feature_dropout fold gaussian_nll_loss gelu glu grid_sample grid_sampler "
+        "group_norm gru gru_cell gumbel_softmax hardsigmoid hardswish hardtanh hinge_embedding_loss hsmm hspmm hstack "
+        "huber_loss instance_norm interpolate isin kl_div l1_loss layer_norm leaky_relu linear local_response_norm "
+        "logsigmoid lp_pool1d lp_pool2d lstm lstm_cell margin_ranking_loss max_pool1d max_pool2d max_pool3d meshgrid "
+        "mish mse_loss multi_head_attention_forward multi_margin_loss multilabel_margin_loss "
+        "multilabel_soft_margin_loss nll_loss normalize one_hot pad pairwise_distance pdist pixel_shuffle "
+        "pixel_unshuffle poisson_nll_loss relu6 rms_norm rnn_tanh rnn_tanh_cell row_stack rrelu rsub "
+        "scaled_dot_product_attention searchsorted selu silu smooth_l1_loss soft_margin_loss softmin softplus "
+        "softshrink softsign spmm stack std_mean tanhshrink tensordot threshold trapezoid trapz triplet_margin_loss "
+        "triplet_margin_with_distance_loss upsample upsample_bilinear upsample_nearest var_mean vstack"
+    ).split()
+)
+METHODS = RESULT.keys() - NO_METHODS
 # What magnifies the rounding of what it is given, and is not to be rounded itself.
 INVERSES = frozenset("inverse linalg.inv pinverse linalg.pinv".split())
 # What takes places of an image, and what makes them: its second operand.

@@ -72,6 +72,13 @@ def test_what_takes_nothing_but_its_tensor_raises_where_it_is_given_more(name: s
         getattr(own, name)(own)
 
 
+def test_what_is_no_method_is_a_function_alone() -> None:
+    names = {each for each in table.RESULT.keys() | table.AUTOCAST.keys() if "." not in each}
+    plain = {each for each in table.NO_METHODS if not any(hasattr(torch.Tensor, form) for form in (each, each + "_"))}
+    assert plain == table.NO_METHODS
+    assert names | table.SEVERAL.keys() >= table.NO_METHODS
+
+
 def test_the_table_of_dtypes_is_torchs() -> None:
     for name, precision in DTYPES.items():
         dtype = getattr(torch, name.removeprefix("torch."))

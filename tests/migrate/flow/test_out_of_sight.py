@@ -102,6 +102,10 @@ OUT_OF_SIGHT = [
     "class C:\n    a = 'x'\nfor name, value in C.__dict__.items():\n    name.upper()",
     "from enum import Enum\nclass M(Enum):\n    A = 'a'\n"
     "for name, value in M.__members__.items():\n    value.value.upper()",
+    "import numpy\nnumpy.finfo(numpy.float32).eps.item()",
+    "import layers\nlayers.Chain(8).conv1d(4)(torch.ones(1))",
+    "import layers\nlayers.Chain(8).repeat(4)(torch.ones(1))",
+    "import layers\nlayers.Chain(8).size(0)(torch.ones(1))",
 ]
 
 
@@ -140,6 +144,8 @@ y = Base.known["Own"]().tag.upper()
         "class C:\n    pass\nC.missing()",
         "'a'.value.upper()",
         "import dataclasses\n@dataclasses.dataclass\nclass C:\n    a: int = 1\nC().missing()",
+        "a = None\na()",
+        "None.item()",
     ],
 )
 def test_what_is_missing_for_certain_ends_the_program(told: Tell, text: str) -> None:

@@ -54,6 +54,9 @@ def load(frame: Frame, value: Value, name: str, node: ast.AST) -> Value:
     for atom in containers.having(value, name):
         if not (is_of_tensor and isinstance(atom, Tup)):
             found = join(found, _load(frame, atom, name, node))
+    numbers = [each for each in value if isinstance(each, Const) and type(each.value) in (int, float)]
+    if not found and len(numbers) == len(value):  # they are NumPy's, which have more
+        return frozenset(Native(name, Some(each.kind)) for each in numbers)
     return found
 
 

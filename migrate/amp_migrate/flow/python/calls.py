@@ -12,6 +12,7 @@ from amp_migrate.flow.domain.atoms import (
     UNKNOWN,
     Atom,
     Class,
+    Const,
     External,
     FileModule,
     FrameRef,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
 # How many statements the run of an object is worth that is a part of itself, which no program has.
 _OF_A_ROUND = 8
+_VALUES = (Tensor, Some)
 UNDER = "under"
 MANAGER = External("contextlib._GeneratorContextManager")
 
@@ -61,7 +63,7 @@ def call(frame: Frame, callee: Value, args: Arguments, node: ast.AST) -> Value:
     """What calling a value may give. Each thing that it may be runs on a state of its own."""
     if callee and all(isinstance(each, Native) and containers.lacks(each) for each in callee):
         frame.analysis.event(frame, Act.NOT_A_TENSOR, node)
-    callee = _but_of_truths(_but_out_of_registries(frame, callee))
+    callee = _but_of_values(_but_of_truths(_but_out_of_registries(frame, callee)))
     if len(callee) == 1:
         (atom,) = callee
         return call_atom(frame, atom, args, node)
@@ -103,6 +105,12 @@ def _but_of_truths(callee: Value) -> Value:
     lacking = (each for each in callee if isinstance(each, Native) and not hasattr(bool, each.name))
     told_apart = (each for each in lacking if isinstance(each.owner, Some) and each.owner.kind == "bool")
     return callee.difference(told_apart) or callee
+
+
+def _but_of_values(callee: Value) -> Value:
+    """What is called, without the tensors and numbers for which something unknown may have been taken, if it can be."""
+    values = frozenset(each for each in callee if isinstance(each, _VALUES))
+    return callee - values if any(not isinstance(each, (Const, Tup)) for each in callee - values) else callee
 
 
 def _known_as_unknown(callee: Value) -> Value:
@@ -149,6 +157,8 @@ def call_atom(frame: Frame, atom: Atom | Tensor, args: Arguments, node: ast.AST)
         return _call_wrapped(frame, atom, args, node)
     if isinstance(atom, Opaque):
         return pytorch.call_unknown(frame, atom, args, node)
+    if isinstance(atom, _VALUES):  # for which something unknown was taken
+        return pytorch.call_unknown(frame, Opaque(), args, node)
     frame.is_dead = True
     return NEVER
 

@@ -911,7 +911,7 @@ class PyTorch:
             return some("float")
         if plain := tensors.no_tensor_of_call(name, args):
             return plain
-        is_tensors = name == "detach" or name in table.RESULT or name in table.DTYPE_METHODS or name in table.LIKE
+        is_tensors = name == "detach" or any(name in each for each in (table.METHODS, table.DTYPE_METHODS, table.LIKE))
         if is_tensors and not self._takes_no_tensor(frame, name, args):
             return tensors.method(frame, SOME_TENSOR.but(reach=frozenset({whole_of(owner)})), name, args, node)
         return NEVER

@@ -329,7 +329,7 @@ def unknown_attribute(frame: Frame, owner: Opaque, name: str, node: ast.AST) -> 
     """An attribute of something unknown that is a tensor, or holds tensors."""
     assert owner.tensor is not None
     if (
-        name in table.RESULT
+        name in table.METHODS
         or name in table.DTYPE_METHODS
         or name in ("to", "numpy", "item", "backward", "cuda", "cpu", "detach", "tolist", "grad")
     ):

@@ -158,6 +158,16 @@ def test_a_loss_is_not_made_behind_what_it_reads() -> None:
     assert told
 
 
+@pytest.mark.parametrize("name", ["conv1d", "linear", "repeat"])
+def test_a_layer_that_a_method_makes_is_none_that_a_tensor_would_give(name: str) -> None:
+    text = TEXT.replace("layers.Bend(8)", f"layers.Chain(8).{name}(8)")
+    plan = migrate_text(text.format(body=indent("return self.bend(x)\n", " " * 8), loss=LOSS), Settings())
+    told = [each.message for each in plan.findings if each.code == "AMP504"]
+    assert "scaler.scale(loss)" in plan.after
+    assert any(f"could not be read: layers.Chain.{name}" in each for each in told) is (name != "repeat")
+    assert not any("never returns" in each for each in told)
+
+
 @pytest.mark.parametrize("made", ["measure", "losses.Rate()", "losses.rate"])
 def test_a_loss_of_float32_is_kept_in_it(made: str) -> None:
     body = "x = self.first(x)\nx = self.bend(x)\nreturn self.bend(self.last(x))\n"
