@@ -79,6 +79,7 @@ UNKNOWN_UNITS: Units = frozenset({None, ANY_UNIT})
 _MOST_UNITS = 6
 _MOST_ORIGINS = 8
 _MOST_LEAVES = 24
+_MOST_MADE = 160
 _MOST_EITHER = 400
 _MOST_TESTS = 2
 UNKNOWN_LEAF = "?"
@@ -335,8 +336,19 @@ def spared_of(tensors: Sequence[Tensor]) -> frozenset[Spared]:
 
 
 def few_leaves(leaves: Leaves) -> Leaves:
-    """Leaves, of which those that nobody knows are one where there are many of them."""
-    return leaves if len(leaves) <= _MOST_LEAVES else unknown_as_one(leaves)
+    """Leaves, of which those that nobody knows are one where there are many of them.
+
+    Of what a call gives, as a layer of a package is, there is no more than the text has.
+    """
+    if len(leaves) <= _MOST_LEAVES or (len(leaves) <= _MOST_MADE and sum(map(_is_found, leaves)) <= _MOST_LEAVES):
+        return leaves
+    return unknown_as_one(leaves)
+
+
+def _is_found(leaf: Any) -> bool:
+    """Whether nobody knows the owner of a leaf, and it is not what a call gives, but taken from something."""
+    path = getattr(getattr(leaf, "owner", None), "path", None)
+    return path is not None and (len(path) != 2 or str(path[1]).startswith((".", "[")))
 
 
 @remembered(10_000)

@@ -801,3 +801,22 @@ def test_data_on_the_cpu_beside_a_model_that_may_be_elsewhere_are_told_of(place:
     assert ((line, True) in told) is is_told
     again = migrate_text(plan.after, Settings())
     assert ("AMP634" in {each.code for each in again.findings}) is is_told
+
+
+def test_a_model_that_is_chosen_from_many_is_where_all_of_them_are() -> None:
+    names = range(10)
+    classes = "\n".join(
+        f"class Net{each}(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        f"        self.layers = nn.ModuleList([Conv({each}, 1), Conv(1, 2), Conv(2, 3)])\n"
+        "    def forward(self, x):\n        for each in self.layers:\n            x = each(x)\n        return x\n"
+        for each in names
+    )
+    entries = ", ".join(f"'{each}': Net{each}" for each in names)
+    text = (
+        f"import sys\n\nimport torch\nfrom graphs import Conv\nfrom torch import nn\n\n{classes}\n"
+        f"kinds = {{{entries}}}\nnet = kinds[sys.argv[1]]()\n"
+        "optimizer = torch.optim.Adam(net.parameters())\nfor x in torch.load('batches.pt'):\n"
+        "    loss = net(x).mean()\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()\n"
+    )
+    assert is_left(text)
+    assert not is_left(text.replace("kinds[sys.argv[1]]()", "kinds[sys.argv[1]]().cuda()"))
