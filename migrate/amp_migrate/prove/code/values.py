@@ -72,7 +72,7 @@ _STARS = frozenset({"apex", "amp_shim"})  # what a star import of these brings i
 _RETURN = "return"
 _STATE = "apex.amp._amp_state.loss_scalers"
 _BUILTINS = frozenset(dir(builtins))
-_ASKED_OF_SCALERS = frozenset({"scale", "step", "update"})
+_ASKED_OF_SCALERS = (frozenset({"scale", "step", "update"}), frozenset({"scale", "get_scale"}))  # for a step, a penalty
 _GOES_BACKWARD_SCALED = frozenset({"scale", "backward"})
 _DEPTH = 6  # files that hand everything on
 _SCALES = ("scale", "loss_scale")  # what the scale is in the state of a scaler, and of one of Apex's
@@ -818,7 +818,9 @@ def _asked_as_scalers(function: Definition, file: File) -> Iterator[str]:
             and isinstance(each.func.value, ast.Name)
         ):
             asked.setdefault(each.func.value.id, set()).add(each.func.attr)
-    yield from (each.arg for each in parameters(function.args) if asked.get(each.arg, set()) >= _ASKED_OF_SCALERS)
+    for each in parameters(function.args):
+        if any(asked.get(each.arg, set()) >= those for those in _ASKED_OF_SCALERS):
+            yield each.arg
 
 
 def _may_take(function: Function, call: ast.Call, skipped: int) -> bool:

@@ -119,7 +119,9 @@ class Joiner:
         self._sites[key] = [((each.file, each.file.tree.function(each.call)), each) for each in sites]
         for other, site in self._sites[key]:
             step = self._step_of(other)
-            if step is None or all(call is not site.call for call, _ in step.called_parts):
+            called = () if step is None else step.called_parts
+            # What takes the gradients of a penalty may be called for its value, too, where a step has a scaler for it.
+            if not any(call is site.call or (stepping is None and _is(part, function)) for call, part in called):
                 self._failed[key] = None
         if caller not in [other for other, _ in self._sites[key]]:
             self._failed[key] = self._failed[caller] = None

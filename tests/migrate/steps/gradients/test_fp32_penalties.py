@@ -201,6 +201,73 @@ def test_penalty_of_a_method_that_another_calls_for_the_loss(rewrites: Check) ->
     )
 
 
+def test_penalty_of_a_function_that_is_also_called_for_its_value_beside_the_step(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def r1(D, x):
+        -     out = D(x)
+        -     g, = torch.autograd.grad(outputs=out.sum(), inputs=x, create_graph=True)
+        -     return g.pow(2).sum(1).mean() + out.mean()
+        + def r1(D, x, scaler):
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         out = D(x)
+        +     g, = torch.autograd.grad(outputs=scaler.scale(out.sum()), inputs=x, create_graph=True)
+        +     g = g / scaler.get_scale()
+        +     with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+        +         return g.pow(2).sum(1).mean() + out.mean()
+
+          def train(D, mean, loader):
+              optimizer = torch.optim.Adam(D.parameters())
+        +     scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
+              for x in loader:
+        -         loss = r1(D, x)
+        +         loss = r1(D, x, scaler)
+        ~         STEP
+        -         print(r1(mean, x).item())
+        +         print(r1(mean, x, scaler).item())
+        """
+    )
+
+
+def test_penalty_of_a_function_that_has_another_name_where_it_is_called(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "losses.py": """
+                  import torch
+
+                - def slope(out, x):
+                -     g, = torch.autograd.grad(outputs=out.sum(), inputs=x, create_graph=True)
+                + def slope(out, x, scaler):
+                +     g, = torch.autograd.grad(outputs=scaler.scale(out.sum()), inputs=x, create_graph=True)
+                +     g = g / scaler.get_scale()
+                      return g
+
+                - def r1(out, x):
+                -     g = slope(out, x)
+                + def r1(out, x, scaler):
+                +     g = slope(out, x, scaler)
+                ~     return g.pow(2).sum(1).mean()
+            """,
+            "train.py": """
+                  import torch
+                  from losses import r1
+                  from torch import nn
+
+                  penalty = r1
+
+                  def train(D, loader):
+                      optimizer = torch.optim.Adam(D.parameters())
+                +     scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
+                      for x in loader:
+                ~         out = D(x)
+                -         loss = penalty(out, x)
+                +         loss = penalty(out.float(), x, scaler)
+                ~         STEP
+            """,
+        },
+    )
+
+
 @pytest.mark.parametrize("call", ["total(D, x)", "compute(D, x)"])
 def test_penalty_of_a_function_that_is_called_for_the_loss_elsewhere(leaves: Check, call: str) -> None:
     leaves(
