@@ -1006,3 +1006,26 @@ for batch in loader:
 @pytest.mark.parametrize(("copied", "is_told"), [("copy.deepcopy(model)", False), ("model", True)])
 def test_a_copy_of_a_model_that_nobody_has_read_has_weights_of_its_own(told: Tell, copied: str, is_told: bool) -> None:
     assert (PAST in told_of(told, COPIES.format(copied=copied))) is is_told
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "given"),
+    [
+        ("GRU", "torch.zeros(1, 4, 8)", "state"),
+        ("LSTM", "(torch.zeros(1, 4, 8), torch.zeros(1, 4, 8))", "state"),
+        ("LSTM", "(torch.zeros(1, 4, 8), torch.zeros(1, 4, 8))", "(state[0], state[1])"),
+        ("LSTM", "None", "tuple(each for each in state)"),
+    ],
+)
+def test_a_loss_is_computed_from_what_has_made_the_state_of_a_recurrent_layer(
+    told: Tell, kind: str, state: str, given: str
+) -> None:
+    answer = told(f"""
+one, other = nn.{kind}(8, 8), nn.{kind}(8, 8)
+for x in torch.randn(2, 5, 4, 8):
+    _, state = one(x, {state})
+    y, _ = other(x, {given})
+    y.mean().backward()
+""")
+    (loss,) = (each.subject for each in answer.events(Act.BACKWARD))
+    assert len({leaf for each in tensors_in(loss) for leaf in each.reach}) == 2

@@ -25,6 +25,7 @@ from amp_migrate.flow.domain.atoms import (
     Opaque,
     Part,
     Share,
+    Tup,
     Value,
     Wrapped,
     by_path,
@@ -552,6 +553,8 @@ def _layer(frame: Frame, owner: Obj, name: str, args: Arguments, node: ast.AST) 
     if op is None or not (is_of_apex or name.startswith("torch.")):
         # A head that a script has put into it counts, too.
         return depending_on(frame, unknown_result(frame, one(owner), args, node, is_module=True), owner)
+    # The state of an LSTM is a pair.
+    given = [given[0], *(part for each in given[1:] for part in _parts(each))]
     operands = list(given)
     if op == "sigmoid" and any(map(_is_not_float, tensors_in(join_all(given)))):
         frame.analysis.pytorch.not_float.add(owner.site)
@@ -578,6 +581,12 @@ def _layer(frame: Frame, owner: Obj, name: str, args: Arguments, node: ast.AST) 
         else each
         for each in found
     )
+
+
+def _parts(value: Value) -> list[Value]:
+    """What a value is, and each item of the tuples that it may be."""
+    tuples = [each for each in value if isinstance(each, Tup)]
+    return [value.difference(tuples), *(part for each in tuples for part in (*each.items, each.rest or NEVER))]
 
 
 def _is_not_float(tensor: Tensor) -> bool:
