@@ -15,6 +15,7 @@ from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.library import Library
 from amp_migrate.analysis.objects import Class, Method, Objects
+from amp_migrate.analysis.values.recursion import Runs
 from amp_migrate.analysis.values.tensors import is_computed
 from amp_migrate.frozen import frozen
 from amp_migrate.tables.torch_names import MODULE_BASES
@@ -176,6 +177,15 @@ class Project:
         if not isinstance(call.func, cst.Attribute) or file.names.full(call.func):
             return iter(())
         return self._methods_named(call.func.attr.value, about, idle)
+
+    def run(self, file: File, call: cst.Call) -> tuple[File, Runs] | None:
+        """The function of the project, or the lambda of its own file, that a call runs: the only one that it may."""
+        function = self.called(file, call)
+        if function is not None:
+            return function.file, function.node
+        bindings = object_bindings(file, call.func)
+        value = bindings[0].value if len(bindings) == 1 else None
+        return (file, value) if isinstance(value, cst.Lambda) else None
 
     def meant(self, file: File, call: cst.Call, about: str) -> FunctionRef | None:
         """The function that a call runs, or the only method that one on an unknown object may; `about` as above."""

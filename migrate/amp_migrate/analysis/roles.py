@@ -25,7 +25,7 @@ from amp_migrate.analysis.project import FunctionRef, Project
 from amp_migrate.analysis.values.looped import elements, held_in
 from amp_migrate.analysis.values.losses import Losses, is_class_name
 from amp_migrate.analysis.values.optimizers import is_optimizer
-from amp_migrate.analysis.values.recursion import Recursion
+from amp_migrate.analysis.values.recursion import Recursion, Runs
 from amp_migrate.tables import torch_names as table
 from amp_migrate.tables.apex_names import AMP
 from amp_migrate.tables.operators import LAYERS, OF_ONE_TENSOR, SATURATING
@@ -374,6 +374,9 @@ class Roles:
             return True
         function = self.project.called(file, call) or self.project.method_of_given(file, call, is_passed=True)
         if function is None:
+            run = self.project.run(file, call)
+            if run is not None:
+                return self._has_forward(*run)
             functions = self._functions_given(file, call)
             return bool(functions) and all(self.has_forward(e) and not self.goes_backward(e) for e in functions)
         return function.name != "__init__" and self.has_forward(function)
@@ -534,8 +537,11 @@ class Roles:
 
     def has_forward(self, function: FunctionRef) -> bool:
         """Whether a function runs a module."""
-        calls = find(function.node.body, cst.Call)
-        return self._forwards.ask(function.node, lambda: any(self.runs_forward(function.file, each) for each in calls))
+        return self._has_forward(function.file, function.node)
+
+    def _has_forward(self, file: File, function: Runs) -> bool:
+        calls = find(function.body, cst.Call)
+        return self._forwards.ask(function, lambda: any(self.runs_forward(file, each) for each in calls))
 
     def may_train(self, file: File, call: cst.Call) -> bool:
         """Whether a call may go backward, by a function of the project or an engine: no region is put round that."""

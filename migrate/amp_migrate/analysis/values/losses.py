@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import libcst as cst
 
@@ -17,6 +18,7 @@ from amp_migrate.trees.nodes import find
 _LOSS_NAME = re.compile(r"(^|[._])(\w*criterion\w*|crit|\w*loss\w*|bce|mse|l1|ce|objective)(\[\])?$", re.IGNORECASE)
 # A module that computes its loss itself: `model_and_loss`, `ModelWithLoss`.
 _MODEL_WITH_LOSS = re.compile(r"(model|net|network)_?(and|with)_?(loss|criterion)", re.IGNORECASE)
+_Asked: TypeAlias = "Callable[[File, cst.Call], bool]"
 
 
 class Losses:
@@ -54,10 +56,8 @@ class Losses:
         if self.is_call(file, call):
             return True
         function = self._project.called(file, call)
-        if function is None or function.name == "__init__":
-            return False
-        where, calls = function.file, find(function.node.body, cst.Call)
-        return self._losses.ask(function.node, lambda: any(self.computes(where, each) for each in calls))
+        makes = function is not None and function.name == "__init__"
+        return not makes and self._any_inside(self._losses, file, call, self.computes)
 
     def is_banned(self, file: File, call: cst.Call) -> bool:
         """Whether a call computes a loss that CUDA autocast refuses: `nn.BCELoss`, `F.binary_cross_entropy`."""
@@ -79,11 +79,15 @@ class Losses:
         """Whether a call computes a banned loss, by itself or inside a function of the project."""
         if self.is_banned(file, call):
             return True
-        function = self._project.called(file, call)
-        if function is None:
+        return self._any_inside(self._reaching, file, call, self.reaches_banned)
+
+    def _any_inside(self, known: Recursion, file: File, call: cst.Call, asked: _Asked) -> bool:
+        """Whether something holds of a call inside what a call runs of the project."""
+        run = self._project.run(file, call)
+        if run is None:
             return False
-        where, calls = function.file, find(function.node.body, cst.Call)
-        return self._reaching.ask(function.node, lambda: any(self.reaches_banned(where, each) for each in calls))
+        where, function = run
+        return known.ask(function, lambda: any(asked(where, each) for each in find(function.body, cst.Call)))
 
 
 def is_class_name(full: str) -> bool:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
+from typing import TypeAlias
 
 import libcst as cst
+
+Runs: TypeAlias = "cst.FunctionDef | cst.Lambda"
 
 
 class Recursion:
@@ -16,12 +19,12 @@ class Recursion:
     """
 
     def __init__(self) -> None:
-        self._known: dict[cst.FunctionDef, bool] = {}
+        self._known: dict[Runs, bool] = {}
         # Those that are not known yet, as they were asked, each with the place of the first that its no hangs on.
-        self._open: dict[cst.FunctionDef, int] = {}
+        self._open: dict[Runs, int] = {}
         self._first = 0
 
-    def ask(self, function: cst.FunctionDef, find: Callable[[], bool]) -> bool:
+    def ask(self, function: Runs, find: Callable[[], bool]) -> bool:
         """What is known of a function, or is found of it; `find` asks others."""
         if function in self._known:
             return self._known[function]

@@ -131,6 +131,35 @@ def test_function_of_the_project_around_the_loss_reads_float32(rewrites: Check) 
     )
 
 
+def test_lambda_around_the_loss_reads_float32(rewrites: Check) -> None:
+    rewrites(
+        """
+          measure = lambda recon, x: nn.functional.binary_cross_entropy(recon, x, reduction="sum")
+          total = lambda recon, x: 2 * measure(recon, x) if len(x) else total(recon, x)
+        ~ optimizer = torch.optim.Adam(model.parameters())
+          for x, _ in loader:
+        ~     recon = model(x)
+        -     loss = total(recon, x)
+        +     loss = total(recon.float(), x)
+        ~     STEP
+        """
+    )
+
+
+def test_lambda_around_the_loss_and_its_forward_is_left(leaves: Check) -> None:
+    leaves(
+        """
+        measure = lambda x, y: nn.functional.binary_cross_entropy(model(x), y)
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            loss = measure(x, y)
+            STEP
+        """,
+        "autocast refuses it: binary_cross_entropy",
+    )
+
+
 def test_what_is_taken_out_has_the_name_of_what_is_called(rewrites: Check) -> None:
     rewrites(
         """
