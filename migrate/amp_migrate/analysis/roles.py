@@ -117,6 +117,8 @@ class Roles:
             owner = file.tree.owner_class(node)
             return owner is not None and self.is_module_class(file, owner)
         bindings = self.bindings(file, node)
+        if self._is_loss_of_trained(file, node, bindings):
+            return True
         if self._is_something_else(file, node, bindings):
             return False
         if path in self._prepared(file):
@@ -188,6 +190,14 @@ class Roles:
             return False
         forwards = (each for place in objects for each in self.project.methods(*place, "forward"))
         return any(map(self.has_forward, forwards))
+
+    def _is_loss_of_trained(self, file: File, node: cst.BaseExpression, bindings: Sequence[Binding]) -> bool:
+        """Whether a loss of a package is made of the model that is trained, which it runs: `NPELoss(model)`."""
+        made = [each.value for each in bindings if isinstance(each.value, cst.Call)]
+        is_foreign = len(made) == len(bindings) == 1 and self.project.definition(file, made[0].func) is None
+        if not is_foreign or not is_class_name(file.names.callee(made[0])) or not self.losses.is_object(file, node):
+            return False
+        return any(object_path(each.value) and "parameters" in file.called_on(each.value) for each in made[0].args)
 
     def _gives_module(self, file: File, call: cst.Call) -> bool:
         """Whether a call makes what is used as a module is, and computes nothing: `net = model(args)`."""

@@ -204,6 +204,16 @@ def test_code_that_runs_a_model_and_nobody_has_read_is_told(made: str, forward: 
     assert [message for _, message in found] == ([f"{MODEL}{name}"] if name else [])
 
 
+def test_a_loss_that_is_made_of_the_model_runs_it() -> None:
+    made = "nn.Linear(9, 3).cuda()\ncount = losses.Count(model)"
+    assert told(made, "nll_loss = losses.FlowLoss(model)\n    loss = nll_loss(x, target)") == [
+        ("loss = nll_loss(x, target)", f"{COMPUTED}maps.losses.FlowLoss")
+    ]
+    for forward in ("nll_loss = losses.FlowLoss(head)\n    loss = nll_loss(x, target)", "loss = count(x, target)"):
+        plan = migrate_text(f"{HEAD}model = {made}\n{EPOCH.format(forward=forward)}", Settings())
+        assert [each.code for each in plan.findings] == ["AMP590"]
+
+
 def test_several_models_are_told_together() -> None:
     forward = "loss = judge(model(x), critic(x)) + nn.functional.mse_loss(model(x), target)"
     made = "maps.Planner(16).cuda()\ncritic = maps.load('critic').eval()"
