@@ -34,6 +34,7 @@ _REAL = [
     "torch.fft.irfft(torch.fft.rfft(a))", "torch.fft.fft(a).abs()", "torch.fft.fft(a).real", "torch.fft.fft(a).imag",
     "torch.angle(torch.fft.fft(a))", "torch.view_as_real(torch.fft.fft(a))", "torch.fft.hfft(torch.fft.fft(a))",
     "torch.fft.irfft2(torch.fft.rfft2(a) * 2)", "torch.fft.fft(a).abs().pow(2).mean()",
+    "low[:1, :1, :1] * torch.view_as_real(torch.stft(a.reshape(1, -1), 8, return_complex=True))",
 ]  # fmt: skip
 
 

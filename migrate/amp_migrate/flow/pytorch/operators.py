@@ -203,8 +203,9 @@ def operate(
         precision = said
     if name in table.MAKING_COMPLEX:
         precision = COMPLEX
-    if name == "stft" and constant(args.keywords.get("return_complex", NEVER)) is not False:  # pairs of real numbers
-        precision = COMPLEX | OTHER
+    if name == "stft":
+        is_complex = constant(args.keywords.get("return_complex", NEVER))  # else it gives pairs of real numbers
+        precision = COMPLEX if is_complex else precision if is_complex is False else COMPLEX | precision
     # Complex numbers have no half precision but where a transform was given it, which is told by itself.
     if name == "istft" or name in table.BACK_TO_REAL:
         precision = F32 | F64
