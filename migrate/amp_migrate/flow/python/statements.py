@@ -354,6 +354,8 @@ def _return(frame: Frame, node: ast.Return) -> None:
     if not frame.is_dead:
         if to := frame.analysis.handed_to(frame.code):
             frame.analysis.pytorch.given_back(frame, value, to, node)
+        if "update" in frame.code.asked:
+            frame.analysis.pytorch.returned(frame, value, node)
         frame.leave(value)
 
 

@@ -744,6 +744,16 @@ class PyTorch:
                 is_sure = each.is_low or bool(each.tags & SWITCHED)
                 self.analysis.event(frame, Act.FOREIGN, node, tensor=each, why=to, is_sure=is_sure)
 
+    def returned(self, frame: Frame, value: Value, node: ast.AST) -> None:
+        """A function that updates a scaler gives something back: what it has read of scaled gradients is a measure.
+
+        The scale is another one by then, so that nobody can take it out any more.
+        """
+        is_read = bool(reads_of(gradients.all_in(frame, value)))
+        events = self.analysis.events.values() if is_read else ()
+        if any(each.act is Act.SCALER_STEP and each.code is frame.code for each in events):
+            gradients.gauge(frame, value, node, "returned")
+
     def has_what_steps(self, frame: Frame, values: Iterable[Value]) -> bool:
         """Whether some of the values are or hold an optimizer or a scaler, or an object of the project that has one."""
         return any(gradients.has_what_steps(frame, each) for each in values)

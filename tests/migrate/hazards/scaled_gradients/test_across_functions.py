@@ -509,3 +509,36 @@ def test_the_last_of_several_calls_alone_updates(clean: Check) -> None:
 def test_the_last_of_several_calls_updates_behind_two_steps_of_one_optimizer(marked: Check) -> None:
     twice = IN_THE_LAST.replace("# AMP605", "# AMP608").replace("opt_d, 4, i)", "opt_g, 4, i, True)")
     marked(twice.replace("if (i + 1) % every == 0:", "if True:"))
+
+
+RETURNING = """
+    def train(model, optimizer, scaler, loader):
+        kept = {{}}
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = F.mse_loss(model(x), y)
+            scaler.scale(loss).backward()
+            {line}
+            scaler.step(optimizer)
+            scaler.update()
+        return {given}
+"""
+
+
+@pytest.mark.parametrize("given", ["kept", "loss, kept['norm']", "[each for each in kept.values()]", "{'of': kept}"])
+def test_a_norm_that_the_function_which_steps_gives_back_is_told(marked: Check, given: str) -> None:
+    marked(HELPERS + RETURNING.format(line='kept["norm"] = norm_of(model.parameters())  # AMP601', given=given))
+
+
+@pytest.mark.parametrize(
+    ("line", "given"),
+    [
+        ('kept["norm"] = norm_of(model.parameters())', "loss"),
+        ('kept["norm"] = norm_of(model.parameters()) / scaler.get_scale()', "kept"),
+        ('scaler.unscale_(optimizer)\n            kept["norm"] = norm_of(model.parameters())', "kept"),
+        ('kept["norm"] = len([p.grad for p in model.parameters()])', "kept"),
+    ],
+)
+def test_what_it_gives_back_without_a_scale_is_right(clean: Check, line: str, given: str) -> None:
+    clean(HELPERS + RETURNING.format(line=line, given=given))
