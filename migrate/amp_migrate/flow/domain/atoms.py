@@ -546,17 +546,19 @@ def taken_for_one(found: Iterable[Atom | Tensor]) -> Value:
 
 
 class _Choice(tuple[Any, ...]):
-    """What the project's own things have in common of which a run chooses one."""
+    """What things have in common of which a run chooses one."""
 
 
 def _choice(atom: Atom | Tensor) -> Atom | Tensor | _Choice:
     """What something counts as: what a run chooses one of counts as one, for there is no more than the text has."""
     if isinstance(atom, (Class, Func, FileModule)):
         return _Choice((type(atom),))
-    if isinstance(atom, Obj) and isinstance(atom.made_of, Class):
-        return _Choice((Obj, atom.site, atom.context))
     if isinstance(atom, Obj) and atom.context and not atom.context[-1].line:  # a layer of a library's model
         return _Choice((Obj, atom.site, atom.context[:-1]))
+    if isinstance(atom, Obj):
+        return _Choice((Obj, atom.site, atom.context))
+    if isinstance(atom, Opaque) and isinstance(atom.made_in, Call) and len(atom.path) == 2:  # of a package's class
+        return _Choice((Obj, *atom.made_in))
     if isinstance(atom, (Method, Native)):
         owner = _choice(atom.owner)
         return _Choice((type(atom), owner)) if isinstance(owner, _Choice) else atom

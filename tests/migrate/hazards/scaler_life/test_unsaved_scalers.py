@@ -35,6 +35,12 @@ GUARDED = LOAD + '        if checkpoint.get("scaler"):\n            scaler.load_
 MADE = '    scaler = torch.amp.GradScaler("cuda")\n'
 HEAD = SCRIPT[SCRIPT.index("def main") : SCRIPT.index("    if resume")]
 
+CHOSEN = """\
+    first, last = make(resume, model[0].parameters()), make(resume, model[1].parameters())
+    optimizers = [first]
+    optimizers.append(last)
+    optimizer = optimizers[len(resume)]
+"""
 
 RECORDS = """\
 from collections import namedtuple
@@ -76,6 +82,19 @@ def test_an_optimizer_that_code_makes_which_is_not_read() -> None:
     made = "torch.optim.SGD(model.parameters(), lr=0.1)"
     plan = repaired(changed(made, "model.configure_optimizers(0.1)"))
     assert plan.after.count("scaler.state_dict()") == 1
+
+
+def test_an_optimizer_of_one_of_many_kinds_of_packages() -> None:
+    kinds = "".join(
+        f"    elif name == '{each}':\n        import {each}\n        optimizer = {each}.Own(parameters)\n"
+        for each in ("lion", "prodigy", "adopt", "shampoo", "soap", "muon", "adan", "came")
+    )
+    made = f"def make(name, parameters):\n    if not name:\n        optimizer = torch.optim.SGD(parameters)\n{kinds}"
+    text = changed("    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n", CHOSEN)
+    text += f"\n{made}    return optimizer\n\n"
+    text += "main(torch.nn.Sequential(torch.nn.Linear(1, 2), torch.nn.Linear(2, 1)), [], 'a', input())\n"
+    told = migrate_text(text, Settings(select=("AMP6",))).findings
+    assert [(each.code, each.kind) for each in told] == [("AMP611", Kind.HAZARD)]
 
 
 def test_what_is_called_a_scaler_and_scales_no_gradients() -> None:
