@@ -55,6 +55,7 @@ class Frame:
         paused: the state at every `yield` so far, behind which nobody may ask for more.
         raising: for each `try` around, nearest last, the state at every place so far that may raise in it.
         is_dead: whether the expression at hand has called what never returns.
+        augmenting: what `x += y` adds, while the sum is made: that stands in no place of its own.
         unkept: the lists that only a function of `torch` gets, which keeps none: each is as good as a tuple.
         telling: the names in tests that tell from what a tensor is computed.
         turns: the layers that are taken one after the other where the code is, of the innermost list last.
@@ -75,6 +76,7 @@ class Frame:
         self.raising: list[State | None] = []
         self.depth = 0
         self.is_dead = False
+        self.augmenting: ast.expr | None = None
         self.unkept: set[ast.List] = set()
         self.telling: set[str] = set()
         self.turns: list[Turn] = []

@@ -122,7 +122,9 @@ def _augmented(frame: Frame, node: ast.AugAssign) -> None:
         assert isinstance(each, Obj)
         containers.put(frame, each, containers.elements(frame, operand, node.value))
         frame.write(each, "<length>", some("int"))
+    frame.augmenting = node.value
     value = binary(frame, type(node.op), old - lists, operand, node.value) if old - lists else NEVER
+    frame.augmenting = None
     name = OPERATORS[type(node.op)]
     value = join(frame.analysis.pytorch.in_place(frame, name, old, operand, value, node), lists)
     assign(frame, target, value, node.value)

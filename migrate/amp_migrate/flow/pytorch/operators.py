@@ -224,7 +224,8 @@ def operate(
             analysis.event(frame, Act.RISK, node, tensor=each, why=ONE_BY_ONE, is_sure=is_sure)
     if autocast.may_be_on:
         analysis.pytorch.born_inside.add(frame.site(node))
-    sums = tensors if isinstance(node, ast.BinOp) else tensors[:1] if in_place else []
+    is_sum = isinstance(node, ast.BinOp) and node is not frame.augmenting
+    sums = tensors if is_sum else tensors[:1] if in_place else []
     for each in sums if precision & LOW else []:
         ranges.summed_up(frame, name, each, tensors, node, node)
     variances.follow(frame, name, operands, precision, node)

@@ -107,6 +107,7 @@ _SUMMING = """
     ("start", "given", "in_float32"),
     [
         ("total = 0", "total += out[0]", "total += out[0].float()"),
+        ("total = 0", "total += 2 * out[0]", "total += (2 * out[0]).float()"),
         ("total = 0.0", "total = total + out[0]", "total = total + out[0].float()"),
         ("total = 0", "total = out.mean() + total", "total = out.float().mean() + total"),
         (
@@ -174,6 +175,8 @@ def test_sum_that_an_object_keeps_is_float32(rewrites: Check) -> None:
         "total = out if total is None else out + 1",
         "total = out.float() if total is None else total + out.float()",
         "sums = out if x is None else out + sums",
+        "out += 0.1 * torch.randn_like(out)",
+        "out -= 0.1 * out",
     ],
 )
 def test_what_does_not_grow_in_half_precision_stays_as_it_is(rewrites: Check, summing: str) -> None:
