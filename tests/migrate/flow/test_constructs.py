@@ -274,6 +274,25 @@ CASES = {
         "v = (1, 's')\nmatch v:\n    case (a, b):\n        x = b\n    case _:\n        x = None",
         {"x": "'s' | 1 | None"},
     ),
+    "a match of a type": (
+        "v = 1 if input() else 's'\nmatch v:\n    case str():\n        x = v\n    case _:\n        y = v",
+        {"x": "'s'", "y": "1"},
+    ),
+    "a match of one of several": (
+        "v = [1, 's', None, 2.5, True][int(input())]\nmatch v:\n    case None | str():\n        x = v\n"
+        "    case bool() if input():\n        y = v\n    case int() as n:\n        z = n\n    case _:\n        w = v",
+        {"x": "'s' | 1 | 2.5 | None | True", "y": "True", "z": "1 | True", "w": "2.5"},
+    ),
+    "a match of a value": (
+        "def f(mode):\n    match mode:\n        case 'a':\n            return 1\n        case 'b' | 'c':\n"
+        "            return 2\n        case _:\n            return 3\nx, y, z = f('a'), f('c'), f('d')",
+        {"x": "1", "y": "2", "z": "3"},
+    ),
+    "a match of what is in it": (
+        "class A:\n    n = 1\nv = A() if input() else 's'\nmatch v:\n    case A(n=1):\n        x = 1\n    case _:\n"
+        "        y = v",
+        {"y": "'s' | <class A of 6>"},
+    ),
     "async": ("async def f():\n    return 1\nasync def g():\n    return await f()\n", {}),
     "a partial": (
         "from functools import partial\ndef f(a, b):\n    return a, b\nx = partial(f, 1)(b=2)",

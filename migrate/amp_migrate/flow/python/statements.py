@@ -559,18 +559,46 @@ def _match(frame: Frame, node: ast.Match) -> None:
         if frame.state is None:
             break
         before = frame.now.copy()
-        _pattern(frame, case.pattern, subject, node.subject)
-        if case.guard is not None:
+        test, is_all = _test_of(case.pattern, node.subject)
+        if test is not None:
+            assume(frame, test, True)
+        if frame.state is not None:
+            known = frame.now.names.get(node.subject.id) if isinstance(node.subject, ast.Name) else None
+            _pattern(frame, case.pattern, known or subject, node.subject)
+        if case.guard is not None and frame.state is not None:
             evaluate(frame, case.guard)
             assume(frame, case.guard, True)
         execute(frame, case.body)
         done = meet(done, frame.state)
         frame.state = before
+        if test is not None and is_all and case.guard is None:
+            assume(frame, test, False)
         is_any = isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None and case.guard is None
         if is_any:
             falls = False
             break
     frame.state = meet(done, frame.state if falls else None)
+
+
+def _test_of(pattern: ast.pattern, subject: ast.expr) -> tuple[ast.expr | None, bool]:
+    """What a pattern asks of a subject, as an expression, if it is one; and whether there is no more to it."""
+    made: ast.expr | None = None
+    is_all = True
+    if isinstance(pattern, ast.MatchAs) and pattern.pattern is not None:
+        return _test_of(pattern.pattern, subject)
+    if isinstance(pattern, ast.MatchOr):
+        parts = [_test_of(each, subject) for each in pattern.patterns]
+        tests = [test for test, _ in parts if test is not None]
+        made = ast.BoolOp(ast.Or(), tests) if len(tests) == len(parts) else None
+        is_all = all(each for _, each in parts)
+    elif isinstance(pattern, ast.MatchClass):
+        made = ast.Call(ast.Name("isinstance", ast.Load()), [subject, pattern.cls], [])
+        is_all = not (pattern.patterns or pattern.kwd_patterns)
+    elif isinstance(pattern, ast.MatchSingleton):
+        made = ast.Compare(subject, [ast.Is()], [ast.Constant(pattern.value)])
+    elif isinstance(pattern, ast.MatchValue):
+        made = ast.Compare(subject, [ast.Eq()], [pattern.value])
+    return (None if made is None else ast.fix_missing_locations(ast.copy_location(made, pattern))), is_all
 
 
 def _pattern(frame: Frame, pattern: ast.pattern, subject: Value, source: ast.AST) -> None:
