@@ -15,6 +15,7 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings, object_path
 from amp_migrate.analysis.project import FunctionRef
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.values.losses import is_class_name
 from amp_migrate.steps.model.training_step import Backward
 from amp_migrate.steps.regions.find_regions import RegionFinder
 from amp_migrate.steps.statements.data_flow import key_of, reads, targets, writes
@@ -34,6 +35,8 @@ _PLAIN_METHODS = (
     | {name for each in (dict, list, set, str, int, object) for name in dir(each)}
 )
 _OF_NO_TENSOR = ("step", "parameters")
+# What is asked of a loss: of what a class makes, anything else is asked of an object that keeps a model, `MAML(model)`.
+_OF_LOSSES = frozenset("backward item detach cpu mean sum".split())
 _LIBRARIES = frozenset((*sys.stdlib_module_names, "numpy", "torch"))
 # Functions that give back another module, and run none.
 _COPIES = re.compile(r"_*(deep)?(copy|clone)(_|$)")
@@ -279,7 +282,11 @@ class Slices:
             and any(not arg.star and self.roles.is_module(self.file, arg.value) for arg in call.args)
             for call in calls_of(statement)
         )
-        return hands_on and not any(map(self._is_called_later, targets(statement)))
+        makes = any(is_class_name(dotted(call.func) or "") for call in calls_of(statement))
+        return hands_on and not any(
+            self._is_called_later(each) or (makes and self.file.called_on(each) - _OF_LOSSES)
+            for each in targets(statement)
+        )
 
     def _is_called_later(self, target: cst.BaseExpression) -> bool:
         """Whether what a name is given is called, steps or has parameters: `net, opt = prepare(net, opt)` is no tensor.

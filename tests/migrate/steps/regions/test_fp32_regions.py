@@ -330,6 +330,39 @@ def test_a_call_that_is_given_the_model_is_its_forward(rewrites: Check) -> None:
     )
 
 
+@pytest.mark.parametrize("asked", ["clone()", "adapt(x)"])
+def test_an_object_that_is_given_the_model_and_asked_for_more_is_no_loss(leaves: Check, asked: str) -> None:
+    leaves(
+        f"""
+        import meta
+
+        model = nn.Linear(2, 2).cuda()
+        whole = meta.Learner(model, lr=0.1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            learner = whole.{asked}
+            loss = meta.adapted(learner, x, y)
+            STEP
+        """,
+        "the forward pass behind `loss` cannot be seen",
+    )
+
+
+def test_a_loss_that_a_class_gives_which_gets_the_model(rewrites: Check) -> None:
+    rewrites(
+        """
+          import physics
+
+          model = nn.Linear(2, 2).cuda()
+        ~ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+          for x, y in loader:
+        ~     loss = physics.Residual(model, x)
+        ~     loss = 0.5 * loss.mean() + y.sum()
+        ~     STEP
+        """
+    )
+
+
 def test_forward_on_an_output_of_the_step_that_no_loss_depends_on(rewrites: Check) -> None:
     # Outside every region, the float32 weights of D would meet a half input.
     rewrites(
