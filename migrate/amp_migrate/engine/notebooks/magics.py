@@ -29,6 +29,9 @@ _AUTOMAGIC = re.compile(
 )
 _MARK = "  # amp-migrate: magic "
 _PLACEHOLDER = re.compile(rf"(?:pass|None){_MARK}(\d+)")
+_BLANKS = "  # amp-migrate: blanks "
+_FIRST_LINE = re.compile(r"(?P<before>(?:[ \t]*\r?\n)*)(?P<blanks>[ \t]+)(?P<code>[^\r\n]+)")
+_WITHOUT_BLANKS = re.compile(rf"^(?P<code>.*){_BLANKS}(?P<number>\d+)", re.MULTILINE)
 
 
 def is_python(cell: str) -> bool:
@@ -55,9 +58,24 @@ def _other_magic(cell: str) -> re.Match[str] | None:
 
 
 def hide(cell: str, kept: list[str]) -> str:
-    """A cell with a placeholder for every line that is IPython's; what they stand for is added to `kept`."""
+    """A cell with a placeholder for every line that is IPython's; what they stand for is added to `kept`.
+
+    So are the blanks before its first line, which IPython does not mind.
+    """
     if _parses(cell):
         return cell
+    hidden = _without_magics(cell, kept)
+    first = _FIRST_LINE.match(hidden)
+    if first is None or not _is_statement_start(first["code"]) or _parses(hidden):
+        return hidden
+    plain = f"{first['before']}{first['code']}{_BLANKS}{len(kept)}{hidden[first.end() :]}"
+    if not _parses(plain):
+        return hidden
+    kept.append(first["blanks"])
+    return plain
+
+
+def _without_magics(cell: str, kept: list[str]) -> str:
     out: list[str] = []
     lines = iter(cell.splitlines(keepends=True))
     for line in lines:
@@ -83,8 +101,13 @@ def show(cell: str, kept: list[str]) -> str:
     Raises:
         ValueError: a placeholder was changed.
     """
-    shown = _PLACEHOLDER.sub(lambda match: kept[int(match[1])], cell)
-    if _MARK in shown:
+
+    def with_blanks(line: re.Match[str]) -> str:
+        is_first = not cell[: line.start()].strip()
+        return f"{kept[int(line['number'])] if is_first else ''}{line['code']}"
+
+    shown = _PLACEHOLDER.sub(lambda match: kept[int(match[1])], _WITHOUT_BLANKS.sub(with_blanks, cell))
+    if _MARK in shown or _BLANKS in shown:
         raise ValueError("a line that is IPython's was changed")
     return shown
 

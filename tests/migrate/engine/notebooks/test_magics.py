@@ -30,6 +30,10 @@ from amp_migrate.engine.notebooks.magics import hide, is_python, show
         ("mv a b\nrm -r c\n", "pass  # amp-migrate: magic 0\npass  # amp-migrate: magic 1\n"),
         ("rm = (1\n)\nrm -rm\n!ls\n", "rm = (1\n)\nrm -rm\npass  # amp-migrate: magic 0\n"),
         ("x = 5 \\\n% 2\n!ls\n", "x = 5 \\\n% 2\npass  # amp-migrate: magic 0\n"),
+        ("   x = 1\n\ny = 2\n", "x = 1  # amp-migrate: blanks 0\n\ny = 2\n"),
+        ("\n \n\tx = 1\r\ny = 2\r\n", "\n \nx = 1  # amp-migrate: blanks 0\r\ny = 2\r\n"),
+        ("  x = 1  # it\n!ls\n", "x = 1  # it  # amp-migrate: blanks 1\npass  # amp-migrate: magic 0\n"),
+        ("   x = 1", "x = 1  # amp-migrate: blanks 0"),
     ],
 )
 def test_lines_that_are_no_python_are_hidden_and_shown_again(cell: str, hidden: str) -> None:
@@ -37,6 +41,28 @@ def test_lines_that_are_no_python_are_hidden_and_shown_again(cell: str, hidden: 
     assert hide(cell, kept) == hidden
     ast.parse(hidden)
     assert show(hidden, kept) == cell
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "  x = 1\n  y = 2\n",
+        "  x = '''a\n b'''\ny = 1\n",
+        "  x = [1,\n2]\ny = 2\n",
+        "  x = 1 + \\\n 2\ny = 1\n",
+        "  x y\n",
+    ],
+)
+def test_blanks_of_more_than_a_first_line_that_is_whole_stay(cell: str) -> None:
+    kept: list[str] = []
+    assert (hide(cell, kept), kept) == (cell, [])
+
+
+def test_blanks_come_back_to_what_is_the_first_line_alone() -> None:
+    kept: list[str] = []
+    hidden = hide("   x = f()\ny = x\n", kept)
+    assert show(hidden.replace("f()", "g()"), kept) == "   x = g()\ny = x\n"
+    assert show(f"with z:\n    {hidden}", kept) == "with z:\n    x = f()\ny = x\n"
 
 
 @pytest.mark.parametrize("cell", ["x = 1 \\\n% 2\n", "x = '''\n!ls\n'''\n", "x = (5\n% 2)\n", ""])
