@@ -1029,3 +1029,28 @@ for x in torch.randn(2, 5, 4, 8):
 """)
     (loss,) = (each.subject for each in answer.events(Act.BACKWARD))
     assert len({leaf for each in tensors_in(loss) for leaf in each.reach}) == 2
+
+
+def test_what_wraps_an_optimizer_may_be_stepped_beside_one_of_a_checkpoint(told: Tell) -> None:
+    text = """
+    class Wrapper:
+        def set_parameters(self, params):
+            self.inner = torch.optim.Adam([*params])
+
+        def step(self):
+            self.inner.step()
+
+    net = nn.Linear(8, 8).cuda()
+    scaler = torch.amp.GradScaler("cuda")
+    optimizer = torch.load(path)["optimizer"] if path else Wrapper()
+    optimizer.set_parameters([*net.parameters()])
+    for x in loader:
+        net.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss = net(x).mean()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+    """
+    assert Act.NO_OPTIMIZER in {each.act for each in told(dedent(text)).analysis.events.values()}

@@ -158,7 +158,7 @@ class Registry:
     def twins(self, optimizer: Obj) -> frozenset[Atom]:
         """The other optimizers that are made in the same place, on behalf of other calls, of what these make there."""
         if optimizer not in self._twins:
-            own = self.optimizers[optimizer]
+            own = self.optimizers.get(optimizer)  # none of what a step is called on and is no optimizer itself
             others = (e for e in self.optimizers if isinstance(e, Obj) and e.site == optimizer.site)
             self._twins[optimizer] = frozenset(
                 each for each in others if each is not optimizer and _may_have_all(self.with_twins(each), own)

@@ -129,7 +129,7 @@ class ValueCalls:
         if is_called_unseen or any(_hands_on(each, function.name) for each in files):
             return files
         words = _names(function.node, function.owner)
-        found = self._using([each for each in files if any(_uses(each, word) for word in words)], ())
+        found = self._using([each for each in files if any(_uses(each, word) for word in words)], words)
         return tuple(each for each in files if each in found)
 
     def _using(self, files: Sequence[File], words: Collection[str]) -> tuple[File, ...]:
@@ -138,13 +138,14 @@ class ValueCalls:
         Of those that do not change by themselves, the ones that have one of some words.
         """
         library = self._project.library
-        found, waiting = dict.fromkeys(files), [*files]
+        found, waiting = dict.fromkeys(files), [(file, frozenset(words)) for file in files]
         while waiting:
-            file = waiting.pop()
-            beside = (library.named(name) for name in library.importing(file, words))
+            file, known = waiting.pop()
+            wanted = known | _defined_with(file, known)
+            beside = (library.named(name) for name in library.importing(file, wanted))
             new = [each for each in (*self._importers[file.name], *beside) if each is not None and each not in found]
             found.update(dict.fromkeys(new))
-            waiting += new
+            waiting += ((each, wanted) for each in new)
         return tuple(sorted(found, key=lambda each: each.name))
 
     @cached_property
@@ -326,6 +327,24 @@ def is_of_list(file: File, call: cst.Call) -> bool:
     """Whether a call is of each of several functions: `for call in calls: call(model, optimizer)`."""
     bindings = file.scopes.of(call).lookup(call.func.value) if isinstance(call.func, cst.Name) else []
     return any(isinstance(each.node, (cst.For, cst.CompFor)) for each in bindings)
+
+
+def _defined_with(file: File, words: Collection[str]) -> set[str]:
+    """The functions and classes of a file that use something of some words: whoever has an object may have it of them.
+
+    Such are those of `def build(args): return Trainer(args)`, of which a script imports no more than `build`.
+    """
+    found: set[str] = set()
+    new = {*words}
+    while new:
+        uses = [use for word in new for use in _uses(file, word)]
+        around = (
+            [each for each in file.tree.ancestors(use) if isinstance(each, cst.FunctionDef | cst.ClassDef)]
+            for use in uses
+        )
+        new = _names(*(outermost for *_, outermost in filter(None, around))) - found
+        found |= new
+    return found
 
 
 def _uses(file: File, name: str) -> list[cst.Name | cst.Attribute]:

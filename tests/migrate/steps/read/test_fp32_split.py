@@ -1041,6 +1041,130 @@ def test_wrapper_in_a_package_that_a_trainer_of_another_file_is_given(rewrites_f
     )
 
 
+WRAPPER_IN_A_FILE = """
+      import torch
+
+      class Optim(object):
+          def set_parameters(self, params):
+              self.inner = torch.optim.Adam([*params])
+
+    -     def step(self):
+    +     def step(self, scaler):
+    -         self.inner.step()
+    +         scaler.step(self.inner)
+"""
+
+
+def test_wrapper_that_a_function_hands_to_a_trainer_of_its_file(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "wrap.py": WRAPPER_IN_A_FILE,
+            "trainer.py": """
+                + import torch
+                  def build_trainer(model, optims):
+                      return Trainer(model, optims)
+
+                  class Trainer:
+                      def __init__(self, model, optims):
+                          self.model, self.optims = model, optims
+                +         self.scaler = torch.amp.GradScaler("cuda")
+
+                      def train(self, loader):
+                          for x, y in loader:
+                              self.model.zero_grad()
+                -             loss = (self.model(x) - y).pow(2).mean()
+                -             loss.backward()
+                +             with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+                +                 loss = (self.model(x) - y).pow(2).mean()
+                +             self.scaler.scale(loss).backward()
+                              for each in self.optims:
+                -                 each.step()
+                +                 each.step(self.scaler)
+                +             self.scaler.update()
+            """,
+            "main.py": """
+                  from torch import nn
+                  import builder
+                  from trainer import build_trainer
+
+                  model = nn.Linear(2, 2).cuda()
+                  build_trainer(model, [builder.build(model)]).train(load())
+            """,
+            "builder.py": """
+                  from wrap import Optim
+
+                  def build(model):
+                      found = Optim()
+                      found.set_parameters(model.parameters())
+                      return found
+            """,
+        }
+    )
+
+
+def test_wrapper_that_may_come_out_of_a_checkpoint_stays(rewrites_files: Check) -> None:
+    findings = rewrites_files(
+        {
+            "wrap.py": """
+                  import torch
+
+                  class Optim(object):
+                      def set_parameters(self, params):
+                          self.inner = torch.optim.Adam([*params])
+
+                      def step(self):
+                          self.inner.step()
+            """,
+            "trainer.py": """
+                  import torch.distributed as dist
+
+                  def build_trainer(model, optims, accum, gpus):
+                      return Trainer(model, optims, accum, gpus)
+
+                  class Trainer:
+                      def __init__(self, model, optims, accum=1, gpus=1):
+                          self.model, self.optims, self.accum, self.gpus = model, optims, accum, gpus
+
+                      def train(self, held):
+                          for x, y in held:
+                              if self.accum == 1:
+                                  self.model.zero_grad()
+                              loss = (self.model(x) - y).pow(2).mean()
+                              loss.backward()
+                              if self.accum == 1:
+                                  if self.gpus > 1:
+                                      dist.all_reduce([p.grad.data for p in self.model.parameters()])
+                                  for each in self.optims:
+                                      each.step()
+            """,
+            "main.py": """
+                  import sys
+                  import torch
+                  from torch import nn
+                  import builder
+                  from trainer import build_trainer
+
+                  checkpoint = torch.load(sys.argv[1]) if len(sys.argv) > 3 else None
+                  model = nn.Linear(2, 2).cuda()
+                  found = builder.build(model, checkpoint)
+                  build_trainer(model, [found], int(sys.argv[-2]), int(sys.argv[-1])).train(load())
+            """,
+            "builder.py": """
+                  from wrap import Optim
+
+                  def build(model, checkpoint):
+                      found = Optim() if checkpoint is None else checkpoint["optims"][0]
+                      found.set_parameters([*model.parameters()])
+                      return found
+            """,
+        }
+    )
+    assert [each.message for each in findings] == [
+        "step left as it was: step() has a part in the step, and is not seen to be called only in steps that can be "
+        "moved (line 20)"
+    ]
+
+
 def test_wrapper_of_which_some_stand_in_a_container_keeps_its_step_as_it_is(leaves: Check) -> None:
     leaves(
         """
