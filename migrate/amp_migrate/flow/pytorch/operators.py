@@ -137,9 +137,8 @@ _LARGEST_EPSILON = 1e-3
 _OF_TERMS = frozenset("add sub subtract rsub".split())
 _OF_BOTH = table.PRODUCTS | _OF_TERMS  # dense, unless all of their operands are sparse
 _DIFFERENCES = frozenset("sub subtract rsub".split())
-_LIMITING = frozenset("clamp clip clamp_min clamp_max relu abs".split())
 # What whole numbers keep their size in: so they do straight through a rounding, `x + (x.round() - x).detach()`.
-_TERMS = _LIMITING | frozenset("add sub subtract rsub neg negative pad cat concat concatenate stack where".split())
+_TERMS = ranges.LIMITING | ranges.JOINING | frozenset("add sub subtract rsub neg negative pad".split())
 _SUMS = _OF_TERMS | {"clamp_min"}
 _ARRANGING = table.VIEWS - frozenset(
     "narrow select index_select gather chunk split unbind unfold roll diagonal masked_select".split()
@@ -235,9 +234,9 @@ def operate(
     if precision & LOW and (is_asked or (treatment is None and _are_switched(tensors, in_place=in_place))):
         result = result.but(tags=result.tags | SWITCHED)
     is_widened = precision == F32 and any(each.tags & WIDENED for each in tensors)
-    found = ranges.score(name, operands) | (WIDENED if is_widened else 0)
+    found = ranges.score(name, operands) | ranges.extent(frame, name, operands) | (WIDENED if is_widened else 0)
     found |= SPARSE if _may_be_sparse(name, tensors) and result.rank != SCALAR else 0
-    result = result.but(tags=result.tags & ~(WIDENED | SCORE | OPPOSITE | CONTEST | SPARSE) | found)
+    result = result.but(tags=result.tags & ~(WIDENED | SCORE | OPPOSITE | CONTEST | SPARSE | EXTENT) | found)
     if guards.follow(frame, name, operands, node, args):
         result = result.but(tags=result.tags | UNGUARDED)
     if ranges.is_whole(name, args):
@@ -564,8 +563,6 @@ def _tags(
         carried &= ~BUFFER
     if name in table.LINEAR:
         carried |= functools.reduce(operator.or_, (each.tags & OF_INVERSE for each in tensors))
-    if name in _LIMITING or (name in table.LINEAR and len(tensors) == 1):
-        carried |= first.tags & EXTENT
     if name in table.VIEWS:
         return first.tags
     if name in _TERMS:
@@ -625,8 +622,6 @@ def _tags(
         tags |= INVERSE
     if _is_steep(name, tensors, operands):
         tags |= STEEP
-    if name in _DIFFERENCES and len(tensors) == 2 and not all(each.tags & BOUNDED for each in tensors):
-        tags |= EXTENT
     if tags & (PROBABILITY | COMPLEMENT) and precision & LOW:
         tags |= ROUNDED
     if name in table.PRODUCTS:

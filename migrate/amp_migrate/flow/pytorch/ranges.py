@@ -15,12 +15,14 @@ from amp_migrate.flow.domain.tensor import (
     BF16,
     BOUNDED,
     CONTEST,
+    EXTENT,
     F16,
     F32,
     FLOATING,
     HUGE,
     LOW,
     OPPOSITE,
+    OTHER,
     SCORE,
     SIGNED,
     SWITCHED,
@@ -30,18 +32,21 @@ from amp_migrate.flow.events import A_LARGE_NUMBER, A_LONG_SUM, OF_TOO_LARGE, TO
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.containers import LIST
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.tables.operators import PRODUCTS, QUOTIENTS, VIEWS, WEIGHTED
+from amp_migrate.tables.operators import LINEAR, MIXING, PRODUCTS, QUOTIENTS, VIEWS, WEIGHTED
 
 LARGEST = 65504  # of float16's numbers
 _FACTORS_OF_ATTENTION = 3  # query, key and value; behind them a mask, which a softmax takes
 _WHOLE = 2048  # from here on float16 has whole numbers only, and bfloat16 not even all of those
+_SIDE = 256  # float16 ends at its square
 _MANY = 32  # as a limit of whole numbers: a product of such has 1024, and 64 of these are float16's range
 _UPPER = {"clamp": (2, "max"), "clip": (2, "max"), "clamp_max": (1, "max")}  # where the limit from above is given
 _SUMS = frozenset("add sub subtract rsub".split())
 _PRODUCTS = frozenset("mul multiply".split())
 _COMPUTING = _PRODUCTS | _SUMS
+LIMITING = frozenset("clamp clip clamp_min clamp_max relu abs".split())
 # What has such numbers, as they are or with another sign, among its elements.
-_FILLING = frozenset("masked_fill full_like new_full fill where neg negative cat concat concatenate stack".split())
+JOINING = frozenset("where cat concat concatenate stack".split())
+_FILLING = JOINING | frozenset("masked_fill full_like new_full fill neg negative".split())
 
 
 def is_too_large(value: Value | None) -> bool:
@@ -73,6 +78,29 @@ def score(name: str, operands: Sequence[Value]) -> int:
         return 0
     is_contest = bool((first ^ second) & OPPOSITE) is (name == "add")
     return CONTEST if (first | second) & CONTEST or is_contest else first
+
+
+def extent(frame: Frame, name: str, operands: Sequence[Value]) -> int:
+    """Whether something may be as large as the side of a box: a difference of what has any size, or a large multiple.
+
+    So are sums, parts and limited values of such, and what holds some, but no fraction that is as small as they are
+    large.
+    """
+    tensors = [each for each in map(tensor_of, operands) if each is not None and each.precision & (FLOATING | OTHER)]
+    known = [each.tags & EXTENT for each in tensors]
+    given = [numbers_of(frame, each) for each in operands]
+    if name in (*_PRODUCTS, *QUOTIENTS) and len(given) == 2 and bool(given[0]) is not bool(given[1]):
+        numbers = [abs(each) or 1.0 for each in given[0] or given[1]]  # 1: of what nobody knows
+        factors = [1 / each for each in numbers] if name in QUOTIENTS else numbers
+        is_inverse = name in QUOTIENTS and bool(given[0])
+        is_small = is_inverse or max(factors) <= 1 / _SIDE
+        return EXTENT if min(factors) >= _SIDE and not is_inverse else 0 if is_small or not known else known[0]
+    if name in _SUMS - {"add"} and len(tensors) == 2 and not all(each.tags & BOUNDED for each in tensors):
+        return EXTENT
+    if name in JOINING:
+        return EXTENT if any(known) else 0
+    is_kept = name in LIMITING or name in MIXING or name in LINEAR - _PRODUCTS - QUOTIENTS
+    return EXTENT if is_kept and known and all(known) else 0
 
 
 def is_whole(name: str, args: Arguments) -> bool:

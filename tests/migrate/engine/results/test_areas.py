@@ -1,4 +1,4 @@
-"""Products of differences, as areas of boxes are, are computed in float32: float16 ends at 256 by 256 pixels."""
+"""Products of lengths, as areas of boxes are, are computed in float32: float16 ends at 256 by 256 pixels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from amp_migrate.engine.migrate import migrate_text
 from amp_migrate.settings import Dtype, Settings
 
-AREA = "a product of differences, as an area is: that of 256 by 256 pixels is beyond float16's range"
+AREA = "a product of lengths, as an area is: that of 256 by 256 pixels is beyond float16's range"
 SCRIPT = """\
 import torch
 from torch import nn
@@ -61,9 +61,16 @@ def test_such_a_product_is_infinite_in_float16() -> None:
         "low, high = boxes[:, :2], torch.min(boxes[:, 2:], boxes[:, :2])\n"
         "wh = (high - low + 1).clamp(min=0)\nreturn (wh[:, 0] * wh[:, 1]).sum()",
         "d = boxes[:, None] - boxes\nreturn (d * d).sum(-1).mean()",
+        "sides = boxes.sigmoid() * 448\nw, h = sides[:, 0] + sides[:, 1], sides[:, 2] + sides[:, 3]\n"
+        "return (w * h).sum()",
+        "both = torch.cat([boxes[:, :2], boxes[:, 2:].sigmoid() * 448], 1)\nw, h = both[:, 2], both[:, 3]\n"
+        "return (w * h).sum()",
+        "sides = 300 * boxes.tanh().abs()\nreturn (sides[:, 0] * sides[:, 1]).sum()",
+        "sides = boxes.sigmoid() / 0.002\nw, h = torch.minimum(sides[:, 0], sides[:, 1]), sides[:, 2]\n"
+        "return (w * h).sum()",
     ],
 )
-def test_a_product_of_differences_is_kept_in_float32(computed: str) -> None:
+def test_a_product_of_lengths_is_kept_in_float32(computed: str) -> None:
     *_, last = computed.splitlines()
     after = migrate_text(script(computed), Settings()).after
     assert f'with torch.amp.autocast(device_type="cuda", enabled=False):\n            {last[:9]}' in after
@@ -77,6 +84,10 @@ def test_a_product_of_differences_is_kept_in_float32(computed: str) -> None:
         "a, b = boxes.chunk(2, -1)\nreturn (a * b).sum()",
         "return ((1 - boxes[:, 0]) * (1 - boxes[:, 1])).sum()",
         "return ((boxes[:, 3] - boxes[:, 1]) * 0.5).sum()",
+        "sides = boxes.sigmoid() * 255\nreturn (sides[:, 0] * sides[:, 1]).sum()",
+        "sides = boxes.sigmoid() * 448 / 448\nreturn (sides[:, 0] * sides[:, 1]).sum()",
+        "w, h = 1 / (boxes[:, 3] - boxes[:, 1]), 1 / (boxes[:, 2] - boxes[:, 0])\nreturn (w * h).sum()",
+        "sides = boxes.sigmoid() * 448\nreturn (sides[:, 0] / sides[:, 1] * sides[:, 2]).sum()",
         "p = boxes.sigmoid()\nreturn ((p[:, 3] - p[:, 1]) * (p[:, 2] - p[:, 0])).sum()",
         "boxes = boxes.float()\nreturn ((boxes[:, 3] - boxes[:, 1]) * (boxes[:, 2] - boxes[:, 0])).sum()",
         "return ((x[:, 3] - x[:, 1]) * (x[:, 2] - x[:, 0])).sum() + boxes.sum()",
