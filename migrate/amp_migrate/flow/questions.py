@@ -293,29 +293,35 @@ class Questions:
             return all(map(are_there, losses)) and self.optimizes_on_cpu
         of_losses = (NOTHING.union(*(each.reach | each.leaf for each in tensors)) for tensors in losses)
         return all(
-            (self._sees_devices and _are_on_cpu(each)) or self._are_of_cpu(of)
+            (self._sees_devices and _are_on_cpu(each)) or self._are_of(CPU, of)
             for each, of in zip(losses, of_losses, strict=True)
         )
 
     @property
     def optimizes_on_cpu(self) -> bool:
         """Whether the weights of all optimizers are known, and on the CPU: what runs beside them is no matter."""
-        optimized = [leaves or NOTHING for leaves in self.analysis.pytorch.registry.optimizers.values()]
-        return bool(optimized) and all(map(self._are_of_cpu, optimized))
+        return self._optimizes_on(CPU)
 
-    def _are_of_cpu(self, leaves: frozenset[Atom]) -> bool:
-        """Whether some weights are known, and moved to the CPU, be it with the module that keeps them, or made there.
+    def _optimizes_on(self, places: int) -> bool:
+        optimized = [leaves or NOTHING for leaves in self.analysis.pytorch.registry.optimizers.values()]
+        return bool(optimized) and all(self._are_of(places, each) for each in optimized)
+
+    def _are_of(self, places: int, leaves: frozenset[Atom]) -> bool:
+        """Whether some weights are known, and moved to certain places, be it with their module, or made there.
 
         What is beside them, and no weight, is where they are.
         """
         owners = [each.owner for each in leaves if isinstance(each, Part)]
         weights = [each for each in owners if not (isinstance(each, Obj) and each.made_of == STANDALONE)]
-        return bool(weights) and len(owners) == len(leaves) and all(map(self._is_of_cpu, weights))
+        return bool(weights) and len(owners) == len(leaves) and all(self._is_of(places, each) for each in weights)
 
-    def _is_of_cpu(self, owner: Atom) -> bool:
+    def _is_of(self, places: int, owner: Atom) -> bool:
         read = self.analysis.heap.read
         place = read(by_path(owner), PLACE, None) or read(bare(owner), PLACE, None)
-        return place == const(CPU) if place else not self.names_device and self._is_made_on_cpu(owner)
+        if not place:
+            return not self.names_device and self._is_made_on_cpu(owner)
+        known = constant(place)
+        return isinstance(known, int) and not known & ~places
 
     def _is_made_on_cpu(self, owner: Atom) -> bool:
         """Whether the program makes some weights, in which nothing moves them where it names no device.
@@ -353,10 +359,14 @@ class Questions:
 
     @property
     def is_on_mps(self) -> bool:
-        """Whether every loss that goes backward is on mps or the CPU for certain, and no other device is named."""
+        """Whether every loss that goes backward is on mps or the CPU for certain, and no other device is named.
+
+        Of weights that are known to be there, data sets that nobody looks into bring none to another place.
+        """
         losses = [each for event in self.events(Act.BACKWARD) for each in _tensors(event)]
         is_placed = bool(losses) and not any(each.place & ANYWHERE for each in losses)
-        return self._sees_devices and is_placed and self.analysis.pytorch.places & ~CPU == MPS
+        is_seen = self._sees_devices or (self._sees_all_but_data and self._optimizes_on(DEVICE | CPU))
+        return is_seen and is_placed and self.analysis.pytorch.places & ~CPU == MPS
 
     @cached_property
     def _sees_devices(self) -> bool:

@@ -342,6 +342,35 @@ def test_a_step_on_mps_asks_for_its_device_type(device: str, is_left: bool) -> N
     assert 'device_type="mps"' in migrate_text(text, Settings(device_type="mps", target_torch=(2, 6))).after
 
 
+@pytest.mark.parametrize(
+    ("device", "is_left"),
+    [("'mps' if torch.backends.mps.is_available() else 'cpu'", True), ("'cuda' if input() else 'mps'", False)],
+)
+def test_a_data_set_of_another_file_brings_no_weights_away_from_mps(tmp_path: Path, device: str, is_left: bool) -> None:
+    data = """
+import h5py
+import torch
+from torch.utils.data import Dataset
+
+
+class Images(Dataset):
+    def __init__(self, path):
+        self.images = torch.tensor(h5py.File(path, "r")["x"][:])
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, i):
+        return self.images[i], 0
+"""
+    loader = "from data import Images\n\nloader = torch.utils.data.DataLoader(Images('x.h5'), batch_size=16)\n"
+    (tmp_path / "data.py").write_text(data)
+    (tmp_path / "train.py").write_text(ON_MPS.format(device).replace("\ndevice", f"{loader}\ndevice"))
+    outcome = migrate([tmp_path], Settings())
+    assert [each.source.path.name for each in outcome.changed] == ["train.py"] * (not is_left)
+    assert any("everything is on mps or the CPU" in each.message for each in outcome.findings) is is_left
+
+
 AGENT = """\
 import torch
 from torch import nn
