@@ -926,7 +926,7 @@ class Questions:
 
     def _without_scaler(self, act: Act, *others: Act) -> Iterator[tuple[Event, frozenset[object]]]:
         """What happens to optimizers' states, and neither it nor some other things to those of their scalers."""
-        about_state = self.events(act, *others)
+        about_state = [each for each in self.events(act, *others) if not self._is_to_own_method(each)]
         kept = {each: (*each.scaler, *each.subject) for each in about_state}
         waiting = {each for each in kept if self._waits(each)}
         stepping: defaultdict[object, set[object]] = defaultdict(set)
@@ -942,6 +942,18 @@ class Questions:
             others_run = kept.keys() - waiting if event not in waiting else kept.keys()
             if event.act is act and is_known and scalers.isdisjoint(atom for each in others_run for atom in kept[each]):
                 yield event, scalers
+
+    def _is_to_own_method(self, event: Event) -> bool:
+        """Whether a call hands something to a method of the project, in whose place something unknown may be as well.
+
+        So it is of an object that gets its attributes by unknown names: `setattr(self, key, value)`.
+        """
+        call = event.node
+        if event.act is not Act.HANDED_ON or not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
+            return False
+        callees = self.analysis.callees.get(call, ())
+        methods = (each for each in callees if each.parent is not None and isinstance(each.parent.node, ast.ClassDef))
+        return any(each.name == call.func.attr for each in methods)
 
     def _waits(self, event: Event) -> bool:
         """Whether something happens in a method that nobody calls, of objects that stay in sight and do more."""

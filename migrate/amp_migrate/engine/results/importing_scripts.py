@@ -1,4 +1,4 @@
-"""The scripts that import a step: what they hand it, and whether they save its scaler, shows in them alone."""
+"""The scripts that import a step: what they hand it, and whether they save and load its scaler, shows in them alone."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from amp_migrate.engine.source import display_name
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.tables.operators import AUTOCAST, LAYERS, NO_HALF_KERNEL, REFUSED
 
-_SCALER = re.compile(r"scaler\w*\.(load_)?state_dict\(")
+_SAVES, _LOADS = "state_dict", "load_state_dict"
 _WORD = re.compile(r"\w+")
 _CLASS_OR_FUNCTION = re.compile(r"^(?:[ \t]*(class)|def) (\w+)", re.MULTILINE)
-_OPTIMIZER = re.compile(r"opt\w*(\[.*\])?\.state_dict\(", re.IGNORECASE)
+_OF_SCALER = {each: re.compile(rf"scaler\w*\.{each}\(") for each in (_SAVES, _LOADS)}
+_OF_OPTIMIZER = {each: re.compile(rf"opt\w*(\[.*\])?\.{each}\(", re.IGNORECASE) for each in (_SAVES, _LOADS)}
 _TEST = re.compile(r"(^|/)test_[^/]*$|_test\.py$")
 # Each costs an analysis of its own; what one of them does not show, another hardly does, unless it names it.
 _MOST = 2
@@ -29,7 +30,7 @@ _RAISING_NAMES = frozenset(
 
 
 def saving_scripts(workspace: Workspace, stepping: Iterable[str], changed: Iterable[str]) -> Iterator[str]:
-    """The names of files that import one with a step, and save optimizers, where nobody saves a scaler.
+    """The names of files that import one with a step, and save or load optimizers, where nobody does so with a scaler.
 
     Args:
         workspace: the files as they were.
@@ -37,11 +38,12 @@ def saving_scripts(workspace: Workspace, stepping: Iterable[str], changed: Itera
         changed: the texts that change, as they are to be.
     """
     texts = list(changed)
-    if not any("GradScaler(" in each for each in texts) or any(map(_SCALER.search, texts)):
+    if not any("GradScaler(" in each for each in texts) or any(map(_OF_SCALER[_LOADS].search, texts)):
         return
+    wanted = _LOADS if any(map(_OF_SCALER[_SAVES].search, texts)) else _SAVES
     known = {Path(name) for name in stepping}
     for project in workspace.focused(known).by_project():
-        yield from islice(_in_project(project, known), _MOST)
+        yield from islice(_in_project(project, known, wanted), _MOST)
 
 
 def handing_scripts(workspace: Workspace, step: str) -> Iterator[str]:
@@ -152,8 +154,8 @@ def _text(project: Workspace, path: Path) -> str:
     return "" if source is None else source.text
 
 
-def _in_project(workspace: Workspace, known: set[Path]) -> Iterator[str]:
-    saving = {each.path for each in workspace.mentioning("state_dict") if _OPTIMIZER.search(each.text)}
+def _in_project(workspace: Workspace, known: set[Path], wanted: str) -> Iterator[str]:
+    saving = {each.path for each in workspace.mentioning(wanted) if _OF_OPTIMIZER[wanted].search(each.text)}
     if not saving:
         return
     graph = ImportGraph(workspace)

@@ -340,7 +340,7 @@ def worse_numerics(
                 told[replace(step, code=RISKY_NUMERICS.code, kind=Kind.NOTE, message=_UNCACHED)] = None
     for name in saving_scripts(workspace, stepping, (each.after for each in changed.values())):
         try:
-            found = [each for each in look(name) if each.trouble is Trouble.UNSAVED]
+            found = [each for each in look(name) if each.trouble in (Trouble.UNSAVED, Trouble.UNLOADED)]
         except Exception as error:
             told[failure(name, error)] = None
             continue

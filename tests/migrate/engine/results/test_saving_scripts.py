@@ -95,3 +95,66 @@ def test_an_inherited_method_that_saves_a_list_of_optimizers(tmp_path: Path) -> 
 def test_without_a_scaler_nothing_is_missing(tmp_path: Path) -> None:
     trainer = TRAINER.format(imported="", base="", first="", last="")
     assert not told(tmp_path, Dtype.BF16, trainer=trainer, main=MAIN.format(saved=BOTH, calls=SAVES))
+
+
+AGENT = """
+import torch
+
+
+class Agent:
+    def __init__(self, size):
+        {first}
+        self.net = torch.nn.Linear(size, 1).cuda()
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+
+    def update(self, x, y):
+        self.step(x, y, self.net, self.optimizer)
+
+    def step(self, x, y, net, optimizer):
+        loss = torch.nn.functional.mse_loss(net(x.cuda()), y.cuda())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    def save(self, path):
+        torch.save({{"net": self.net.state_dict(), "optimizer": self.optimizer.state_dict()}}, path)
+
+    @classmethod
+    def load(cls, path):
+        checkpoint = torch.load(path)
+        agent = cls(4)
+        agent.net.load_state_dict(checkpoint["net"])
+        agent.optimizer.load_state_dict(checkpoint["optimizer"])
+        return agent
+"""
+PLAYS = """
+import os
+import torch
+from trainer import Agent
+
+agent = {agent}
+for each in range(10):
+    agent.update(torch.randn(2, 4), torch.randn(2, 1))
+    agent.save("last.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("agent", "first", "is_told"),
+    [
+        ('Agent.load("last.pt") if os.path.exists("last.pt") else Agent(4)', "pass", True),
+        ("Agent(4)", "pass", False),
+    ],
+)
+def test_an_object_that_a_method_of_its_class_makes_and_loads_goes_on_without_its_scaler(
+    tmp_path: Path, agent: str, first: str, is_told: bool
+) -> None:
+    trainer, main = AGENT.format(first=first), PLAYS.format(agent=agent)
+    assert told(tmp_path, trainer=trainer, main=main) == [("trainer.py", 28)] * is_told
+
+
+def test_what_sets_attributes_by_unknown_names_takes_no_method_away(tmp_path: Path) -> None:
+    first = "[setattr(self, key, value) for key, value in torch.load('options.pt').items()]"
+    trainer = AGENT.format(first=first)
+    main = PLAYS.format(agent='Agent.load("last.pt") if os.path.exists("last.pt") else Agent(4)')
+    assert told(tmp_path, trainer=trainer, main=main) == [("trainer.py", 28)]
