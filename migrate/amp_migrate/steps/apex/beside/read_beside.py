@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 
+from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
@@ -31,7 +32,9 @@ from amp_migrate.steps.apex.uses.unread_attributes import is_unread
 from amp_migrate.steps.statements.amp_signs import is_scaled, names_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.tables.apex_names import USE_SHIM
-from amp_migrate.trees.nodes import Statement, walk
+from amp_migrate.trees.nodes import Statement, block_of, find, statements, walk
+
+_CONVERTING = "apex.parallel.convert_syncbn_model"
 
 
 @frozen
@@ -74,6 +77,9 @@ def read_beside(roles: Roles, files: Sequence[File]) -> Beside | Refusal | None:
         return None if tried is None else _instead_of(tried, scaling)
     reader = Asked(project, choice, files)
     asked = [(file, node) for file in files for node in reader.asked(file)]
+    synchronizing = [(file, call) for file in files for call in _synchronizing(file)]
+    staying_asked = {test for each in synchronizing if (test := _asked_for_that_alone(*each)) is not None}
+    asked = [each for each in asked if staying_asked.isdisjoint(_questions(reader, *each))]
     known = dict.fromkeys((file, *found) for file, node in asked if (found := reader.decided(file, node)) is not None)
     failing = [(file, file.tree.parents[node], node) for file, node, answer in known if not answer]
     gone = [(file, around) for file, around, node in failing if isinstance(around, cst.If) and around.test is node]
@@ -86,6 +92,9 @@ def read_beside(roles: Roles, files: Sequence[File]) -> Beside | Refusal | None:
         if isinstance(around, cst.IfExp) and around.test is node:
             parts.append(around.orelse if answer else around.body)
     dead = {each for part in parts for each in walk(part)}
+    for file, call in synchronizing:
+        if call in dead:
+            return Refusal(file, call, "batch norms are synchronized with Apex, and not with native AMP", USE_SHIM)
     answered = {each for _, question, _ in known for each in walk(question)}
     for file in files:
         for call in file.calls:
@@ -146,9 +155,35 @@ def read_beside(roles: Roles, files: Sequence[File]) -> Beside | Refusal | None:
         tuple((file, *each) for file, each in widened if each is not None),
         choice.always,
         tuple((file, call, parameters_of(project, roles, file, call.args[0].value)) for file, call in masters),
-        choice.asked if choice.apex is None and choice.native is None and not choice.always else "",
+        choice.asked if choice.apex is choice.native is None and not (choice.always or staying_asked) else "",
         tuple(dict.fromkeys(idle)),
     )
+
+
+def _synchronizing(file: File) -> Iterator[cst.Call]:
+    """The calls that make batch norms Apex's in a branch, with no other branch in which they become any."""
+    for call in file.calls:
+        if file.names.callee(call) == _CONVERTING:
+            branch = next((each for each in file.tree.ancestors(call) if isinstance(each, cst.If)), None)
+            others = () if branch is None or branch.orelse is None else find(branch.orelse, cst.Call)
+            if not any((dotted(each.func) or "").endswith("convert_sync_batchnorm") for each in others):
+                yield call
+
+
+def _asked_for_that_alone(file: File, call: cst.Call) -> cst.BaseExpression | None:
+    """What a branch is under in which nothing else happens: it stays, and gets what PyTorch has for it."""
+    statement = file.tree.statement(call)
+    branch = next((each for each in file.tree.ancestors(call) if isinstance(each, cst.If)), None)
+    if branch is None or branch.orelse is not None or file.tree.statement(branch) is not branch:
+        return None
+    is_whole = isinstance(statement, (cst.Assign, cst.Expr)) and statement.value is call
+    return branch.test if is_whole and statements(block_of(branch)) == (statement,) else None
+
+
+def _questions(reader: Asked, file: File, node: cst.Name | cst.Attribute) -> tuple[cst.BaseExpression, ...]:
+    """What is decided where Apex is not chosen by a place that asks for it."""
+    found = reader.decided(file, node)
+    return () if found is None else found[:1]
 
 
 def _made_unread(project: Project, file: File, dead: Collection[cst.CSTNode]) -> Iterator[tuple[File, cst.CSTNode]]:

@@ -1243,3 +1243,62 @@ def test_one_loop_that_does_both(migrate: Check) -> None:
     )
     assert "with amp.scale_loss(" in plan.after
     assert any("Apex and native AMP stand side by side in one step" in each.message for each in plan.findings)
+
+
+SYNCHRONIZED = """
+- from apex import amp
+- from apex.parallel import convert_syncbn_model
+-
+  def main(args):
+      model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
+      if args.apex:
+-         model = convert_syncbn_model(model)
++         model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+      model.cuda()
+      optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+-     if args.apex:
+-         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+-     scaler = torch.amp.GradScaler("cuda") if args.amp else None
++     scaler = torch.amp.GradScaler("cuda") if args.amp or args.apex else None
+      for x in loader:
+-         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=args.amp):
++         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=args.amp or args.apex):
+              loss = model(x).mean()
+          optimizer.zero_grad()
+-         if args.apex:
+-             with amp.scale_loss(loss, optimizer) as scaled_loss:
+-                 scaled_loss.backward()
+-             optimizer.step()
+-         elif args.amp:
++         if args.amp or args.apex:
+              scaler.scale(loss).backward()
+              scaler.step(optimizer)
+              scaler.update()
+          else:
+              loss.backward()
+              optimizer.step()
+"""
+
+
+def test_batch_norms_are_synchronized_where_they_were(rewrites: Check) -> None:
+    rewrites(SYNCHRONIZED)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "    model = convert_syncbn_model(model)\n",
+            "    print('Apex')\n        model = convert_syncbn_model(model)\n",
+        ),
+        (
+            "    if args.apex:\n        model = convert_syncbn_model(model)\n",
+            "    model = convert_syncbn_model(model) if args.apex else model\n",
+        ),
+    ],
+)
+def test_batch_norms_that_only_apex_synchronizes_keep_a_script_on_the_shim(migrate: Check, old: str, new: str) -> None:
+    text = "\n".join(each[2:] for each in SYNCHRONIZED.splitlines() if not each.startswith("+"))
+    assert old in text
+    told = [each.message for each in migrate(text.replace(old, new)).findings if each.code == "AMP290"]
+    assert any("batch norms are synchronized with Apex, and not with native AMP" in each for each in told)
