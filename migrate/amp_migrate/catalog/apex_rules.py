@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import APEX, APEX_AMP, APEX_REMOVAL, APEX_TRANSITION, EXAMPLES, TORCH
 from amp_migrate.tables.apex_names import SHIM_SINCE
@@ -76,6 +78,16 @@ APEX_LEVEL = Rule(
     sources=(f"{APEX_AMP}#opt-levels",),
     safety=Safety.MANUAL,
 )
+
+# What is said of what cast models, and none of PyTorch's functions, by what it was; by None, where a run says.
+MODELS_CAST: Mapping[str | None, str] = {
+    "O2": "O2 kept float16 weights with float32 masters; now the weights are float32 under autocast",
+    "O3": "O3 computed in float16 alone; now the weights are float32 under autocast",
+    "FP16_Optimizer": (
+        "FP16_Optimizer kept float16 weights with float32 masters; now the weights are float32 under autocast"
+    ),
+    None: "O2 and O3 asked for at run time now mean float32 weights under autocast",
+}
 
 APEX_EVALUATION = Rule(
     code="AMP211",

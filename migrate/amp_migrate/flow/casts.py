@@ -836,9 +836,9 @@ class Casts:
         known = [
             each for each in (made if _are_modules(made) else fitting) if not (is_refused and _is_of_project(each))
         ]
-        names = [_operator(each) for each in known]
+        names = [_operator(each) for each in known if not _is_of_numbers(each)]
         weighted = frozenset() if self._is_without_weights(node, known) else table.WEIGHTED
-        return (is_refused or bool(names)) and all(
+        return (is_refused or bool(known)) and all(
             each in _OF_NUMBERS | table.CREATED | table.LIKE or (each in table.RESULT and each not in weighted)
             for each in names
         )
@@ -1284,6 +1284,11 @@ def _operator(atom: object) -> str:
         layer = table.LAYERS.get(atom.external.rpartition(".")[2], "") if is_plain else ""
         return layer or library_transforms.operator(atom.external)
     return operator_name(atom.name) if isinstance(atom, External) else ""
+
+
+def _is_of_numbers(atom: object) -> bool:
+    """Whether something is a function that gives a number of numbers: `math.sqrt`."""
+    return isinstance(atom, External) and (atom.name.startswith("math.") or atom.name == "numpy.sqrt")
 
 
 def _has_no_weights(atom: object) -> bool:

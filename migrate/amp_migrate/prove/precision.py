@@ -36,6 +36,7 @@ from amp_migrate.flow.events import (
     CANCELLED,
     LIKE_A_RESULT,
     OF_AN_INVERSE,
+    OF_CASTS,
     OF_DATA,
     OF_DIFFERENCES,
     OF_DISTANCE,
@@ -248,6 +249,7 @@ class Trouble(Enum):
     NORM_TWICE = "a gradient penalty through a norm: bfloat16 has the range for it"
     UNHALVED = "gradients for a penalty that come through nothing low: the loss scale is not too large for them"
     WIDENED = "a product of what was cast to float32 for it: where all was float32, the cast says nothing"
+    OF_CASTS = "a product of what was cast to float32 for it: where functions are cast, as by autocast, it says nothing"
     SKIPPED = "gradients that are not finite where a scaler has skipped a step: without a scaler they are as before"
     WATCHED = "gradients that are logged while they are scaled: without a scaler they are as before"
     UNLIMITED = "a loss without a least value: bfloat16 has the range for it"
@@ -260,7 +262,7 @@ class Trouble(Enum):
 
 
 _APART = (
-    *(A_GRID, A_ROUGH_INVERSE, BESIDE_AN_INVERSE, OF_AN_INVERSE, OF_DATA, OF_EXTENTS),
+    *(A_GRID, A_ROUGH_INVERSE, BESIDE_AN_INVERSE, OF_AN_INVERSE, OF_CASTS, OF_DATA, OF_EXTENTS),
     *(OF_DIFFERENCES, OF_DISTANCE, OF_ITSELF, OF_SPECTRA, OF_STEEP, OF_TOO_LARGE, OF_WHOLE, OF_WIDENED, ONE_BY_ONE),
     *(A_RUNNING_BUFFER, OF_NEIGHBOURS, ROUNDED_GUARD),
 )
@@ -274,6 +276,7 @@ _REASONS = {
     A_ROUGH_INVERSE: Trouble.ROUNDED,
     BESIDE_AN_INVERSE: Trouble.ROUNDED,
     OF_AN_INVERSE: Trouble.ROUNDED,
+    OF_CASTS: Trouble.OF_CASTS,
     OF_DATA: Trouble.ROUNDED,
     OF_SPECTRA: Trouble.ROUNDED,
     OF_WIDENED: Trouble.WIDENED,

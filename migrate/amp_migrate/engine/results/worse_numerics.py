@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from functools import cache, partial
 from pathlib import Path
 
-from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_LEVEL, APEX_STEP
+from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_LEVEL, APEX_STEP, MODELS_CAST
 from amp_migrate.catalog.step_rules import (
     BY_PRECISION,
     FP32_STEP,
@@ -135,6 +135,7 @@ _FOR_TOLD = _IN_ANY_CASE | {
     Trouble.PROBABILITY: _BEFORE_IT_ROUNDS,
     Trouble.SMALL: _UNDIVIDED,
     Trouble.UNREAD: _IN_IT,
+    Trouble.OF_CASTS: _IN_AN_ISLAND,
     Trouble.WIDENED: _IN_AN_ISLAND,
     Trouble.SKIPPED: "ask first whether they are finite (torch.isfinite(p.grad).all()), or give it a range",
     Trouble.WATCHED: WATCHED_HINT,
@@ -258,6 +259,8 @@ def worse_numerics(
             found = [each for each in found if each.trouble not in (Trouble.CAST_INPUT, Trouble.WIDENED)]
         else:  # what it computes in code that nobody has read Apex has shown: its lists are autocast's
             found = [each for each in found if each.trouble is not Trouble.UNREAD]
+        if not _casts_models(changed[name], changed.values()):
+            found = [each for each in found if each.trouble is not Trouble.OF_CASTS]
         for harm in found:
             also = [of_unread] if harm.trouble is Trouble.UNREAD else [] if harm.may_follow else [at_first]
             for wanted in (in_float32, *also):
@@ -536,6 +539,13 @@ def _is_said(harm: Harm, changed: Mapping[str, FilePlan], code: str = "") -> boo
     # does in the same place is something else.
     own = (each for each in (() if plan is None else plan.findings) if not each.is_of_others)
     return any(each.code == (code or _code(harm)) and first <= each.line <= last for each in own)
+
+
+def _casts_models(plan: FilePlan, plans: Iterable[FilePlan]) -> bool:
+    """Whether Apex may have cast models, and no functions, for the steps of a plan: where they change, that is told."""
+    own = (each for each in plans if each is plan or each.source.path in plan.beside)
+    told = (finding for each in own for finding in each.findings if finding.code == APEX_LEVEL.code)
+    return any(each.message.startswith((*MODELS_CAST.values(),)) for each in told)
 
 
 def _code(harm: Harm) -> str:

@@ -113,6 +113,7 @@ from amp_migrate.flow.events import (
     A_ROUNDED_GRID,
     A_ROUNDED_PROBABILITY,
     OF_AN_INVERSE,
+    OF_CASTS,
     OF_DATA,
     OF_DIFFERENCES,
     OF_EXTENTS,
@@ -899,8 +900,12 @@ def _watch(
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_AN_INVERSE)
         if any(each.tags & STEEP and not each.precision & LOW for each in tensors) and autocast.dtype & F16:
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_STEEP)
-        if name in table.AS_THEY_COME_IN_APEX and any(each.tags & WIDENED for each in tensors):
-            analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_WIDENED, is_sure=True)
+        if any(each.tags & WIDENED for each in tensors):
+            # Where models alone are cast, a product with their weights takes nothing in float32.
+            is_of_casts = all(each.precision == F32 and not each.leaf for each in tensors)
+            why = OF_WIDENED if name in table.AS_THEY_COME_IN_APEX else OF_CASTS if is_of_casts else ""
+            if why:
+                analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=why, is_sure=True)
         if autocast.dtype & F16 and len(tensors) > 1 and all(each.tags & WHOLE for each in tensors[:2]):
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_WHOLE)
         if name == "affine_grid":

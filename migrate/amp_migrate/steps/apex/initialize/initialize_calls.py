@@ -10,6 +10,7 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
+from amp_migrate.catalog.apex_rules import MODELS_CAST
 from amp_migrate.frozen import frozen
 from amp_migrate.plan.code import Code
 from amp_migrate.plan.move import Refusal
@@ -38,11 +39,6 @@ from amp_migrate.trees.nodes import Statement, find, is_constant, statements, wr
 from amp_migrate.trees.own_calls import named_arguments
 
 _WITH_SCALE = ", with a loss scale"
-_LEVEL_NOTES: dict[str | None, str] = {
-    "O2": "O2 kept float16 weights with float32 masters; now the weights are float32 under autocast",
-    "O3": "O3 computed in float16 alone; now the weights are float32 under autocast" + _WITH_SCALE,
-    None: "O2 and O3 asked for at run time now mean float32 weights under autocast",
-}
 STAYED = "a static loss_scale stayed for good: now an overflow skips its step and halves the scale"
 _NO_LIMIT = 2.0**24
 _LARGEST_POWER = 64
@@ -264,9 +260,9 @@ def _notes(
 ) -> Iterator[str]:
     """What native AMP does differently from this call, in a sentence each; `growth` is that of its loss scale."""
     said = {level} if level is not None else _levels_of(file, arguments.get("opt_level"))
-    if said & _LEVEL_NOTES.keys():
-        note = _LEVEL_NOTES[level if len(said) == 1 else None]
-        yield note if _has_optimizers(arguments) else note.removesuffix(_WITH_SCALE)
+    if said & MODELS_CAST.keys():
+        is_scaled = level == "O3" and _has_optimizers(arguments)
+        yield MODELS_CAST[level if len(said) == 1 else None] + (_WITH_SCALE if is_scaled else "")
     if not _is_none(arguments.get("keep_batchnorm_fp32")):
         yield "keep_batchnorm_fp32 is gone: under autocast batch norm keeps float32 weights and statistics"
     yield from notes_on_scale(growth)

@@ -15,6 +15,7 @@ from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.names.reaching import reaching
 from amp_migrate.analysis.roles import Roles
 from amp_migrate.analysis.values.optimizers import is_optimizer
+from amp_migrate.catalog.apex_rules import MODELS_CAST
 from amp_migrate.plan.code import Code, Hole, code
 from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Apex
@@ -39,7 +40,7 @@ _OWN = frozenset(
     ).split()
 )
 _BACKWARD = ("loss", "update_master_grads", "retain_graph")
-_NOTE = "FP16_Optimizer kept float16 weights with float32 masters; now the weights are float32 under autocast"
+_NOTE = MODELS_CAST["FP16_Optimizer"]
 _CLIPS = "max_grad_norm clipped the gradients of each group in FusedAdam's step: the script clips them itself now"
 _OLD_CHECKPOINTS = "a checkpoint with the state of an FP16_Optimizer holds objects of Apex, and cannot be loaded"
 
