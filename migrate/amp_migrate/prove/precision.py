@@ -153,7 +153,9 @@ _MENDED = frozenset(
         SAVED_LOW,
     )
 )
-_MENDED_RISKS = frozenset((A_COARSE_DRAW, TOO_LARGE, A_LARGE_NUMBER, A_LONG_SUM, ONE_BY_ONE))
+# What a cast mends at no cost where it turns out to be float32: one object may be made in regions and outside.
+_MENDED_ANYWAY = frozenset((A_COARSE_DRAW, A_ROUNDED_PROBABILITY))
+_MENDED_RISKS = frozenset((TOO_LARGE, A_LARGE_NUMBER, A_LONG_SUM, ONE_BY_ONE))
 _MAY_RAISE = frozenset(
     (
         WRONG_BY_ITSELF[Act.MISMATCH],
@@ -570,7 +572,7 @@ def _found(
         if fault.what == WRONG_BY_ITSELF[Act.FOREIGN] and fault.event is not None:
             happens |= casts.is_low_on_a_way(fault.event)
         is_told = (happens or fault.what in _MAY_HARM) and not has_kernels
-        is_mended = fault.what in (_MENDED if happens else _MAY_RAISE) or fault.why == A_ROUNDED_PROBABILITY
+        is_mended = fault.what in (_MENDED if happens else _MAY_RAISE) or fault.why in _MENDED_ANYWAY
         is_mended |= (happens and fault.why in _MENDED_RISKS) or _is_left_by_unread(analysis, fault)
         mending = casts.against(fault.event) if fault.event and is_mended else ()
         is_array = fault.what == WRONG_BY_ITSELF[Act.HALF_ARRAY] and not mending

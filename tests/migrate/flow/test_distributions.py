@@ -229,3 +229,46 @@ def test_what_draws_no_noise_by_half_precision_is_left_as_it_is(drawn: str) -> N
     plan = migrate_text(_DRAWN.format(drawn=drawn), Settings())
     assert drawn.replace("\n", "\n    ") in plan.after
     assert [each.code for each in plan.findings] == ["AMP501"]
+
+
+def test_noise_is_drawn_by_float32_where_a_method_draws_in_regions_and_outside() -> None:
+    text = """\
+import torch
+from torch import nn
+from torch.distributions import Normal
+
+
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mean = nn.Linear(8, 2)
+
+    def sample(self, x):
+        mean = self.mean(x)
+        found = Normal(mean, 1.0)
+        return found.rsample()
+
+
+class Agent:
+    def __init__(self):
+        self.policy = Policy().cuda()
+        self.optimizer = torch.optim.Adam(self.policy.parameters())
+
+    def act(self, x):
+        return self.policy.sample(torch.FloatTensor(x).cuda()).detach().cpu().numpy()
+
+    def learn(self, x):
+        loss = self.policy.sample(torch.FloatTensor(x).cuda()).pow(2).mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+agent = Agent()
+for x in environment:
+    environment.step(agent.act(x))
+    agent.learn(x)
+"""
+    plan = migrate_text(text, Settings())
+    assert "found = Normal(mean.float(), 1.0)" in plan.after
+    assert [each.code for each in plan.findings] == ["AMP501"]
