@@ -106,6 +106,10 @@ OUT_OF_SIGHT = [
     "import layers\nlayers.Chain(8).conv1d(4)(torch.ones(1))",
     "import layers\nlayers.Chain(8).repeat(4)(torch.ones(1))",
     "import layers\nlayers.Chain(8).size(0)(torch.ones(1))",
+    "import layers\nlayers.Chain(8).chunk(4)(torch.ones(1))",
+    "import layers\nlayers.make(8).dtype(4).foo()",
+    "import layers\nlayers.make(8).device().foo()",
+    "import layers\nlayers.Chain(8).register_post_accumulate_grad_hook()",
 ]
 
 

@@ -13,6 +13,7 @@ from amp_migrate.flow.domain.atoms import (
     Atom,
     Class,
     Const,
+    Dtype,
     External,
     FileModule,
     FrameRef,
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
 # How many statements the run of an object is worth that is a part of itself, which no program has.
 _OF_A_ROUND = 8
-_VALUES = (Tensor, Some)
+_VALUES = (Tensor, Some, Tup, Dtype)
 UNDER = "under"
 MANAGER = External("contextlib._GeneratorContextManager")
 
@@ -110,7 +111,7 @@ def _but_of_truths(callee: Value) -> Value:
 def _but_of_values(callee: Value) -> Value:
     """What is called, without the tensors and numbers for which something unknown may have been taken, if it can be."""
     values = frozenset(each for each in callee if isinstance(each, _VALUES))
-    return callee - values if any(not isinstance(each, (Const, Tup)) for each in callee - values) else callee
+    return callee - values if any(not isinstance(each, Const) for each in callee - values) else callee
 
 
 def _known_as_unknown(callee: Value) -> Value:
@@ -157,8 +158,8 @@ def call_atom(frame: Frame, atom: Atom | Tensor, args: Arguments, node: ast.AST)
         return _call_wrapped(frame, atom, args, node)
     if isinstance(atom, Opaque):
         return pytorch.call_unknown(frame, atom, args, node)
-    if isinstance(atom, _VALUES):  # for which something unknown was taken
-        return pytorch.call_unknown(frame, Opaque(), args, node)
+    if isinstance(atom, _VALUES) or (isinstance(atom, Const) and atom.kind == "device"):
+        return pytorch.call_value(frame, args, node)
     frame.is_dead = True
     return NEVER
 

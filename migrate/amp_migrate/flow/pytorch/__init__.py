@@ -677,6 +677,11 @@ class PyTorch:
         modules.run_hooks_of_unread(frame, callee, args, found, node)
         return found
 
+    def call_value(self, frame: Frame, args: Arguments, node: ast.AST) -> Value:
+        """A call of a tensor or a number, for which something unknown was taken."""
+        self._out_of_sight(frame, args, node)
+        return modules.unknown_result(frame, UNKNOWN, args, node)
+
     def _call_unknown(self, frame: Frame, callee: Opaque, args: Arguments, node: ast.AST) -> Value:
         func = node.func if isinstance(node, ast.Call) else None
         if isinstance(func, ast.Attribute) and takes_gradients(func.attr):

@@ -1091,7 +1091,9 @@ def register(
     if name == "register_post_accumulate_grad_hook":
         given = [one(owner)]
         _accumulate(frame, tensor.leaf or frozenset({UNKNOWN_PARAMETERS}), scalers)
-    given_back = analysis.call(frame, args.get(0, "hook") or UNKNOWN, Arguments(given), node)
+    # What nobody knows would be called as what this is a call of, and be registered again.
+    hooks = (args.get(0, "hook") or NEVER) - UNKNOWN
+    given_back = analysis.call(frame, hooks, Arguments(given), node) if hooks else UNKNOWN
     frame.is_dead = False
     frame.now.worlds = before  # it runs later
     if name != "register_post_accumulate_grad_hook":
