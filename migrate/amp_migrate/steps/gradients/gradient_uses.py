@@ -21,7 +21,7 @@ from amp_migrate.catalog.step_rules import RISKY_NUMERICS
 from amp_migrate.implications import Facts, implied
 from amp_migrate.plan.move import Refusal
 from amp_migrate.report.finding import Finding, Kind
-from amp_migrate.steps.gradients.reductions import reduces_gradients
+from amp_migrate.steps.gradients.reductions import of_collected, reduces_gradients
 from amp_migrate.steps.gradients.updates import exclude
 from amp_migrate.steps.model.training_step import Backward, GradientUse, OptimizerStep, ScaledUse, TrainingStep
 from amp_migrate.steps.read.value_calls import ValueCalls, is_of_list
@@ -93,11 +93,14 @@ def gradient_uses(
     # What goes backward from a gradient has the scale that is in it: see `Settings.scaled_already`.
     own = {b.statement for b in backwards} | {step.statement for step in steps}
     own |= {each for step in steps for each in inner_statements(step.statement)}
+    nested = [each for each in nested_statements(body) if each not in dead]
+    collected = of_collected(file, roles, [each for each in nested if order[each] > starts[0]])
     using = [
         s
-        for s in nested_statements(body)
-        if s not in dead and s not in own and order[s] > starts[0] and not _is_apart(tree, s, backwards)
+        for s in nested
+        if s not in own and order[s] > starts[0] and not _is_apart(tree, s, backwards)
         if uses_gradients(file, roles, s)
+        or s in collected.reducing | collected.using
         or (
             _is_before_step(tree, s, backwards, steps)
             and any(_gives_away_parameters(file, roles, p) for p in header(s))
@@ -105,7 +108,7 @@ def gradient_uses(
     ]
     if len({dotted(step.optimizer) for step in steps}) == 1:
         using = [each for each in using if not _is_cleared(tree, each, body, backwards)]
-    place = partial(_placed, file, roles, body, backwards, steps, dead, starts, own, values)
+    place = partial(_placed, file, roles, body, backwards, steps, dead, starts, own, values, collected.reducing)
     found = place(using)
     if isinstance(found, Refusal) and found.reason == _NOT_ALWAYS[0]:
         scaled = [each for each in using if not _is_of_plain_mode(file, each, backwards)]
@@ -148,10 +151,11 @@ def _placed(
     starts: list[int],
     own: set[Statement],
     values: ValueCalls | None,
+    summing: frozenset[Statement],
     using: list[Statement],
 ) -> tuple[GradientUse | ScaledUse, ...] | Refusal:
     tree, order = file.tree, file.tree.order
-    reducing = [each for each in using if reduces_gradients(file, roles, each)]
+    reducing = [each for each in using if each in summing or reduces_gradients(file, roles, each)]
     clipping = next((each for each in reducing if any(_clips(file, roles, part) for part in header(each))), None)
     if clipping is not None:
         return Refusal(file, clipping, *_IN_ONE)

@@ -1071,6 +1071,10 @@ REDUCED = """
       flat = _flatten_dense_tensors(grads)
       flat /= dist.get_world_size()
       dist.all_reduce(flat)
+  def add_up(tensors):
+      for each in tensors:
+          dist.all_reduce(each)
+          each.div_(dist.get_world_size())
   def average_and_clip(model):
       average(model)
       nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -1097,6 +1101,14 @@ DELTA
         "+     nn.utils.clip_grad_norm_(model.parameters(), 1.0 * scaler.get_scale())\n      average(model)",
         "+     scaler.unscale_(optimizer)\n      print([p.grad.norm() for p in model.parameters()])\n"
         "      dist.all_reduce(loss)",
+        "      grads = [p.grad.data for p in model.parameters()]\n      for g in grads:\n          dist.all_reduce(g)\n"
+        "          g /= dist.get_world_size()",
+        "      grads = []\n      for p in model.parameters():\n          grads.append(p.grad)\n"
+        "      for g in grads:\n          dist.all_reduce(g)\n+     scaler.unscale_(optimizer)\n"
+        "      nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+        "      grads = [p.grad.clone() for p in model.parameters()]\n"
+        "      for p, g in zip(model.parameters(), grads):\n          dist.all_reduce(g)\n          p.grad.copy_(g)",
+        "      grads = [p.grad for p in model.parameters()]\n      add_up(grads)",
     ],
 )
 def test_gradients_are_added_up_over_processes_while_they_are_scaled(delta: str, rewrites: Check) -> None:
@@ -1113,6 +1125,17 @@ def test_gradients_are_added_up_over_processes_while_they_are_scaled(delta: str,
         (
             "for p in model.parameters():\n        dist.all_reduce(p.grad)\n        p.grad.clamp_(-1, 1)",
             "gradients are read before they are added up over all processes",
+        ),
+        (
+            "grads = [p.grad for p in model.parameters()]\n    norm = sum(g.norm() for g in grads)\n"
+            "    for g in grads:\n        g /= norm\n        dist.all_reduce(g)",
+            "gradients are read before they are added up over all processes",
+        ),
+        (  # that the list has them divided behind `unscale_()` nobody sees
+            "grads = [p.grad for p in model.parameters()]\n    for g in grads:\n        dist.all_reduce(g)\n"
+            "    norm = sum(g.norm() for g in grads)\n"
+            "    if norm > 1:\n        for g in grads:\n            g.mul_(1 / norm)",
+            "a gradient is used while the loss scale is in it: compared",
         ),
         ("average_and_clip(model)", "one function adds up gradients over all processes and clips them"),
     ],
