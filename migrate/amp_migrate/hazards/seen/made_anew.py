@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.analysis.files import File
 from amp_migrate.flow.domain.atoms import Atom
-from amp_migrate.flow.domain.machine import AGAIN, EMPTY, LOST, Machine
+from amp_migrate.flow.domain.machine import AGAIN, EMPTY, LOST, SCALED, Machine
 from amp_migrate.flow.events import Act, Event
 from amp_migrate.hazards.seen.rounds import branches
 from amp_migrate.hazards.seen.rounds import rounds as rounds_of
@@ -33,7 +33,9 @@ def made_anew(script: Script) -> Iterator[tuple[Event, cst.CSTNode]]:
         again = [each for each in ways if each.get(AGAIN)]
         again = again or [each for each in ways if loop is None and _lost(each, rounds)]
         stepped = {optimizer for machine in again for optimizer in _stepped(machine, event, rounds)}
-        is_anew = stepped and all(_stepped(each, event, rounds) or _is_first(each, stepped) for each in again)
+        is_anew = stepped and all(
+            _stepped(each, event, rounds) or _is_first(each, stepped) or _waits(each, event, stepped) for each in again
+        )
         around = loop or script.file.tree.function(node) or script.file.tree.module
         own = (each for each in made if each.optimizer & stepped and script.flowing.runs(script.file, around, each))
         if is_anew and not any(own):
@@ -93,3 +95,12 @@ def _is_first(machine: Machine, optimizers: set[Atom]) -> bool:
     """Whether a way comes round some other loop, and none of the optimizers has stepped on it."""
     known = (machine.grad(each) for each in optimizers)
     return all(grad is None or (grad.kind == EMPTY and not grad.spent) for grad in known)
+
+
+def _waits(machine: Machine, event: Event, optimizers: set[Atom]) -> bool:
+    """Whether gradients of one of the optimizers wait for a step that have the scale of the scaler before.
+
+    So they do at the end of an epoch that is too short for the next step of every fourth batch.
+    """
+    known = (machine.grad(each) for each in optimizers)
+    return any(grad is not None and grad.kind == SCALED and grad.scaler in event.scaler for grad in known)

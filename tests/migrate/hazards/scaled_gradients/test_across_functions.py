@@ -195,6 +195,30 @@ def test_a_scaler_that_is_made_with_its_optimizer_is_right(clean: Check) -> None
     clean(ANEW.format(mark="", first="pass", then=MADE))
 
 
+GATHERED = """
+    model = nn.Linear(4, 1).cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    {before}
+    for epoch in range(3):
+        {epoch}
+        for i, x in enumerate(loader):
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = model(x).mean() / 4
+            scaler.scale(loss).backward()
+            if (i + 1) % 4 == 0:
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+"""
+
+
+def test_a_scaler_made_anew_while_gradients_wait_that_an_epoch_has_left_is_told(marked: Check) -> None:
+    made = 'scaler = torch.amp.GradScaler("cuda")'
+    marked(GATHERED.format(before="pass", epoch=f"{made}  # AMP614"))
+    marked(GATHERED.format(before=made, epoch="pass"))
+    marked(GATHERED.format(before="pass", epoch=f"{made}; optimizer = torch.optim.Adam(model.parameters())"))
+
+
 FOLDS = """
     def build(model):
         return torch.optim.SGD(model.parameters(), lr=0.1)
