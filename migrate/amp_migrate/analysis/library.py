@@ -8,6 +8,13 @@ from typing import Protocol
 
 from amp_migrate.analysis.files import File
 
+_TEST = re.compile(r"(^|/)test_[^/]*$|_test\.py$")
+
+
+def is_unit_test(name: str) -> bool:
+    """Whether a file is run as tests, by the name that pytest and unittest find it by."""
+    return _TEST.search(name) is not None
+
 
 class Library(Protocol):
     """The files that can be asked for; they are parsed when somebody asks."""

@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
+from amp_migrate.analysis.library import is_unit_test
 from amp_migrate.engine.imports.import_graph import ImportGraph
 from amp_migrate.engine.imports.importers import may_import
 from amp_migrate.engine.source import display_name
@@ -19,7 +20,6 @@ _WORD = re.compile(r"\w+")
 _CLASS_OR_FUNCTION = re.compile(r"^(?:[ \t]*(class)|def) (\w+)", re.MULTILINE)
 _OF_SCALER = {each: re.compile(rf"scaler\w*\.{each}\(") for each in (_SAVES, _LOADS)}
 _OF_OPTIMIZER = {each: re.compile(rf"opt\w*(\[.*\])?\.{each}\(", re.IGNORECASE) for each in (_SAVES, _LOADS)}
-_TEST = re.compile(r"(^|/)test_[^/]*$|_test\.py$")
 # Each costs an analysis of its own; what one of them does not show, another hardly does, unless it names it.
 _MOST = 2
 # What raises in a region: no reader is to find out by a run.
@@ -55,7 +55,7 @@ def handing_scripts(workspace: Workspace, step: str) -> Iterator[str]:
     path = Path(step)
     for project in workspace.focused({path}).by_project():
         graph, importing = _importing(project, path)
-        importing.sort(key=lambda each: _TEST.search(display_name(each)) is not None)
+        importing.sort(key=lambda each: is_unit_test(display_name(each)))
         yield from map(display_name, importing[:_MOST])
         if len(importing) > _MOST:
             naming = _Naming(project)
@@ -83,7 +83,7 @@ def further_scripts(workspace: Workspace, step: str, known: Iterable[str]) -> It
             words, own = {*_WORD.findall(_text(project, each))}, set[tuple[Path, str]]()
             for one in graph.reachable(each):
                 own |= {(one, name) for name in _defined(_text(project, one), with_functions=one != each) & words}
-            if each not in seen and _TEST.search(display_name(each)) is None and not own <= named:
+            if each not in seen and not is_unit_test(display_name(each)) and not own <= named:
                 yield display_name(each)
             named |= own
 
@@ -126,7 +126,7 @@ def starting_scripts(workspace: Workspace, step: str) -> list[str]:
 
 
 def _brings(graph: ImportGraph, path: Path, known: set[Path]) -> bool:
-    return _TEST.search(display_name(path)) is None and not known.isdisjoint(graph.reachable(path))
+    return not is_unit_test(display_name(path)) and not known.isdisjoint(graph.reachable(path))
 
 
 class _Naming:

@@ -7,12 +7,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import islice
 
 import libcst as cst
 
 from amp_migrate.analysis.files import File
-from amp_migrate.analysis.library import Library
+from amp_migrate.analysis.library import Library, is_unit_test
 from amp_migrate.flow.casts import Casts
 from amp_migrate.flow.chains import CallChains, in_all
 from amp_migrate.flow.domain.atoms import (
@@ -86,11 +85,15 @@ class Flowing:
 
     @cached_property
     def interpreted(self) -> Interpreted:
-        """The program. Those who use what trains in other files show in which loops that is."""
+        """The program. Those who use what trains in other files show in which loops that is.
+
+        What a unit test hands in is small, and on the CPU as often as not: it shows nothing that a script does not.
+        """
         focus = [file.name for file in self._files]
         importing = (name for file in self._files for name in self._library.importing(file, _training_in(file)))
-        beside = islice((name for name in dict.fromkeys(importing) if name not in focus), _MOST_CALLERS)
-        return Interpreted(self._library, self._programs.of(self._texts, focus, beside))
+        beside = [name for name in dict.fromkeys(importing) if name not in focus]
+        scripts = [name for name in beside if not is_unit_test(name)] or beside
+        return Interpreted(self._library, self._programs.of(self._texts, focus, scripts[:_MOST_CALLERS]))
 
     @property
     def questions(self) -> Questions:

@@ -231,3 +231,40 @@ def test_a_region_for_a_gpu_round_what_is_on_the_cpu(marked: Check, clean: Check
     assert "everything is on the CPU" in found.message
     clean(ON_CPU.format(device="cuda:1", region='"cuda"', dtype="float16", mark=""))
     clean(ON_CPU.format(device="cpu", region='"cpu"', dtype="bfloat16", mark=""))
+
+
+AGENT = """
+import torch
+from torch import nn
+
+
+class Agent:
+    def __init__(self, size, device="cpu"):
+        self.device = torch.device(device)
+        self.net = nn.Linear(size, 1).to(self.device)
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def update(self, batch):
+        x, y = (torch.as_tensor(each, dtype=torch.float32, device=self.device) for each in batch)
+        with torch.amp.autocast(device_type="cuda", dtype=torch.float16):MARK
+            loss = nn.functional.mse_loss(self.net(x), y)
+        self.optimizer.zero_grad()
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+"""
+PLAYED = """
+import sys
+import numpy as np
+from agent import Agent
+
+agent = Agent(4{device})
+agent.update(np.zeros((2, 2, 4)))
+"""
+
+
+def test_a_unit_test_does_not_say_where_a_script_trains(marked_files: Check) -> None:
+    in_script, in_test = PLAYED.format(device=", sys.argv[1]"), PLAYED.format(device="")
+    marked_files(agent=AGENT.replace("MARK", ""), train=in_script, test_agent=in_test)
+    marked_files(agent=AGENT.replace("MARK", "  # AMP634"), train=in_script, play=in_test)
