@@ -109,6 +109,14 @@ def test_what_is_neither_the_original_nor_that(old: str, new: str, wrong: Check)
     assert "another program" in wrong(BEFORE, AFTER.replace(old, new))
 
 
+def test_a_branch_that_only_synchronizes_batch_norms_stays(wrong: Check) -> None:
+    asked = '    if kind == "apex":\n        model = {}(model)\n'
+    before = BEFORE.replace("import amp\n", "import amp\nfrom apex.parallel import convert_syncbn_model\n")
+    before += asked.format("convert_syncbn_model")
+    assert wrong(before, AFTER + asked.format("torch.nn.SyncBatchNorm.convert_sync_batchnorm")) == ""
+    assert "another program" in wrong(before, AFTER)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

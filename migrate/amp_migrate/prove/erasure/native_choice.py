@@ -120,6 +120,13 @@ def _flags_set(body: Sequence[ast.stmt]) -> Iterator[str]:
             yield from map(ast.unparse, each.targets)
 
 
+def _only_synchronizes(node: ast.If) -> bool:
+    """Whether a branch makes batch norms those of all processes, and nothing else: that is no precision, and stays."""
+    made = [each.value for each in node.body if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call)]
+    words = [ast.unparse(each.func).rpartition(".")[2] for each in made]
+    return words == ["convert_syncbn_model"] and len(node.body) == 1 and not node.orelse
+
+
 class _Chosen:
     """A file where native AMP is chosen.
 
@@ -140,6 +147,8 @@ class _Chosen:
         """Its text; a branch that never runs does nothing."""
         edits: list[tuple[ast.AST, ast.AST, str]] = []
         for node, scope in self._chooser.scopes.statements:
+            if isinstance(node, ast.If) and _only_synchronizes(node):
+                continue
             for head in () if node in self._chooser.keeping else heads(node):
                 edits += ((each, each, new) for each, new in self._edits(head, scope))
             if isinstance(node, ast.If) and self._truth(node.test, scope) is False:

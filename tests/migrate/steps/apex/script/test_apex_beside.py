@@ -1258,6 +1258,9 @@ SYNCHRONIZED = """
       optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 -     if args.apex:
 -         model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+-     elif args.distributed:
++     if args.distributed:
+          model = nn.parallel.DistributedDataParallel(model)
 -     scaler = torch.amp.GradScaler("cuda") if args.amp else None
 +     scaler = torch.amp.GradScaler("cuda") if args.amp or args.apex else None
       for x in loader:
