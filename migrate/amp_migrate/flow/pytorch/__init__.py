@@ -564,6 +564,7 @@ class PyTorch:
             return one(Native(name, holder)) if name in ("__init__", "__new__") else NEVER
         if gradients.is_optimizer_class(base) and name == "param_groups" and isinstance(holder, Obj):
             return gradients.groups_of(frame, holder)
+        kind = holder.made_of if isinstance(holder, Obj) else holder
         if is_module_name(base) or gradients.is_optimizer_class(base) or base in functions.SCALERS:
             if name in ("__call__", "__getitem__", "__iter__", "__enter__", "__getattr__", "__post_init__"):
                 return one(Native(name, holder)) if name == "__call__" else NEVER
@@ -573,7 +574,8 @@ class PyTorch:
                 and base != MODULE
                 and base not in ("torch.nn.Sequential",)
             ):
-                return modules.attribute(frame, holder, name)
+                is_own = base.startswith("torch.") or name == "forward" or self.is_of_every_module(frame, kind, name)
+                return modules.attribute(frame, holder, name) if is_own else one(Opaque((holder, f".{name}")))
             return TRUTHS if name == "training" else one(Native(name, holder))
         if base == FUNCTION and name == "apply":
             return one(Native("apply", holder))
@@ -583,7 +585,6 @@ class PyTorch:
             return one(Native(name, holder)) if not name.startswith("__") or name == "__init__" else NEVER
         if name.startswith("__") and name != "__init__":
             return NEVER
-        kind = holder.made_of if isinstance(holder, Obj) else holder
         is_method = name == "__init__" or self.is_of_every_module(frame, kind, name)
         return one(Native(name, holder)) if is_method else one(Opaque((holder, f".{name}")))
 

@@ -285,3 +285,29 @@ def test_regions_without_autocast_that_follow_each_other_are_one(behind: str, ke
     body = f"x = self.first(x)\nx = self.bend(x)\n{behind}return self.last(x) + z.mean()\n"
     after, _ = moved(body)
     assert indent(f"x = self.first(x)\n{OFF}\n{kept}return self.last(x) + z.mean()\n", " " * 8) in after
+
+
+@pytest.mark.parametrize("call", ["_forward_impl(x)", "layer1(x)"])
+def test_what_a_model_inherits_from_a_package_may_be_what_its_weights_compute_with(call: str) -> None:
+    text = f"""\
+import torch
+from torch import nn
+from torchvision.models.resnet import BasicBlock, ResNet
+
+
+class Net(ResNet):
+    def forward(self, x):
+        return torch.sigmoid(self.{call})
+
+
+net = Net(BasicBlock, [2, 2, 2, 2], num_classes=1).cuda()
+optimizer = torch.optim.Adam(net.parameters())
+for x, y in torch.load("batches.pt"):
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(net(x.cuda()), y.cuda())
+    loss.backward()
+    optimizer.step()
+"""
+    assert "        loss = nn.functional.mse_loss(net(x.cuda()), y.cuda())\n    scaler.scale(loss).backward()\n" in (
+        migrate_text(text, Settings()).after
+    )
