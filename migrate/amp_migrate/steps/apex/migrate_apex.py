@@ -355,7 +355,7 @@ class ApexMigration:
         kept = self._kept(script, travellers)
 
         def decide() -> NativeScript | Refusal:
-            return NativeDecider(self.project, self.roles, self.wishes, script, ways).decide(steps)
+            return NativeDecider(self.project, self.roles, self.wishes, script, ways, self._values).decide(steps)
 
         native = decide()
         if isinstance(native, NativeScript) and self._is_made_earlier(script, native, traveller, kept):

@@ -18,6 +18,7 @@ from amp_migrate.frozen import frozen
 from amp_migrate.steps.model.training_step import Island, Region, TrainingStep
 from amp_migrate.steps.read.value_calls import ValueCalls, is_of_list
 from amp_migrate.steps.regions.find_regions import Placement, RegionFinder
+from amp_migrate.steps.regions.kept_apart import nowhere
 from amp_migrate.steps.regions.quiet_regions import place_quiet_regions
 from amp_migrate.steps.statements.amp_signs import uses_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
@@ -39,7 +40,7 @@ class EvaluationRegions:
     Args:
         moved: the steps that have moved, of whichever files.
         of_process: whether all of the process computed in low precision, whatever it ran without gradients.
-        of_prepared: whether only what Apex prepared computed in low precision, and not all of the process.
+        is_apart: whether a call runs a module that computed in float32 beside those which Apex prepared.
         in_float32: whether a statement computed in float32, whatever it runs.
         training: the files whose steps stay in float32, with all that they come from, unless they have moved.
 
@@ -53,13 +54,13 @@ class EvaluationRegions:
         moved: Sequence[TrainingStep],
         *,
         of_process: bool = False,
-        of_prepared: bool = False,
+        is_apart: Callable[[File, cst.Call], bool] = nowhere,
         in_float32: Callable[[File, Statement], bool] = lambda *_: False,
         training: Sequence[File] = (),
     ) -> None:
         self._roles, self._moved = roles, moved
         self._of_process = of_process
-        self._of_prepared, self._in_float32 = of_prepared, in_float32
+        self._is_apart, self._in_float32 = is_apart, in_float32
         self._training = training
         within = called_within(roles, moved)
         self.within = frozenset(within)
@@ -77,7 +78,7 @@ class EvaluationRegions:
             round_calls: the functions, of whichever files, that have their regions round the calls of them.
         """
         apart, helpers = self.within | round_calls, self._helpers | round_calls
-        finder = RegionFinder(file, self._roles, of_prepared=self._of_prepared)
+        finder = RegionFinder(file, self._roles, is_apart=self._is_apart)
         regions: list[Region] = []
         islands: list[Island] = []
         quiet = list(switching_off(file))
@@ -143,7 +144,7 @@ class EvaluationRegions:
         body = file.tree.module if function is None else block_of(function)
         if function in self.within or uses_amp(file, body, function):
             return None
-        finder = RegionFinder(file, self._roles, of_prepared=self._of_prepared)
+        finder = RegionFinder(file, self._roles, is_apart=self._is_apart)
         in_float32 = partial(self._in_float32, file)
         placed = place_quiet_regions(finder, body, (), lambda _: True, self._helpers, in_float32)
         return next(iter(placed.regions), None)

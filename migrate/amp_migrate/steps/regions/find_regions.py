@@ -7,7 +7,7 @@ forward and the losses computed from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 import libcst as cst
@@ -19,7 +19,7 @@ from amp_migrate.analysis.values.sigmoids import logits
 from amp_migrate.frozen import frozen
 from amp_migrate.pragmas import CELL
 from amp_migrate.steps.model.training_step import Island, Region
-from amp_migrate.steps.regions.kept_apart import runs_module_kept_apart
+from amp_migrate.steps.regions.kept_apart import nowhere
 from amp_migrate.steps.statements.data_flow import reads
 from amp_migrate.steps.statements.effects import Effects
 from amp_migrate.steps.statements.no_grad import is_no_grad, is_switched_off
@@ -43,12 +43,12 @@ class RegionFinder:
     """Finds regions in one file.
 
     Args:
-        of_prepared: whether only what Apex prepared computed in low precision.
+        is_apart: whether a call runs a module that computed in float32 beside those which Apex prepared.
     """
 
-    def __init__(self, file: File, roles: Roles, *, of_prepared: bool = False) -> None:
+    def __init__(self, file: File, roles: Roles, *, is_apart: Callable[[File, cst.Call], bool] = nowhere) -> None:
         self.file = file
-        self._of_prepared = of_prepared
+        self._is_apart = is_apart
         self.tree = file.tree
         self.roles = roles
         self.effects = Effects(file, roles.project, roles.has_forward)
@@ -93,14 +93,12 @@ class RegionFinder:
     def calls_module(self, statement: Statement) -> bool:
         """Whether a statement by itself runs a module without a function of the project in between."""
         calls = (call for call in self._calls_of(statement) if self.roles.calls_module(self.file, call))
-        return any(not self._is_kept_apart(call) for call in calls)
+        return any(not self._is_apart(self.file, call) for call in calls)
 
     def runs_apart(self, statement: Statement) -> bool:
         """Whether a statement by itself runs only modules that computed in float32 beside those which Apex prepared."""
-        return any(map(self._is_kept_apart, self._calls_of(statement))) and not self.calls_module(statement)
-
-    def _is_kept_apart(self, call: cst.Call) -> bool:
-        return self._of_prepared and runs_module_kept_apart(self.roles, self.file, call)
+        is_apart = any(self._is_apart(self.file, call) for call in self._calls_of(statement))
+        return is_apart and not self.calls_module(statement)
 
     def may_train(self, statement: Statement) -> bool:
         """Whether a statement by itself may run a function of the project that goes backward."""

@@ -11,6 +11,11 @@ from amp_migrate.analysis.roles import Roles
 from amp_migrate.tables.torch_names import HANDS_BACK
 
 
+def nowhere(file: File, call: cst.Call) -> bool:
+    """What Apex did by functions that it cast in the whole process: no module computed in float32 beside it."""
+    return False
+
+
 def runs_module_kept_apart(roles: Roles, file: File, call: cst.Call) -> bool:
     """Whether a call runs a module that its function makes and hands to nobody, which could prepare it."""
     func = call.func

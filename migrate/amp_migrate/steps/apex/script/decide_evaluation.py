@@ -25,11 +25,14 @@ from amp_migrate.steps.apex.initialize.own_parameter import asked_of_parameter
 from amp_migrate.steps.apex.initialize.reached import may_run_early, runs_early, ways_to
 from amp_migrate.steps.apex.script.doubts import REGION_ROUND_CALL
 from amp_migrate.steps.apex.script.hand_switch import SwitchHanding
+from amp_migrate.steps.apex.script.prepared_models import PreparedModels
 from amp_migrate.steps.apex.script.script_group import trains
 from amp_migrate.steps.flag.switch_route import FlagWay
 from amp_migrate.steps.model.training_step import Island, Region, TrainingStep
+from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.regions.evaluation import EvaluationRegions, called_below
 from amp_migrate.steps.regions.find_regions import Placement, RegionFinder
+from amp_migrate.steps.regions.kept_apart import nowhere
 from amp_migrate.trees.nodes import Statement, find, last_word
 
 UNASKED = "whether mixed precision is on cannot be asked here"
@@ -93,6 +96,7 @@ class EvaluationDecider:
         among: its files with the functions in them that evaluate for it; None for the whole file.
         staying: the statements that compute the losses of plain steps which stay.
         handing: finds how the switch comes to functions that cannot ask for it.
+        values: knows which models an expression may be.
     """
 
     def __init__(
@@ -104,6 +108,7 @@ class EvaluationDecider:
         among: Mapping[File, Collection[cst.FunctionDef] | None],
         staying: Collection[Statement],
         handing: SwitchHanding,
+        values: ValueCalls,
     ) -> None:
         self._roles, self._project, self._losses = roles, roles.project, roles.losses
         self._initializes = initializes
@@ -114,7 +119,7 @@ class EvaluationDecider:
             roles,
             moved,
             of_process=True,
-            of_prepared=self._of_prepared,
+            is_apart=PreparedModels(roles, initializes, values).is_apart if self._of_prepared else nowhere,
             in_float32=lambda file, each: each in staying or self._early(file, each),
         )
         self._starting = {each.file.tree.function(each.home) for each in initializes}

@@ -64,6 +64,7 @@ from amp_migrate.steps.flag.switch_route import FlagWay
 from amp_migrate.steps.model.route import Creation, Route, Ways
 from amp_migrate.steps.model.training_step import Region, TrainingStep
 from amp_migrate.steps.read.split import key_of
+from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.scaler.checkpoint_entries import restored_entries, saved_entries
 from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.statements.bodies import bodies
@@ -98,6 +99,7 @@ class NativeDecider:
         wishes: Wishes,
         script: ApexScript,
         traveller: Traveller | None,
+        values: ValueCalls,
     ) -> None:
         self._project = project
         self._roles = roles
@@ -107,6 +109,7 @@ class NativeDecider:
         self._script = script
         self._initializes = initializes = script.initializes
         self._traveller = traveller
+        self._values = values
         self._is_off = is_off(initializes)
         self._is_scaled = self._dtype is not Dtype.BF16 and not self._is_off and not script.is_unscaled
         self._named: set[Initialize] = set()
@@ -298,7 +301,7 @@ class NativeDecider:
         left = (each.loss for step in script.all_steps for each in step.apart)
         staying = frozenset[Statement]().union(*left, *(step.native for step in script.all_steps))
         decider = EvaluationDecider(
-            self._roles, self._initializes, moved, self._switch_at, self._among, staying, self._handing
+            self._roles, self._initializes, moved, self._switch_at, self._among, staying, self._handing, self._values
         )
         found = decider.decide(script.shared, has_round_calls=script.has_round_calls)
         known = [key_of(each) for each in moved]

@@ -27,6 +27,7 @@ from amp_migrate.steps.apex.uses.cast_functions import form_of
 from amp_migrate.steps.apex.uses.handed_amp import handed_arguments
 from amp_migrate.steps.apex.uses.loss_scale import understood
 from amp_migrate.steps.regions.evaluation import EvaluationRegions
+from amp_migrate.steps.regions.kept_apart import nowhere, runs_module_kept_apart
 from amp_migrate.steps.statements.amp_signs import is_scaled
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.tables.apex_names import AMP, API, USE_SHIM
@@ -58,7 +59,8 @@ def without_forwards(script: ApexScript, roles: Roles) -> Iterable[Refusal]:
     """Models that Apex prepares for inference, and no forward that a region could stand around."""
     early = partial(runs_early, roles.project, script.initializes)
     of_prepared = casts_prepared_alone(script.initializes)
-    regions = EvaluationRegions(roles, [], of_process=True, of_prepared=of_prepared, in_float32=early)
+    is_apart = partial(runs_module_kept_apart, roles) if of_prepared else nowhere
+    regions = EvaluationRegions(roles, [], of_process=True, is_apart=is_apart, in_float32=early)
     among = {**dict.fromkeys(script.files), **script.evaluated}
     round_calls = frozenset() if of_prepared else frozenset(each.node for each in script.shared)
     if not any(regions.of(file, functions, round_calls).regions for file, functions in among.items()):

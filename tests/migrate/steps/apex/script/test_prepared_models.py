@@ -101,3 +101,77 @@ def test_what_is_prepared_and_not_run_here_keeps_its_half_weights(migrate: Check
     plan = migrate(text, head="")
     assert "from amp_shim import amp" in plan.after
     assert "autocast" not in plan.after
+
+
+TRAINS = """
+import argparse
+import copy
+import torch
+from torch import nn
+from apex import amp
+
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.fc = nn.Linear(16, width)
+
+    @classmethod
+    def restored(cls, path, **options):
+        net = cls(**options)
+        net.load_state_dict(torch.load(path))
+        return net
+
+    def forward(self, x):
+        return self.fc(x)
+
+def train(args, model):
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    if args.fp16:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="LEVEL")
+    for x in torch.load("batches.pt"):
+        loss = model(x.cuda()).pow(2).mean()
+        if args.fp16:
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    torch.save(model.state_dict(), "model.pt")
+
+def evaluate(args, model):
+    with torch.no_grad():
+        return model(torch.randn(8, 16).cuda()).argmax(-1)
+
+def main(args):
+    model = Net.restored("begin.pt", width=5).cuda()
+    train(args, model)
+    EVALUATE
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fp16", action="store_true")
+    main(parser.parse_args())
+"""
+EVALUATED = "return model(torch.randn(8, 16).cuda()).argmax(-1)"
+
+
+@pytest.mark.parametrize(
+    ("level", "evaluate", "is_low"),
+    [
+        ("O2", "evaluate(args, Net(5).cuda())", False),
+        ("O3", "evaluate(args, nn.DataParallel(Net.restored('model.pt', width=5).cuda()))", False),
+        ("O1", "evaluate(args, Net(5).cuda())", True),  # which patches the process
+        ("O2", "evaluate(args, model)", True),
+        ("O2", "evaluate(args, nn.DataParallel(model))", True),
+        ("O2", "evaluate(args, copy.deepcopy(model))", True),
+        ("O2", "evaluate(args, torch.load('whole.pt'))", True),
+        ("O2", "evaluate(args, Net(5).cuda().half())", True),
+        ("O2", "evaluate(args, model if args.fp16 else Net(5).cuda())", True),
+    ],
+)
+def test_an_evaluation_of_a_model_that_is_made_anew(level: str, evaluate: str, is_low: bool, migrate: Check) -> None:
+    after = migrate(TRAINS.replace("LEVEL", level).replace("EVALUATE", evaluate), head="").after
+    assert "scaler.step(optimizer)" in after
+    above = after.partition(EVALUATED)[0].splitlines()[-2]
+    assert ("autocast(" in above) is is_low
