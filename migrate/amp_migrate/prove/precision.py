@@ -669,7 +669,8 @@ def _is_floating(fault: Fault) -> bool:
 
 def _is_left_by_unread(analysis: Analysis, fault: Fault) -> bool:
     """Whether a module that nobody has read gives something in a region that is low, or float32: to cast it is safe."""
-    tensor = fault.event.tensor if fault.event and fault.what == WRONG_BY_ITSELF[Act.LEFT_FLOAT] else None
+    is_left = fault.what in (WRONG_BY_ITSELF[Act.LEFT_FLOAT], WRONG_BY_ITSELF[Act.FOREIGN])
+    tensor = fault.event.tensor if fault.event and is_left else None
     if tensor is None or tensor.precision & ~(LOW | F32):
         return False
     return not tensor.regions.isdisjoint(analysis.pytorch.of_unread)

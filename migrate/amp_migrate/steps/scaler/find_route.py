@@ -114,7 +114,7 @@ class Traveller:
         self._lent: dict[cst.Call, Lent] = {}
         self._left_out: dict[cst.CSTNode, str] = {}  # functions that may be given no optimizer, by its parameter
         self._given: set[cst.ClassDef] = set()
-        self._taking: dict[cst.CSTNode, str] = {}  # methods that are being given a scaler, by that name
+        self._taking: dict[cst.CSTNode, str] = {}  # functions that are being given a scaler, by that name
         self._uncalled: set[cst.CSTNode] = set()  # which pass a scaler on that nobody gives them
         self.dead: dict[cst.CSTNode, FunctionRef] = {}  # which nobody calls, and which take a scaler for whoever does
         self.ways = Ways()
@@ -497,14 +497,15 @@ class Traveller:
         idle = {site.file.tree.function(site.call): self._is_idle(site, each, taken[each]) for each, site in calls}
         if node in self._uncalled or not all(idle.values()):
             self._uncalled.update(each for each, is_idle in idle.items() if each is not None and is_idle)
-        overriding: dict[cst.CSTNode, str] = {
-            each.node: name for each in taken if len(taken) > 1 and each.owner is not None
-        }
+        is_first = not self._taking
+        overriding = (each.node for each in taken if len(taken) > 1 and each.owner is not None)
+        # What calls itself has it there already.
+        taking: dict[cst.CSTNode, str] = dict.fromkeys((node, *overriding), name)
         for each, site in calls:
             own = names if each.node is node else [taken[each]]
-            self._taking.update(overriding)
+            self._taking.update(taking)
             step = self._through(site, each, own, taken[each], name, create, (*seen, node))
-            for other in overriding:
+            for other in taking:
                 self._taking.pop(other, None)
             if isinstance(step, Refusal):
                 return step
@@ -516,7 +517,16 @@ class Traveller:
             )
         if calls and all(argument.value == "None" for argument in route.arguments) and not route.creations:
             return lost(file, node, f"no call of {function.name}() passes an optimizer")
+        if is_first and self._is_closed(route):
+            return lost(file, node, f"{function.name}() calls itself, and nothing else here does")
         return route
+
+    def _is_closed(self, route: Route) -> bool:
+        """Whether functions are given a scaler by each other alone."""
+        taking = {new.function.node for new in route.parameters}
+        callers = {each.site.file.tree.function(each.site.call) for each in route.arguments}
+        is_closed = bool(callers) and callers <= taking and not route.creations
+        return is_closed and taking.isdisjoint((*self.dead, *self._uncalled))
 
     def _is_served(self, home: cst.CSTNode, names: list[str], create: bool) -> bool:
         """Whether a scaler may serve what some optimizers are, by their names, where it lives or is given."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from amp_migrate.engine.migrate import migrate
+from amp_migrate.engine.migrate import migrate, migrate_text
 from amp_migrate.engine.outcome import Outcome
 from amp_migrate.engine.results.importing_scripts import further_scripts, handing_scripts
 from amp_migrate.engine.workspace import Workspace
@@ -363,3 +363,42 @@ def test_others_are_read_that_name_a_network_of_their_own_or_a_function_that_mak
     known = [(tmp_path / f"{each}.py").as_posix() for each in "ab"]
     names = further_scripts(workspace, (tmp_path / "trainer.py").as_posix(), known)
     assert [Path(each).stem for each in names] == ["c", "e"]
+
+
+EVALUATES = """
+import torch
+from torch import nn
+from ignite.engine import Engine
+from ignite.metrics import Loss
+from transformers import GPT2Config, GPT2DoubleHeadsModel
+
+
+def main(data):
+    model = GPT2DoubleHeadsModel(GPT2Config()).cuda()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    criterion = nn.CrossEntropyLoss()
+    for ids, labels in data:
+        loss = criterion(model(ids.cuda())[1], labels.cuda())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    def inference(engine, batch):
+        ids, labels = batch
+        with torch.no_grad():
+            outputs = model(ids.cuda())
+            flat = outputs[0][:, :-1].contiguous()
+            return (flat, outputs[1]), ids.cuda()
+
+    evaluator = Engine(inference)
+    Loss(criterion, output_transform=lambda x: (x[0][1], x[1])).attach(evaluator, "nll")
+    evaluator.run(data)
+
+
+main(torch.load("batches.pt"))
+"""
+
+
+def test_what_an_unread_model_gives_is_float32_for_unread_code_that_runs_a_function() -> None:
+    after = migrate_text(EVALUATES, Settings()).after
+    assert "return (flat.float(), outputs[1].float()), ids.cuda()" in after

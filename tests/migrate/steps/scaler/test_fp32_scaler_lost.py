@@ -126,7 +126,22 @@ def test_function_that_calls_itself(leaves: Check) -> None:
             STEP
             train(model, optimizer, depth - 1)
         """,
-        "train() calls itself",
+        "train() calls itself, and nothing else here does",
+    )
+
+
+def test_functions_that_only_each_other_calls(leaves: Check) -> None:
+    leaves(
+        """
+        def train(model, optimizer, depth):
+            loss = model(x).mean()
+            STEP
+            again(model, optimizer, depth - 1)
+
+        def again(model, optimizer, depth):
+            train(model, optimizer, depth)
+        """,
+        "train() calls itself, and nothing else here does",
     )
 
 

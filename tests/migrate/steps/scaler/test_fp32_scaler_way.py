@@ -418,3 +418,50 @@ def test_a_function_under_a_decorator_that_hands_everything_on(rewrites: Check) 
         +     train(model, optimizer, scaler, x)
         """
     )
+
+
+def test_a_function_that_calls_itself_hands_the_scaler_on(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def run(model, loader, optimizer, trains, others=()):
+        + def run(model, loader, optimizer, scaler, trains, others=()):
+              if trains:
+                  for x, y in loader:
+        ~             loss = nn.functional.mse_loss(model(x), y)
+        ~             STEP
+        -         run(model, others, optimizer, False)
+        +         run(model, others, optimizer, scaler, False)
+
+          def main():
+              MODEL
+        -     run(model, loader, optimizer, True, others)
+        +     scaler = torch.amp.GradScaler("cuda")
+        +     run(model, loader, optimizer, scaler, True, others)
+        """
+    )
+
+
+def test_functions_that_call_each_other_hand_the_scaler_on(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def fit(model, loader, optimizer, depth):
+        + def fit(model, loader, optimizer, scaler, depth):
+              for x, y in loader:
+        ~         loss = nn.functional.mse_loss(model(x), y)
+        ~         STEP
+        -     again(model, loader, optimizer, depth - 1)
+        +     again(model, loader, optimizer, scaler, depth - 1)
+
+        - def again(model, loader, optimizer, depth):
+        + def again(model, loader, optimizer, scaler, depth):
+              if depth:
+        -         fit(model, loader, optimizer, depth)
+        +         fit(model, loader, optimizer, scaler, depth)
+
+          def main():
+              MODEL
+        -     fit(model, loader, optimizer, 3)
+        +     scaler = torch.amp.GradScaler("cuda")
+        +     fit(model, loader, optimizer, scaler, 3)
+        """
+    )
