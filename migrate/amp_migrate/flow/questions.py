@@ -1213,6 +1213,9 @@ class Questions:
                         and not self.is_off(scaler or _grad(each[0], optimizer).scaler, event.code, each[1])
                     ]
                     wrong = [each for each in reached if is_wrong(each[0], scaler, optimizer)]
+                    if what is MADE_ANEW and wrong and _is_of_the_latest(event):
+                        # Of several that have stepped or not with an earlier scaler, the latest has not.
+                        wrong = [each for each in wrong if all(is_wrong(each[0], scaler, e) for e in _atoms(each[2]))]
                     if (
                         what is PAST and optimizer and self.is_single(optimizer)
                     ):  # to step without gradients is to do nothing
@@ -1439,6 +1442,27 @@ def _holds_beyond(test: ast.expr) -> bool | None:
             return _holds_beyond(test.func.value)
         return {"isfinite": False, "isinf": True, "isnan": True}.get(word)
     return None
+
+
+def _is_of_the_latest(step: Event) -> bool:
+    """Whether a scaler steps what a variable holds that is given nothing but optimizers which are made for it."""
+    name = step.node.args[0] if isinstance(step.node, ast.Call) and step.node.args else None
+    if not isinstance(name, ast.Name):
+        return False
+    nodes = [*nodes_in(step.code.node)]
+    named = (each for each in nodes if isinstance(each, ast.Name) and each.id == name.id)
+    stores = {each for each in named if not isinstance(each.ctx, ast.Load)}
+    given = [each for each in nodes if isinstance(each, ast.Assign) and len(each.targets) == 1]
+    values = [each.value for each in given if each.targets[0] in stores]
+    made = {site_of(step.code.file, arm) for value in values for arm in _arms(value)}
+    is_parameter = any(isinstance(each, ast.arg) and each.arg == name.id for each in nodes)
+    sites = {each.site for each in step.optimizer if isinstance(each, Obj)}
+    return bool(values) and len(values) == len(stores) and not is_parameter and made == sites
+
+
+def _arms(value: ast.expr) -> list[ast.expr]:
+    """What a choice is made of: both arms of `a if test else b`."""
+    return [*_arms(value.body), *_arms(value.orelse)] if isinstance(value, ast.IfExp) else [value]
 
 
 def _atoms(value: Value) -> list[Atom | None]:

@@ -239,11 +239,17 @@ FOLDS = """
 """
 SCALER = 'scaler = torch.amp.GradScaler("cuda")'
 ANEW_HERE = f"{SCALER}  # AMP614"
+ONE_OF_TWO = f"{MADE} if fold else torch.optim.Adam(model.parameters())"
 
 
 @pytest.mark.parametrize(
     ("before", "fold", "epoch"),
-    [(MADE, ANEW_HERE, "pass"), (MADE, "pass", ANEW_HERE), ("pass", MADE, ANEW_HERE)],
+    [
+        (MADE, ANEW_HERE, "pass"),
+        (MADE, "pass", ANEW_HERE),
+        ("pass", MADE, ANEW_HERE),
+        (ONE_OF_TWO, ANEW_HERE, "pass"),
+    ],
 )
 def test_a_scaler_that_a_loop_makes_anew_for_an_optimizer_from_before_it(
     marked: Check, before: str, fold: str, epoch: str
@@ -257,6 +263,7 @@ def test_a_scaler_that_a_loop_makes_anew_for_an_optimizer_from_before_it(
         ("pass", f"{SCALER}; {MADE}", "pass"),
         ("pass", f"{SCALER}; optimizer = build(model)", "pass"),
         ("pass", "pass", f"{SCALER}; {MADE}"),
+        ("pass", f"{ONE_OF_TWO}; {SCALER}", "pass"),
         ("scaler = None; " + MADE, f"if scaler is None: {SCALER}", "pass"),
     ],
 )

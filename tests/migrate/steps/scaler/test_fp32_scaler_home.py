@@ -485,3 +485,52 @@ def test_what_else_a_property_gives_is_not_assigned_anywhere(leaves: Check, give
 """,
         "`self.optimizer` is not assigned in this class",
     )
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        'optimizer = torch.optim.SGD(net.parameters()) if name == "sgd" else torch.optim.Adam(net.parameters())',
+        'if name == "sgd":\n        optimizer = torch.optim.SGD(net.parameters())\n    else:\n'
+        "        optimizer = torch.optim.Adam(net.parameters())",
+    ],
+)
+def test_an_optimizer_of_one_of_two_kinds_for_each_setting_has_its_scaler_beside_it(
+    chosen: str, migrate: Check
+) -> None:
+    plan = migrate(
+        f"""
+for name in ("sgd", "adam"):
+    net = nn.Linear(2, 2).cuda()
+    {chosen}
+    for x in loader:
+        loss = net(x.cuda()).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+    )
+    assert '    scaler = torch.amp.GradScaler("cuda")\n    for x in loader:' in plan.after
+
+
+def test_a_function_that_makes_one_of_two_kinds_in_every_call_makes_the_scaler_as_well(migrate: Check) -> None:
+    plan = migrate(
+        """
+def train(name):
+    net = nn.Linear(2, 2).cuda()
+    if name == "sgd":
+        optimizer = torch.optim.SGD(net.parameters())
+    else:
+        optimizer = torch.optim.Adam(net.parameters())
+    for x in loader:
+        loss = net(x.cuda()).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+train(input())
+for _ in range(3):
+    train(input())
+"""
+    )
+    assert '    scaler = torch.amp.GradScaler("cuda")\n    for x in loader:' in plan.after

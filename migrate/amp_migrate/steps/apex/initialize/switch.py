@@ -124,7 +124,8 @@ def is_visible(project: Project, initialize: Initialize, file: File, at: cst.CST
 def in_words_of(project: Project, initialize: Initialize, file: File, at: cst.CSTNode) -> str | None:
     """The condition as a place says it that has what it asks by another name; None where it has not.
 
-    That is a parameter that every caller fills with it, or an attribute that `__init__` keeps such a one as.
+    That is a parameter that every caller fills with it, or an attribute that `__init__` keeps such a one as, or its own
+    parameter where it is what initializes.
     """
     code = switch_code(initialize)
     home, here = initialize.file.scopes.of(initialize.home), file.scopes.of(at)
@@ -135,7 +136,7 @@ def in_words_of(project: Project, initialize: Initialize, file: File, at: cst.CS
         if is_global or is_builtin(name, home, here) or _is_same_import(project, initialize, file, at, name):
             continue
         own = next((each for each in _given(file, at) if _is_handed_on(project, file, at, each, name)), None)
-        own = own or next(_kept(project, file, at, name), None)
+        own = own or next(_kept(project, initialize, file, at, name), None)
         if own is None:
             return None
         said[name] = build.expression(own)
@@ -149,7 +150,7 @@ def _given(file: File, at: cst.CSTNode) -> list[str]:
     return [name for name, own in bindings.items() if all(each.kind is BindingKind.PARAMETER for each in own)]
 
 
-def _kept(project: Project, file: File, at: cst.CSTNode, name: str) -> Iterator[str]:
+def _kept(project: Project, initialize: Initialize, file: File, at: cst.CSTNode, name: str) -> Iterator[str]:
     """The attributes of the object of a method that are given a variable where the object is made, and nothing else."""
     owner, node = file.tree.owner_class(at), file.tree.function(at)
     if owner is None or node is None or node not in owner.body.body:
@@ -160,8 +161,16 @@ def _kept(project: Project, file: File, at: cst.CSTNode, name: str) -> Iterator[
             if not path.startswith("self.") or len(bindings) != 1 or not isinstance(value, cst.Name):
                 continue
             is_only = file.class_attribute(owner, path) == (bindings[0].node,)
-            if is_only and _is_handed_on(project, file, value, value.value, name):
+            is_own = (
+                value.value == name and file.tree.function(initialize.home) is method and _is_parameter(file, value)
+            )
+            if is_only and (is_own or _is_handed_on(project, file, value, value.value, name)):
                 yield path
+
+
+def _is_parameter(file: File, name: cst.Name) -> bool:
+    """Whether a name is what its function is given, and never anything else."""
+    return [each.kind for each in file.scopes.of(name).lookup(name.value)] == [BindingKind.PARAMETER]
 
 
 def _is_same_import(project: Project, initialize: Initialize, file: File, at: cst.CSTNode, name: str) -> bool:

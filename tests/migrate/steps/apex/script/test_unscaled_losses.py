@@ -153,3 +153,40 @@ def test_a_loss_of_its_own_where_apex_is_not_asked_for_keeps_the_script_on_the_s
         """
     )
     assert "autocast" not in plan.after
+
+
+TRAINER = """
+class Trainer:
+    def __init__(self, settings):
+        KEEP
+        self.model = nn.Linear(2, 2).cuda()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        if settings["use_amp"]:
+            self.model, self.optimizer = amp.initialize(self.model, self.optimizer, opt_level="O1")
+
+    def fit(self, loader):
+        for x in loader:
+            self.optimizer.zero_grad()
+            loss = self.model(x.cuda()).mean()
+            loss.backward()
+            self.optimizer.step()
+
+Trainer({"use_amp": True}).fit(loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("keep", "is_native"),
+    [
+        ("self.settings = settings", True),
+        ("self.settings = dict(settings)", False),
+        ("settings = settings or {}; self.settings = settings", False),
+    ],
+)
+def test_a_method_asks_what_init_was_given_by_the_attribute_that_keeps_it(
+    keep: str, is_native: bool, migrate: Check
+) -> None:
+    head = "import torch\nfrom torch import nn\nfrom apex import amp\n"
+    after = migrate(TRAINER.replace("KEEP", keep), head=head).after
+    assert ('enabled=bool(self.settings["use_amp"])' in after) is is_native
+    assert ("amp_shim" in after) is not is_native
