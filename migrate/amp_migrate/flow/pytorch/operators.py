@@ -257,7 +257,7 @@ def _may_be_sparse(name: str, tensors: list[Tensor]) -> bool:
     return all(are_sparse) and len(tensors) > 1 if name in _OF_BOTH else any(are_sparse)
 
 
-def _is_written_twice(name: str, node: ast.AST) -> bool:
+def _is_written_twice(frame: Frame, name: str, node: ast.AST) -> bool:
     """Whether two factors of a product are one variable: be it one of several tensors, it is the same both times."""
     operands: list[ast.expr] = []
     if isinstance(node, ast.BinOp):
@@ -266,7 +266,7 @@ def _is_written_twice(name: str, node: ast.AST) -> bool:
         # What attention weighs is multiplied with the weights, not with the keys.
         given = node.args[:2] if name == "scaled_dot_product_attention" else node.args
         operands = [*([node.func.value] if isinstance(node.func, ast.Attribute) else []), *given]
-    names = list(filter(None, map(_arranged, operands)))
+    names = list(filter(None, (_arranged(frame, each) for each in operands)))
     return len(names) > len(set(names))
 
 
@@ -285,13 +285,15 @@ def _is_quadratic(frame: Frame, name: str, tensors: list[Tensor], node: ast.AST)
     return any(not each.tags & BOUNDED for each in outer) or any(each.tags & GRAM for each in tensors)
 
 
-def _arranged(node: ast.expr) -> str:
-    """The variable whose elements an expression puts in another order; empty for anything else."""
+def _arranged(frame: Frame, node: ast.expr) -> str:
+    """The variable whose elements an expression puts in another order; empty for anything else, as for a layer."""
     if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
-        return _arranged(node.value)
+        return _arranged(frame, node.value)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ARRANGING:
-        return _arranged(node.func.value)
-    return ast.unparse(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
+        return _arranged(frame, node.func.value)
+    is_named = isinstance(node, (ast.Name, ast.Attribute))
+    value = frame.analysis.values.get(node, NEVER) if is_named else NEVER
+    return ast.unparse(node) if is_named and not any(isinstance(each, Obj) for each in value) else ""
 
 
 def _only_chooses(name: str, args: Arguments) -> bool:
@@ -879,7 +881,7 @@ def _watch(
     if is_of_inverse and any(each.tags & ROUGH for each in tensors):
         analysis.event(frame, Act.INVERSE_USED, node, tensor=tensors[0])
     if treatment == table.LOW and autocast.may_be_on and name in table.PRODUCTS:
-        is_twice = len(tensors) > 1 and (is_same(*tensors[:2]) or _is_written_twice(name, node))
+        is_twice = len(tensors) > 1 and (is_same(*tensors[:2]) or _is_written_twice(frame, name, node))
         is_of_itself = (is_twice and not tensors[0].tags & BOUNDED) or _is_quadratic(frame, name, tensors, node)
         if is_of_itself:
             analysis.event(frame, Act.RISK, node, tensor=tensors[0], why=OF_ITSELF)

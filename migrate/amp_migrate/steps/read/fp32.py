@@ -251,6 +251,19 @@ def _run_by(file: File, roles: Roles, call: cst.Call, values: ValueCalls | None)
     return found if any(found) else []
 
 
+def _unscaling(file: File, roles: Roles, call: cst.Call) -> str | None:
+    """The class of the project with a `backward` that a call may run by its name, and which has no loss scale."""
+    around = file.tree.function(call)
+    if around is not None and around.name.value == "backward":
+        return None  # which hands on what it is given
+    project = roles.project
+    methods = ((each, node) for each in project.library.defining("backward") for node in each.methods["backward"])
+    for method in (project.reference(*each) for each in methods):
+        if method.owner is not None and fits(method.node, call, bound=method.is_bound) and _leaves_scale(method, roles):
+            return method.owner.name.value
+    return None
+
+
 def _of_own_class(file: File, methods: Sequence[FunctionRef | None], backward: Backward) -> Refusal | None:
     """Why a loss cannot be scaled that may be an object of a class of the project: `scale()` takes tensors alone."""
     method = next((each for each in methods if each is not None and each.is_bound and each.owner), None)
@@ -318,6 +331,13 @@ def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Bac
     if _is_in_function(file, call) and _goes_on(file, roles, call, others):
         return None
     if is_of_engine(file, roles, call):
+        if (own := _unscaling(file, roles, call)) is not None:
+            return Refusal(
+                file,
+                call,
+                f"{code} may be of {own}, which scales nothing, and whose it is cannot be seen",
+                "give the files that call this function, too, or scale the loss in there by hand",
+            )
         return Refusal(
             file,
             call,

@@ -1120,3 +1120,32 @@ def test_a_limit_that_is_stored_into_half_precision_is_told() -> None:
     plan = migrate_text(grams("x = x * 2\nx[x < 1e-10] = 1e-10\nreturn x.log()"), Settings())
     assert [each.line for each in plan.findings if ROUNDED_GUARD in each.message] == [17]
     assert OFF not in plan.after
+
+
+LAYERS_NAMED_LIKE_VIEWS = """\
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.expand, self.project = nn.Conv2d(8, 16, 1), nn.Conv2d(16, 8, 1)
+
+    def forward(self, x):
+        return self.project(self.expand(x))
+
+
+model = Block().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.load("batches.pt"):
+    loss = model(x.cuda()).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_layer_that_is_called_like_a_view_is_no_product_of_a_matrix_with_itself() -> None:
+    assert "scaler.step(optimizer)" in migrate_text(LAYERS_NAMED_LIKE_VIEWS, Settings()).after
+    assert said(LAYERS_NAMED_LIKE_VIEWS, Settings()) == []

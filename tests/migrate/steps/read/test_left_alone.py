@@ -1011,3 +1011,26 @@ def test_a_step_that_uses_torch_and_has_it_from_nowhere_is_left(brings: str, is_
 def test_an_import_of_something_of_torch_is_no_use_of_the_name(brings: str) -> None:
     text = brings + FRAGMENT.format("").replace("-torch.mean(net(x))", "net(x).mean()")
     assert not any("nothing brings it" in each.message for each in migrate_text(text, Settings()).findings)
+
+
+def test_a_backward_of_an_unseen_object_that_a_class_of_the_project_may_have(leaves: Check, dtype: str) -> None:
+    leaves(
+        """
+        class Base(nn.Module):
+            def backward(self, losses, count):
+                total = 0.0
+                for value in losses.values():
+                    total += value
+                total.backward()
+
+        def train(model, loader):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for count, (x, y) in enumerate(loader):
+                optimizer.zero_grad()
+                losses = model(x, y)
+                model.backward(losses, count)
+                optimizer.step()
+        """,
+        "model.backward(losses, count) may be of Base, which scales nothing, and whose it is cannot be seen",
+        dtype=dtype,
+    )
