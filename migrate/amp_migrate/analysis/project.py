@@ -499,13 +499,14 @@ class Project:
         """Whether an object is none with a method of the project.
 
         It is from outside: imported, `tf` in `tf.train`, one of `torch.optim`. Or it is computed, and no object of a
-        class with that method is what an operator gives.
+        class with that method is what an operator gives. Or it is asked for parameters, which such an object has not.
         """
         full = file.names.full(node)
         if not full or full.startswith("."):
             if is_of_torch_optim(file, object_bindings(file, node)):
                 return True
-            return is_computed(file, node) and not self._has_operators(function)
+            is_foreign = is_computed(file, node) and not self._has_operators(function)
+            return is_foreign or (_has_parameters(file, node) and not self._may_have_parameters(function))
         modules = filter(None, (full, module_and_name(full)[0]))
         return not any(self.library.module(each, file) or self.library.text_not_given(each, file) for each in modules)
 
@@ -527,6 +528,20 @@ class Project:
             )
         return self._operators[owner]
 
+    def _may_have_parameters(self, function: FunctionRef) -> bool:
+        """Whether objects that have a method may have `parameters()`, as modules have: by a base out of sight, too."""
+        owner = function.owner
+        above = [] if owner is None else [*self.lineage(function.file, owner)]
+        bases = ((file, base.value) for file, each in above for base in each.bases)
+        return any(
+            file.names.full(base) not in ("abc.ABC", "object") and self.definition(file, base) is None
+            for file, base in bases
+        ) or any(
+            method.name.value in ("parameters", "__getattr__", "__getattribute__")
+            for _, each in self.with_derived(above)
+            for method in find(each.body, cst.FunctionDef)
+        )
+
     def _is_class(self, file: File, node: cst.BaseExpression) -> bool:
         """Whether an object is a class, of whose methods the first argument is an object: `Trainer.fit(self, x)`."""
         found = self.definition(file, node)
@@ -545,6 +560,16 @@ def _may_be(function: FunctionRef, node: cst.Attribute, around: cst.CSTNode) -> 
     if isinstance(around, cst.Call) and around.func is node:
         return fits(function.node, around, bound=function.is_bound)
     return True
+
+
+def _has_parameters(file: File, node: cst.BaseExpression) -> bool:
+    """Whether an object is asked for its parameters in the same class, or function."""
+    path, tree = dotted(node), file.tree
+    scope = tree.owner_class(node) or tree.function(node)
+    asked = (each for each in file.uses.get("parameters", ()) if isinstance(each, cst.Attribute))
+    return path is not None and any(
+        dotted(each.value) == path and (tree.owner_class(each) or tree.function(each)) is scope for each in asked
+    )
 
 
 def _has_or_calls(owner: cst.ClassDef, name: str) -> bool:

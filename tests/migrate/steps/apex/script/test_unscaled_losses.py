@@ -190,3 +190,40 @@ def test_a_method_asks_what_init_was_given_by_the_attribute_that_keeps_it(
     after = migrate(TRAINER.replace("KEEP", keep), head=head).after
     assert ('enabled=bool(self.settings["use_amp"])' in after) is is_native
     assert ("amp_shim" in after) is not is_native
+
+
+SEVERAL = """
+class Trainer:
+    def __init__(self, settings, loader):
+        self.settings, self.loader = settings, loader
+        self.model = settings["model"](8, 4).cuda()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.model, self.optimizer = amp.initialize(self.model, self.optimizer, opt_level="O1")
+
+    def train(self):
+        self.model.train()
+        for x in self.loader:
+            self.optimizer.zero_grad()
+            loss = self.model(x.cuda()).mean()
+            loss.backward()
+            self.optimizer.step()
+
+class Other:
+    def train(self):
+        pass
+
+Trainer({"model": nn.Linear}, loader).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("has", "is_native"), [("", True), ("\n    def parameters(self):\n        return []\n", False)]
+)
+def test_what_is_asked_for_parameters_is_no_object_of_a_class_without(
+    has: str, is_native: bool, migrate: Check
+) -> None:
+    head = "import torch\nfrom torch import nn\nfrom apex import amp\n"
+    text = SEVERAL.replace("\nclass Other:", f"{has}\nclass Other:")
+    after = migrate(text, head=head).after
+    assert ("torch.amp.autocast(" in after) is is_native
+    assert ("amp_shim" in after) is not is_native
