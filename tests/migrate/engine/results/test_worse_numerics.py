@@ -1238,25 +1238,6 @@ def test_a_step_stays_alone_where_that_of_a_loop_behind_it_is_right() -> None:
     assert (text.splitlines()[left.line - 1], left.code) == ("    loss.backward()", "AMP590")
 
 
-UPDATED_BY_HAND = """\
-net = nn.Linear(4, 1).cuda()
-for x, y in loader:
-    loss = net(x).mean()
-    net.zero_grad()
-    loss.backward()
-    with torch.no_grad():
-        for p in net.parameters():
-            p -= 0.1 * p.grad
-"""
-
-
-@pytest.mark.parametrize("text", [BEHIND_IT + UPDATED_BY_HAND, UPDATED_BY_HAND + BEHIND_IT], ids=["behind", "before"])
-def test_parameters_that_no_optimizer_has_are_not_moved_by_scaled_gradients(text: str) -> None:
-    head = HEADED.format("", BACKWARD).partition("for ")[0]
-    plan = migrate_text(head + text, Settings())
-    assert UPDATED_BY_HAND in plan.after
-
-
 def test_every_step_beside_one_that_stays_is_told() -> None:
     head, loop = HEADED.format("", BACKWARD).split("for ", 1)
     text = f"{head}for epoch in range(2):\n{indent(f'for {loop}{BEHIND_IT}', '    ')}"
