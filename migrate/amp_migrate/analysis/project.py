@@ -28,7 +28,11 @@ _OPERATORS = frozenset(
     for side in ("", "r", "i")
     for name in "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or neg pos abs invert".split()
 ) | {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__torch_function__"}
-_WITHOUT_OPERATORS = MODULE_BASES | {"abc.ABC", "object"}
+# What gives a class nothing but what every object has.
+_PLAIN = frozenset(("abc.ABC", "object"))
+_WITHOUT_OPERATORS = MODULE_BASES | _PLAIN
+# What gives an object's parameters, or whatever it is asked for.
+_PARAMETERS = frozenset(("parameters", "__getattr__", "__getattribute__"))
 
 
 @frozen
@@ -102,7 +106,7 @@ class Project:
         self._methods: dict[str, list[cst.FunctionDef]] = {}
         self._named: dict[tuple[str, str, frozenset[str] | None], Iterator[FunctionRef]] = {}
         self._called: dict[cst.Call, FunctionRef | None] = {}
-        self._operators: dict[cst.ClassDef, bool] = {}
+        self._having: dict[tuple[cst.ClassDef, frozenset[str]], bool] = {}
         self._handed_on: dict[File, tuple[tuple[cst.BaseExpression, FunctionRef], ...]] = {}
 
     def reference(self, file: File, node: cst.FunctionDef) -> FunctionRef:
@@ -390,6 +394,11 @@ class Project:
         """A class, and those that it derives from, the first that Python asks first."""
         return self._objects.lineage(file, owner)
 
+    def unseen_bases(self, file: File, owner: cst.ClassDef) -> Iterator[tuple[File, cst.BaseExpression]]:
+        """What a class, and those that it derives from, inherit from that is not of the project."""
+        bases = ((where, base.value) for where, each in self.lineage(file, owner) for base in each.bases)
+        return ((where, base) for where, base in bases if self.definition(where, base) is None)
+
     def derived(self, where: File, owner: cst.ClassDef) -> Iterator[Class]:
         """The classes that name one among their bases."""
         for file, node in self._uses(owner.name.value):
@@ -505,42 +514,30 @@ class Project:
         if not full or full.startswith("."):
             if is_of_torch_optim(file, object_bindings(file, node)):
                 return True
-            is_foreign = is_computed(file, node) and not self._has_operators(function)
-            return is_foreign or (_has_parameters(file, node) and not self._may_have_parameters(function))
+            is_foreign = is_computed(file, node) and not self._may_have(function, _OPERATORS, _WITHOUT_OPERATORS)
+            return is_foreign or (_has_parameters(file, node) and not self._may_have(function, _PARAMETERS, _PLAIN))
         modules = filter(None, (full, module_and_name(full)[0]))
         return not any(self.library.module(each, file) or self.library.text_not_given(each, file) for each in modules)
 
-    def _has_operators(self, function: FunctionRef) -> bool:
-        """Whether an operator may give an object that has a method: its class defines some, or inherits from unseen."""
+    def _may_have(self, function: FunctionRef, names: frozenset[str], lacking: frozenset[str]) -> bool:
+        """Whether objects that have a method may have another of some names, too.
+
+        Their class defines one, or one above or below it does, or inherits from a class out of sight.
+
+        Args:
+            lacking: the classes that are known to have none.
+        """
         owner = function.owner
         if owner is None:
             return False
-        if owner not in self._operators:
-            above = list(self.lineage(function.file, owner))
-            bases = ((file, base.value) for file, each in above for base in each.bases)
-            self._operators[owner] = any(
-                file.names.full(base) not in _WITHOUT_OPERATORS and self.definition(file, base) is None
-                for file, base in bases
-            ) or any(
-                method.name.value in _OPERATORS
-                for _, each in self.with_derived(above)
+        if (owner, names) not in self._having:
+            unseen = self.unseen_bases(function.file, owner)
+            self._having[owner, names] = any(file.names.full(base) not in lacking for file, base in unseen) or any(
+                method.name.value in names
+                for _, each in self.with_derived(self.lineage(function.file, owner))
                 for method in find(each.body, cst.FunctionDef)
             )
-        return self._operators[owner]
-
-    def _may_have_parameters(self, function: FunctionRef) -> bool:
-        """Whether objects that have a method may have `parameters()`, as modules have: by a base out of sight, too."""
-        owner = function.owner
-        above = [] if owner is None else [*self.lineage(function.file, owner)]
-        bases = ((file, base.value) for file, each in above for base in each.bases)
-        return any(
-            file.names.full(base) not in ("abc.ABC", "object") and self.definition(file, base) is None
-            for file, base in bases
-        ) or any(
-            method.name.value in ("parameters", "__getattr__", "__getattribute__")
-            for _, each in self.with_derived(above)
-            for method in find(each.body, cst.FunctionDef)
-        )
+        return self._having[owner, names]
 
     def _is_class(self, file: File, node: cst.BaseExpression) -> bool:
         """Whether an object is a class, of whose methods the first argument is an object: `Trainer.fit(self, x)`."""

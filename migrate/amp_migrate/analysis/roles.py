@@ -48,8 +48,9 @@ _DOES = re.compile(rf"_*({'|'.join((*table.BOOKKEEPING_PREFIXES, *table.MODULE_V
 GRAD = "torch.autograd.grad"
 # Methods of a mapping, as the weights are that a checkpoint has by the name of their model: `state["model"].items()`.
 _OF_MAPPINGS = frozenset("items keys values".split())
-# Python's own functions that call nothing of what they are given.
+# What a class does that steps something, or reads gradients; or has by whatever name.
 _OF_GRADIENTS = re.compile(r"\.(step|grad|param_groups|__dict__)\b|\b(__getattr__|getattr|param_groups|backward)\b")
+# Python's own functions that call nothing of what they are given.
 _ASKING = frozenset("bool getattr hasattr int isinstance issubclass len print range setattr super".split())
 
 _Place = tuple[File, cst.BaseExpression]
@@ -345,11 +346,10 @@ class Roles:
 
     def _has_gradients(self, file: File, owner: cst.ClassDef) -> bool:
         """Whether a class, or one that it derives from, steps something or reads gradients, or may out of sight."""
-        for where, each in self.project.lineage(file, owner):
-            bases = (base.value for base in each.bases if dotted(base.value) != "object")
-            if _OF_GRADIENTS.search(where.tree.code(each)) or not all(self.project.definition(where, e) for e in bases):
-                return True
-        return False
+        lineage, unseen = self.project.lineage(file, owner), self.project.unseen_bases(file, owner)
+        return any(_OF_GRADIENTS.search(where.tree.code(each)) for where, each in lineage) or any(
+            dotted(base) != "object" for _, base in unseen
+        )
 
     # Classes
 

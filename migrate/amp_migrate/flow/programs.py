@@ -73,11 +73,8 @@ def _in_region(files: Files, file: str) -> InRegion:
     module = analysis.module(file)
     tensors = ((node, tensor_of(value)) for node, value in analysis.values.items())
     events = (each for each in Questions(analysis).events(Act.NO_KERNEL) if each.site.file == file)
-    numbers: dict[ast.AST, tuple[float, ...]] = {
-        node: numbers_in(value)
-        for node, value in analysis.values.items()
-        if isinstance(node, (ast.Name, ast.Attribute)) and numbers_in(value)
-    }
+    named = ((node, value) for node, value in analysis.values.items() if isinstance(node, (ast.Name, ast.Attribute)))
+    numbers: dict[ast.AST, tuple[float, ...]] = {node: known for node, value in named if (known := numbers_in(value))}
     found = InRegion(
         ast.Module([], []) if module is None else module.tree,
         {node: tensor.precision for node, tensor in tensors if tensor is not None},

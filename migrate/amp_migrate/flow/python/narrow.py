@@ -29,7 +29,7 @@ from amp_migrate.flow.domain.atoms import (
 )
 from amp_migrate.flow.domain.machine import assuming
 from amp_migrate.flow.domain.state import State
-from amp_migrate.flow.domain.tensor import F32, F64, LOW, OTHER, Tensor
+from amp_migrate.flow.domain.tensor import FLOATING, OTHER, Tensor
 from amp_migrate.flow.python.classes import is_module_class, lineage
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.tables.operators import LAYERS
@@ -87,7 +87,7 @@ def _of_floats(atom: Atom | Tensor, truth: bool) -> Atom | Tensor | None:
     tensor = atom.tensor if isinstance(atom, Opaque) else atom
     if not isinstance(tensor, Tensor):
         return atom
-    precision = tensor.precision & (_FLOATING | OTHER if truth else ~_FLOATING)
+    precision = tensor.precision & (FLOATING | OTHER if truth else ~FLOATING)
     if not precision:
         return None
     known = tensor.but(precision=precision)
@@ -274,7 +274,6 @@ def _is_plain_layer(name: str) -> bool:
     return name != last and is_layer and not last.startswith(("Lazy", "Upsampling")) and last not in _OF_ANOTHER
 
 
-_FLOATING = LOW | F32 | F64
 _ABSTRACT = frozenset("collections collections.abc numbers typing".split())
 _TYPES = {"int": int, "float": float, "str": str, "bool": bool, "NoneType": type(None)}
 _OF_ANOTHER = frozenset(("NLLLoss2d", "ReLU6", "TripletMarginWithDistanceLoss"))

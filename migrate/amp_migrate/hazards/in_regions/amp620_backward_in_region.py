@@ -78,9 +78,8 @@ def _in_regions_of_callers(script: Script) -> Iterator[Hazard]:
         file, call = where
         around = takewhile(lambda node: not isinstance(node, cst.FunctionDef), file.tree.ancestors(call))
         held = next((each for each in around if isinstance(each, cst.With) and flowing.opens_region(file, each)), None)
-        line = (
-            f" of line {min(each.line for each in regions)}" if {each.file for each in regions} == {file.name} else ""
-        )
+        here = {each.file for each in regions} == {file.name}
+        line = f" of line {min(each.line for each in regions)}" if here else ""
         what, hint = f"region{line} that its caller opens", _OPEN_HERE
         if held is not None:
             what, hint = f"region of {', '.join(file.tree.quote(each.item) for each in held.items)}", _BEHIND

@@ -158,10 +158,9 @@ class Flowing:
     def opens_region(self, file: File, block: cst.With) -> bool:
         """Whether a block may run in more regions than the statement that it is of."""
         own, contexts = self._node(file, block), self.questions.analysis.contexts
-        before, inside = (
-            contexts.get(own) if own else None,
-            contexts.get(own.body[0]) if isinstance(own, ast.With) else None,
-        )
+        if not isinstance(own, ast.With):
+            return False
+        before, inside = contexts.get(own), contexts.get(own.body[0])
         return before is not None and inside is not None and before.cuda.regions != inside.cuda.regions
 
     def code_of(self, file: File, function: cst.FunctionDef | None) -> Code | None:

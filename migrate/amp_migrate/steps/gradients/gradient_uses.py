@@ -264,8 +264,8 @@ def _runs_reader(file: File, roles: Roles, part: cst.CSTNode, values: ValueCalls
     """Whether code runs a function that reads gradients, and that only values tell: of one of several objects."""
     waiting, met = [(file, part)] if values is not None else [], set[cst.CSTNode]()
     for where, code in waiting:  # grows while it is gone through
-        runs = ((inside, call) for inside, run in _run_with(where, roles, code) for call in find(run, cst.Call))
-        meant = (each for inside, call in runs for each in _asked_for(inside, roles, call, values))
+        calls = _calls_run(where, roles, code)
+        meant = (each for inside, call in calls for each in _asked_for(inside, roles, call, values))
         for each in (each for each in meant if each.node not in met):
             if _reads_gradients(each.file, roles, each.node.body):
                 return True
@@ -662,12 +662,17 @@ def _run_with(file: File, roles: Roles, part: cst.CSTNode) -> Iterator[tuple[Fil
         waiting += [(each.file, each.node.body) for each in new.values()]
 
 
+def _calls_run(file: File, roles: Roles, part: cst.CSTNode) -> Iterator[tuple[File, cst.Call]]:
+    """The calls in some code, and in the functions that run with it."""
+    return ((where, call) for where, code in _run_with(file, roles, part) for call in find(code, cst.Call))
+
+
 def _gives_away_parameters(file: File, roles: Roles, part: cst.CSTNode) -> bool:
     """Whether a library that nobody follows gets parameters: it may clip their gradients, by whatever name.
 
     To unscale them before it does no harm where it does not.
     """
-    for where, call in ((where, call) for where, code in _run_with(file, roles, part) for call in find(code, cst.Call)):
+    for where, call in _calls_run(file, roles, part):
         package = where.names.callee(call).partition(".")[0]
         if package and package not in _KNOWN_PACKAGES and _called(where, roles, call) is None:
             given = [each.value for each in call.args]
@@ -686,8 +691,7 @@ def needs_true_gradients(file: File, roles: Roles, statement: Statement) -> bool
 
 def _clips(file: File, roles: Roles, part: cst.CSTNode, of: Collection[str] = GRADIENT_FUNCTIONS) -> bool:
     """Whether code clips gradients, in functions that it calls, too."""
-    run = _run_with(file, roles, part)
-    return any(_is_clip(where, call, of) for where, code in run for call in find(code, cst.Call))
+    return any(_is_clip(where, call, of) for where, call in _calls_run(file, roles, part))
 
 
 def _is_clip(file: File, call: cst.Call, of: Collection[str] = GRADIENT_FUNCTIONS) -> bool:

@@ -12,7 +12,7 @@ from amp_migrate.analysis.arguments.argument_binding import fits
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File, object_bindings, object_path
 from amp_migrate.analysis.project import FunctionRef
-from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.roles import GRAD, Roles
 from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.catalog.step_rules import OTHER_PRECISION
 from amp_migrate.plan.move import Refusal
@@ -93,7 +93,7 @@ def read_steps(
 def _by_hand(file: File, roles: Roles, body: Block) -> Refusal | None:
     """Why a step is left whose gradients are taken by `torch.autograd.grad`, and given to its parameters by hand."""
     calls = calls_in(body) if "autograd" in file.tree.text else ()
-    taking = next((call for _, call in calls if file.names.callee(call) == "torch.autograd.grad"), None)
+    taking = next((call for _, call in calls if file.names.callee(call) == GRAD), None)
     if taking is None or not any(map(_gives_gradient, nested_statements(body))):
         return None
     if not any(True for _ in optimizer_steps(roles, file, body)):
@@ -240,15 +240,18 @@ def _run_by(file: File, roles: Roles, call: cst.Call, values: ValueCalls | None)
     method = roles.project.called(file, call)
     if method is not None or values is None:
         return [method] if method is not None else []
-    project = roles.project
-    defined = (
-        (each, node) for each in project.library.defining("backward") for node in each.methods.get("backward", ())
-    )
-    candidates = (project.reference(*each) for each in defined)
-    if not any(fits(each.node, call, bound=each.is_bound) for each in candidates):
+    if not any(True for _ in _named_so(roles, call)):
         return []
     found = values.meant(file, call)
     return found if any(found) else []
+
+
+def _named_so(roles: Roles, call: cst.Call) -> Iterator[FunctionRef]:
+    """The methods of the project that a call of `backward` may run by its name, and by what it gives."""
+    project = roles.project
+    for file in project.library.defining("backward"):
+        methods = (project.reference(file, each) for each in file.methods.get("backward", ()))
+        yield from (each for each in methods if fits(each.node, call, bound=each.is_bound))
 
 
 def _unscaling(file: File, roles: Roles, call: cst.Call) -> str | None:
@@ -256,10 +259,8 @@ def _unscaling(file: File, roles: Roles, call: cst.Call) -> str | None:
     around = file.tree.function(call)
     if around is not None and around.name.value == "backward":
         return None  # which hands on what it is given
-    project = roles.project
-    methods = ((each, node) for each in project.library.defining("backward") for node in each.methods["backward"])
-    for method in (project.reference(*each) for each in methods):
-        if method.owner is not None and fits(method.node, call, bound=method.is_bound) and _leaves_scale(method, roles):
+    for method in _named_so(roles, call):
+        if method.owner is not None and _leaves_scale(method, roles):
             return method.owner.name.value
     return None
 

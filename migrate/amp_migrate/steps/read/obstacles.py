@@ -73,9 +73,8 @@ class Obstacles:
     def _unread_base(self, call: cst.Call) -> str | None:
         """What the class around a call of `self` inherits from that is not among the files."""
         owner = self.tree.owner_class(call) if dotted(call.func) == "self" else None
-        lineage = () if owner is None else self.roles.project.lineage(self.file, owner)
-        bases = ((file, each.value) for file, kind in lineage for each in kind.bases if dotted(each.value) != "object")
-        return next((f.tree.code(b) for f, b in bases if self.roles.project.definition(f, b) is None), None)
+        unseen = () if owner is None else self.roles.project.unseen_bases(self.file, owner)
+        return next((file.tree.code(base) for file, base in unseen if dotted(base) != "object"), None)
 
     def extractions(self, members: set[Statement]) -> tuple[Extraction, ...] | Refusal:
         """The forwards that have to be taken out of losses which must stay outside every region."""

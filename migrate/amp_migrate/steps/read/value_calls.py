@@ -80,13 +80,11 @@ class ValueCalls:
 
     def may_run(self, file: File, call: cst.Call) -> Iterator[FunctionRef]:
         """The functions of the project that a call may run, beside what nobody knows."""
-        words = _names(file.tree.function(call), file.tree.owner_class(call))
-        return self._calls(self._using([file], words), only_whole=False).may_run(file, call)
+        return self._around(file, call).may_run(file, call)
 
     def meant(self, file: File, call: cst.Call) -> list[FunctionRef | None]:
         """The functions of the project that a call may run; None in it for what else it may."""
-        words = _names(file.tree.function(call), file.tree.owner_class(call))
-        return self._calls(self._using([file], words), only_whole=False).meant(file, call)
+        return self._around(file, call).meant(file, call)
 
     def program(self, file: File, node: cst.CSTNode) -> Interpreted | None:
         """The program that a place in a file is part of, as far as it could be looked at; None if not all of it."""
@@ -95,14 +93,18 @@ class ValueCalls:
 
     def part(self, file: File, node: cst.CSTNode) -> Interpreted:
         """The same, and if that is not all of it: where nobody has looked, there are no values."""
-        words = _names(file.tree.function(node), file.tree.owner_class(node))
-        return self._calls(self._using([file], words), only_whole=False).interpreted
+        return self._around(file, node).interpreted
 
     def holds_computed(self, file: File, node: cst.BaseExpression) -> bool:
         """Whether what an expression gives is known to be no tensor, but to hold what is computed."""
         program = self.program(file, node)
         given = None if program is None else program.counterparts(file).back(node)
         return program is not None and given is not None and program.questions.holds_computed(given)
+
+    def _around(self, file: File, node: cst.CSTNode) -> _Calls:
+        """The program that a place in a file is part of."""
+        words = _names(file.tree.function(node), file.tree.owner_class(node))
+        return self._calls(self._using([file], words), only_whole=False)
 
     def _calls(self, focus: tuple[File, ...], *, only_whole: bool) -> _Calls:
         """The program of some files.

@@ -359,10 +359,8 @@ def _is_module_method(file: File, roles: Roles, function: cst.FunctionDef) -> bo
     owner = file.tree.owner_class(function)
     if owner is None or roles.is_module_class(file, owner):
         return owner is not None
-    bases = ((where, base.value) for where, each in roles.project.lineage(file, owner) for base in each.bases)
-    return function.name.value == "forward" and any(
-        "." in (where.names.full(base) or "") and roles.project.definition(where, base) is None for where, base in bases
-    )
+    unseen = roles.project.unseen_bases(file, owner) if function.name.value == "forward" else ()
+    return any("." in where.names.full(base) for where, base in unseen)
 
 
 def _is_evaluation(file: File, function: cst.FunctionDef) -> bool:

@@ -164,16 +164,20 @@ def _synchronizing(file: File) -> Iterator[cst.Call]:
     """The calls that make batch norms Apex's in a branch, with no other branch in which they become any."""
     for call in file.calls:
         if file.names.callee(call) == _CONVERTING:
-            branch = next((each for each in file.tree.ancestors(call) if isinstance(each, cst.If)), None)
+            branch = _branch(file, call)
             others = () if branch is None or branch.orelse is None else find(branch.orelse, cst.Call)
             if not any((dotted(each.func) or "").endswith("convert_sync_batchnorm") for each in others):
                 yield call
 
 
+def _branch(file: File, call: cst.Call) -> cst.If | None:
+    """The innermost choice that a call is in."""
+    return next((each for each in file.tree.ancestors(call) if isinstance(each, cst.If)), None)
+
+
 def _asked_for_that_alone(file: File, call: cst.Call) -> cst.BaseExpression | None:
     """What a branch is under in which nothing else happens: it stays, and gets what PyTorch has for it."""
-    statement = file.tree.statement(call)
-    branch = next((each for each in file.tree.ancestors(call) if isinstance(each, cst.If)), None)
+    statement, branch = file.tree.statement(call), _branch(file, call)
     if branch is None or branch.orelse is not None or file.tree.statement(branch) is not branch:
         return None
     is_whole = isinstance(statement, (cst.Assign, cst.Expr)) and statement.value is call

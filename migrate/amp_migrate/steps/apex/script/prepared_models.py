@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Sequence
+from functools import cached_property
 
 import libcst as cst
 
@@ -30,6 +31,13 @@ class PreparedModels:
         self._roles, self._initializes, self._values = roles, initializes, values
         self._found: dict[cst.Call, bool] = {}
 
+    @cached_property
+    def _given(self) -> list[tuple[File, cst.BaseExpression]] | None:
+        """The models that Apex is given, with the files of the calls; None if one call does not show any."""
+        named = ((each.file, named_arguments(each.call, INITIALIZE) or {}) for each in self._initializes)
+        given = [(file, arguments["models"]) for file, arguments in named if "models" in arguments]
+        return given if len(given) == len(self._initializes) else None
+
     def is_apart(self, file: File, call: cst.Call) -> bool:
         """Whether a call runs a module that has nothing of one which Apex prepared: it computed in float32."""
         if call not in self._found:
@@ -39,20 +47,15 @@ class PreparedModels:
 
     def _is_other(self, file: File, call: cst.Call) -> bool:
         """Whether all that a call may run the module of is known, and is none that Apex may have been given."""
-        named = (
-            (each.file, (named_arguments(each.call, INITIALIZE) or {}).get("models")) for each in self._initializes
-        )
-        given = [(file, models) for file, models in named if models is not None]
-        program = None if len(given) < len(self._initializes) else self._values.program(file, call)
-        if program is None:
+        if self._given is None or (program := self._values.program(file, call)) is None:
             return False
         ran = _value(program, file, call.func)
         if isinstance(call.func, cst.Attribute) and not all(isinstance(each, Obj) for each in ran):
             ran = _value(program, file, call.func.value)  # `model.generate(x)`
-        prepared = [_value(program, file, models) for file, models in given]
-        halved = [each.subject for each in program.questions.events(Act.HALVED)]
+        prepared = [_value(program, file, models) for file, models in self._given]
         if not all(value and all(isinstance(each, Obj) for each in value) for value in (ran, *prepared)):
             return False
+        halved = [each.subject for each in program.questions.events(Act.HALVED)]
         objects_in = program.questions.analysis.heap.objects_in
         low = objects_in(NEVER.union(*prepared, *halved))
         return not any(each in low or _is_copied(program, each, low) for each in objects_in(ran))

@@ -41,10 +41,9 @@ def is_unread(project: Project, file: File, attribute: cst.Attribute) -> bool:
     owner = file.tree.owner_class(attribute) if path == f"self.{word}" else None
     if owner is None or object_bindings(file, attribute):
         return False
-    above = list(project.lineage(file, owner))
-    if all(project.definition(where, base.value) is not None for where, each in above for base in each.bases):
+    if not any(project.unseen_bases(file, owner)):
         return False
-    family = (*above, *project.derived(file, owner))
+    family = (*project.lineage(file, owner), *project.derived(file, owner))
     if any(True for where, each in family for _ in where.attribute_bindings(each, path)):
         return False
     uses = ((where, use) for where in project.library.mentioning(word) for use in where.uses.get(word, ()))
