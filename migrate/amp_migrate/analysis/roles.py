@@ -387,30 +387,30 @@ class Roles:
             run = self.project.run(file, call)
             if run is not None:
                 return self._has_forward(*run)
-            functions = self._functions_given(file, call)
-            return bool(functions) and all(self.has_forward(e) and not self.goes_backward(e) for e in functions)
+            given = self.functions_given(file, call)
+            return bool(given) and all(self._has_forward(*e) and not self._goes_backward(*e) for e in given)
         return function.name != "__init__" and self.has_forward(function)
 
-    def _functions_given(self, file: File, call: cst.Call) -> list[FunctionRef]:
+    def functions_given(self, file: File, call: cst.Call) -> list[tuple[File, Runs]]:
         """The functions of the project that a call of a parameter may run; none where callers may pass others."""
         is_given = isinstance(call.func, cst.Name) and any(
             each.kind is BindingKind.PARAMETER for each in self.bindings(file, call.func)
         )
         found = self._functions_meant(file, call.func, set()) if is_given else None
-        return [] if found is None else [self.project.reference(where, node) for node, where in found.items()]
+        return [] if found is None else [(where, node) for node, where in found.items()]
 
-    def _functions_meant(
-        self, file: File, node: cst.BaseExpression, seen: set[cst.CSTNode]
-    ) -> dict[cst.FunctionDef, File] | None:
+    def _functions_meant(self, file: File, node: cst.BaseExpression, seen: set[cst.CSTNode]) -> dict[Runs, File] | None:
         """The functions that an expression may stand for beside None, through names and calls; None where in doubt."""
         if isinstance(node, cst.Name) and node.value == "None":
             return {}
+        if isinstance(node, cst.Lambda):
+            return {node: file}
         defined = self.project.definition(file, node)
         if defined is not None:
             where, function = defined
             return {function: where} if isinstance(function, cst.FunctionDef) else None
         bindings = self.bindings(file, node) if isinstance(node, cst.Name) else []
-        functions: dict[cst.FunctionDef, File] = {}
+        functions: dict[Runs, File] = {}
         for each in bindings:
             if each.node in seen:
                 continue
@@ -581,15 +581,18 @@ class Roles:
 
     def goes_backward(self, function: FunctionRef) -> bool:
         """Whether a function goes backward, calls one of the project that does, or hands on its own that does."""
-        return self._backwards.ask(function.node, lambda: self._is_seen_to_go_backward(function))
+        return self._goes_backward(function.file, function.node)
 
-    def _is_seen_to_go_backward(self, function: FunctionRef) -> bool:
-        calls = [*find(function.node.body, cst.Call)]
+    def _goes_backward(self, file: File, function: Runs) -> bool:
+        return self._backwards.ask(function, lambda: self._is_seen_to_go_backward(file, function))
+
+    def _is_seen_to_go_backward(self, file: File, function: Runs) -> bool:
+        calls = [*find(function.body, cst.Call)]
         given = {arg.value.value for call in calls for arg in call.args if isinstance(arg.value, cst.Name)}
-        closures = [e for e in find(function.node.body, cst.FunctionDef) if e.name.value in given]
+        closures = [e for e in find(function.body, cst.FunctionDef) if e.name.value in given]
         return any(
             (isinstance(each.func, cst.Attribute) and each.func.attr.value == "backward")
-            or any(map(self.goes_backward, self._run_by(function.file, each)))
+            or any(map(self.goes_backward, self._run_by(file, each)))
             for each in (*calls, *(call for closure in closures for call in find(closure.body, cst.Call)))
         )
 

@@ -123,7 +123,7 @@ class EvaluationRegions:
         statements = {each: file for file, statement, body in left for each in self._sources(file, statement, body)}
         calls = [(file, call) for each, file in statements.items() for call in calls_of(each)]
         project = self._roles.project
-        functions = called_below(project, calls)
+        functions = called_below(self._roles, calls)
         calls += [(each.file, call) for each in functions.values() for call in find(each.node.body, cst.Call)]
         unknown = frozenset(last_word(call.func) for file, call in calls if project.called(file, call) is None)
         return _Left(frozenset(statements), frozenset(functions), unknown)
@@ -271,7 +271,7 @@ def evaluated_by_objects(
         if roles.has_forward(project.reference(file, method))
     }
     calls = ((file, call) for file in moved for call in file.calls)
-    for function in called_below(project, calls).values() if evaluating else ():
+    for function in called_below(roles, calls).values() if evaluating else ():
         if function.node in within or function.file in moved:
             continue
         for call in find(function.node.body, cst.Call):
@@ -335,18 +335,22 @@ def _has_or_is_in(file: File, body: Block, quiet: cst.CSTNode) -> bool:
 def called_within(roles: Roles, moved: Iterable[TrainingStep]) -> dict[cst.FunctionDef, FunctionRef]:
     """The functions that run in the regions of steps, however deep: they compute in low precision already."""
     calls = ((step.file, call) for step in moved for region in step.regions for call in _calls_in(step, region, roles))
-    return called_below(roles.project, calls)
+    return called_below(roles, calls)
 
 
-def called_below(project: Project, calls: Iterable[tuple[File, cst.Call]]) -> dict[cst.FunctionDef, FunctionRef]:
-    """The functions that some calls run, however deep."""
+def called_below(roles: Roles, calls: Iterable[tuple[File, cst.Call]]) -> dict[cst.FunctionDef, FunctionRef]:
+    """The functions that some calls run, however deep, and those that they are given."""
     found: dict[cst.FunctionDef, FunctionRef] = {}
-    todo = [*calls]
+    met, todo = set[cst.CSTNode](), [*calls]
     while todo:
-        function = project.called(*todo.pop())
-        if function is not None and function.node not in found:
-            found[function.node] = function
-            todo += [(function.file, call) for call in find(function.node.body, cst.Call)]
+        file, call = todo.pop()
+        function = roles.project.called(file, call)
+        run = [*roles.functions_given(file, call)] if function is None else [(function.file, function.node)]
+        for where, node in (each for each in run if each[1] not in met):
+            met.add(node)
+            if isinstance(node, cst.FunctionDef):
+                found[node] = roles.project.reference(where, node)
+            todo += [(where, each) for each in find(node.body, cst.Call)]
     return found
 
 

@@ -88,3 +88,48 @@ def test_each_of_them_computes_the_loss(chosen: str, passed: str, default: str) 
 )
 def test_one_of_them_may_be_something_else(chosen: str, imports: str) -> None:
     assert "AMP501" not in codes(chosen, imports=imports)
+
+
+TWO_CALLERS = """\
+import torch
+from torch import nn
+
+first, second = nn.Linear(8, 4).cuda(), nn.Linear(8, 4).cuda()
+
+
+def run(optimizer, compute):
+    x, y = torch.rand(4, 8).cuda(), torch.rand(4, 4).cuda()
+    loss = compute(x, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+def distil(x, y):
+    with torch.no_grad():
+        wanted = first(x)
+    return nn.functional.mse_loss(second(x), wanted)
+
+
+run(torch.optim.SGD(first.parameters(), lr=0.1), {given})
+run(torch.optim.SGD(second.parameters(), lr=0.1), distil)
+"""
+
+
+def test_one_of_them_is_a_lambda() -> None:
+    """What the functions compute without gradients runs in the region round their call, and has none of its own."""
+    result = migrate_text(TWO_CALLERS.format(given="lambda x, y: nn.functional.mse_loss(first(x), y)"), Settings())
+    assert [each.code for each in result.findings] == ["AMP501"]
+    assert result.after.count("torch.amp.autocast(") == 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "lambda x, y: (x - x).mean()",
+        "lambda x, y: nn.functional.binary_cross_entropy(first(x).sigmoid(), y)",
+        "lambda x, y: nn.functional.mse_loss(first(x), y).backward()",
+    ],
+)
+def test_one_of_them_is_a_lambda_that_no_region_can_hold(given: str) -> None:
+    assert "AMP501" not in [each.code for each in migrate_text(TWO_CALLERS.format(given=given), Settings()).findings]

@@ -238,7 +238,7 @@ class EvaluationDecider:
         if self._of_prepared or is_later or not self._project.call_sites(function):
             return False
         own = [(function.file, call) for call in find(node.body, cst.Call)]
-        below = called_below(self._project, own)
+        below = called_below(self._roles, own)
         calls = [*own, *((each.file, call) for each in below.values() for call in find(each.node.body, cst.Call))]
         starts = node in self._starting or not self._starting.isdisjoint(below)
         loads = any(last_word(call.func) == "load_state_dict" for _, call in calls)
