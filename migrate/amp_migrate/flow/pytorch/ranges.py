@@ -147,7 +147,7 @@ def follow(
     if name in _PRODUCTS and len(tensors) == 1:
         huge = []  # times a number, which may make it small
     if (
-        computes
+        (computes or name in JOINING)
         and is_float16(precision, is_switched=is_switched)
         and (is_number or any(each.precision & ~F16 for each in huge))
     ):

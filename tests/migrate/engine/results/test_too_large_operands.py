@@ -125,3 +125,36 @@ def test_other_inverses_are_float16s(masked: str, product: str) -> None:
     assert not any(OF_STEEP in each.message for each in plan.findings)
     of_bfloat16 = migrate_text(TEXT.format(masked=INVERSE, product="scores @ inverse"), Settings(Dtype.BF16))
     assert not any(OF_STEEP in each.message for each in of_bfloat16.findings)
+
+
+NEXT = """\
+import torch
+from torch import nn
+
+policy, target = nn.Linear(16, 8).cuda(), nn.Linear(16, 8).cuda()
+optimizer = torch.optim.Adam(policy.parameters())
+for x, after, reward, done, allowed in torch.load("batches.pt"):
+    with torch.no_grad():
+        best = torch.where(allowed.cuda(), target(after.cuda()), {number}).max(1)[0]
+        wanted = reward.cuda() + 0.9 * best * (1 - done.cuda())
+    loss = nn.functional.mse_loss(policy(x.cuda()).max(1)[0], wanted)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("number", ['torch.tensor(-1e9, device="cuda")', "torch.tensor(-1e9).cuda()", "-1e9"])
+def test_a_choice_between_scores_and_one_such_number_is_float32(number: str) -> None:
+    """A tensor without dimensions takes the dtype of what it meets: minus infinity, which is NaN times zero."""
+    plan = migrate_text(NEXT.format(number=number), Settings())
+    assert f"torch.where(allowed.cuda(), target(after.cuda()).float(), {number})" in plan.after
+    assert "scaler.step(optimizer)" in plan.after
+
+
+@pytest.mark.parametrize("number", ["torch.tensor(-1e4).cuda()", 'torch.full((4, 8), -1e9, device="cuda")'])
+def test_a_choice_that_float16_holds_or_that_is_float32_anyway(number: str) -> None:
+    assert (
+        f"torch.where(allowed.cuda(), target(after.cuda()), {number})"
+        in migrate_text(NEXT.format(number=number), Settings()).after
+    )
