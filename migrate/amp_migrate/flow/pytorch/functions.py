@@ -820,6 +820,19 @@ def _apex_initialize(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     return models if optimizers == NONE_VALUE else tup([models, optimizers])
 
 
+def _fp16_network(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """`network_to_half` and its like: what is given, with its weights in half precision."""
+    given = args.get(0, "network") or UNKNOWN
+    for each in (atom for atom in given if isinstance(atom, Atom)):
+        modules.moved(frame, each, "half", Arguments([]), node)
+    return given
+
+
+def _fp16_kept(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """`BN_convert_float`: what is given; only its batch norms are float32 then."""
+    return args.get(0, "module") or UNKNOWN
+
+
 def _apex_scale_loss(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     """`amp.scale_loss`: the loss, for behind the `with` its gradients are true ones, whatever they were in it."""
     made_here = Obj(frame.site(node), frame.context_of_objects, External(switches.APEX_SCALED))
@@ -932,6 +945,7 @@ AS_LAYERS = {
 }
 NAMED_TUPLE = "collections.namedtuple"
 FIELDS = "<fields>"
+_FP16_UTILS = [f"{each}.fp16_utils{inner}" for each in ("apex", "amp_shim") for inner in ("", ".fp16util")]
 _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     "copy.deepcopy": _deepcopy,
     "torch.optim.swa_utils.AveragedModel": _averaged,
@@ -969,6 +983,8 @@ _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     "torch.nn.utils.parameters_to_vector": _parameters_to_vector,
     **{f"{package}.initialize": _apex_initialize for package in ("apex.amp", "amp_shim.amp")},
     **{f"{package}.scale_loss": _apex_scale_loss for package in ("apex.amp", "amp_shim.amp")},
+    **{f"{package}.{name}": _fp16_network for package in _FP16_UTILS for name in ("network_to_half", "FP16Model")},
+    **{f"{package}.BN_convert_float": _fp16_kept for package in _FP16_UTILS},
     "operator.itemgetter": _getter,
     **{name: partial(_read_data, name=name) for name in _DATA},
     **dict.fromkeys(("einops.rearrange", "einops.repeat"), _einops),

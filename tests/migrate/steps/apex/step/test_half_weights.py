@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.settings import Settings
 
 Check = Callable[..., Any]
 
@@ -147,3 +149,42 @@ def test_another_model_of_the_same_name_stays_float16(wrapped: str, migrate: Che
     assert after.count("model.half()") == 1
     assert "model.half()  # behind the training" in after
     assert "model(x.half())" in after
+
+
+BY_HAND = """\
+import torch
+from apex.fp16_utils import *
+from torch import nn
+
+net = nn.Linear(8, 1).cuda()
+{halved}
+model_params, master_params = prep_param_lists(model)
+optimizer = torch.optim.SGD(master_params, 0.05)
+for x in torch.load("batches.pt"):
+    loss = nn.functional.mse_loss(model(x.cuda()).float().squeeze(1), x.cuda().sum(1)) * 128.0
+    model.zero_grad()
+    loss.backward()
+    model_grads_to_master_grads(model_params, master_params)
+    for p in master_params:
+        p.grad.data = p.grad.data / 128.0
+    optimizer.step()
+    master_params_to_model_params(model_params, master_params)
+"""
+
+
+@pytest.mark.parametrize(
+    "halved",
+    [
+        "model = network_to_half(net)",
+        "model = FP16Model(net)",
+        "model = BN_convert_float(net.half())",
+        "model = net\nif torch.cuda.is_available():\n    model = network_to_half(net)",
+    ],
+)
+def test_training_in_float16_by_the_functions_of_apex_is_no_float32_training(halved: str) -> None:
+    """It has a loss scale of its own, and goes on with the shim's functions; no region and no scaler is put beside."""
+    plan = migrate_text(BY_HAND.format(halved=halved), Settings())
+    assert "from amp_shim.fp16_utils import *" in plan.after
+    assert "autocast" not in plan.after
+    assert "GradScaler" not in plan.after
+    assert {each.code for each in plan.findings} == {"AMP301", "AMP590"}
