@@ -142,7 +142,10 @@ class _Simplifier(ast.NodeTransformer):
         node.test = _asked(node.test)
         if isinstance(node.test, ast.Constant):
             return node.body if node.test.value else node.orelse
-        return node.body if is_quiet(node.test) and is_same(node.body, node.orelse) else node
+        for one, other in ((node.body, node.orelse), (node.orelse, node.body)) if is_quiet(node.test) else ():
+            if Comparison(_is_clipped).nodes(one, other) is None:
+                return other  # as for statements
+        return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         self.generic_visit(node)

@@ -53,7 +53,7 @@ from amp_migrate.steps.apex.script.prepared_steps import PreparedOptimizers, pla
 from amp_migrate.steps.apex.script.script_group import ApexScript
 from amp_migrate.steps.apex.step.folded_branches import FoldedBranch, clip_folds, clips_apart
 from amp_migrate.steps.apex.step.fp16_optimizer import copies_of_gradients, trained_networks, wrapper_attributes
-from amp_migrate.steps.apex.step.master_parameters import all_parameters, parameters_of
+from amp_migrate.steps.apex.step.master_parameters import all_parameters, parameters_of, standing_for
 from amp_migrate.steps.apex.step.scaler_beside import scaler_at, scaler_of_object
 from amp_migrate.steps.apex.uses import apex_state
 from amp_migrate.steps.apex.uses.amp_tests import AmpTest, amp_tests, flag_tests
@@ -472,7 +472,7 @@ class NativeDecider:
     def _with_scalers(self, file: File, places: Iterable[Place]) -> tuple[tuple[Place, str | None], ...]:
         return tuple((place, self._scaler_at(file, place)) for place in places)
 
-    def _parameters(self, file: File, dead: Iterable[cst.CSTNode]) -> Iterator[tuple[cst.Call, str]]:
+    def _parameters(self, file: File, dead: Iterable[cst.CSTNode]) -> Iterator[tuple[cst.BaseExpression, str]]:
         gone = {call for block in dead for call in find(block, cst.Call)}
         for call in amp_calls(file, "master_params"):
             if call not in gone and call.args:
@@ -480,7 +480,8 @@ class NativeDecider:
                 around = (each for each in file.tree.ancestors(call) if isinstance(each, cst.If))
                 is_apart = any(clips_apart(file, each, self._apart) for each in around)
                 named = all_parameters(file, optimizer) if is_apart else None
-                yield call, named or parameters_of(self._project, self._roles, file, optimizer)
+                given = named or parameters_of(self._project, self._roles, file, optimizer)
+                yield standing_for(file, call, given), given
 
     def _wrapper(self, file: File) -> WrapperUses:
         attributes = list(wrapper_attributes(file, self._roles))

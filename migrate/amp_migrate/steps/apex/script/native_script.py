@@ -80,7 +80,7 @@ class NativeFile:
         spared: those of `saved` and `restored` whose scaler may be None: callers in float32 share them.
         keeps_keys: whether what is saved stays under the keys that it is saved by, since some cannot be seen.
         given: the calls that pass `apex.amp` to what restores it, with the place of the argument and the scaler.
-        parameters: the calls of `amp.master_params`, each with what it gave, as code.
+        parameters: the calls of `amp.master_params`, or choices of one, each with what it gave, as code.
         plain: the statements that take a loss backward which Apex does not scale, and stay in float32.
         wrapper: what it asks of an `FP16_Optimizer`; None in a script that has none.
     """
@@ -96,7 +96,7 @@ class NativeFile:
     spared: frozenset[cst.Call] = frozenset()
     keeps_keys: bool = False
     given: tuple[tuple[cst.Call, int, str | None], ...] = ()
-    parameters: tuple[tuple[cst.Call, str], ...] = ()
+    parameters: tuple[tuple[cst.BaseExpression, str], ...] = ()
     plain: tuple[Statement, ...] = ()
     wrapper: WrapperUses | None = None
 

@@ -9,6 +9,7 @@ from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File, object_bindings
 from amp_migrate.analysis.project import Project
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.trees.nodes import find
 
 _OPTIMIZERS = ("torch.optim.", "apex.optimizers.")
 
@@ -24,6 +25,18 @@ def parameters_of(project: Project, roles: Roles, file: File, optimizer: cst.Bas
 def all_parameters(file: File, optimizer: cst.BaseExpression) -> str:
     """The parameters of an optimizer, whatever it was made from."""
     return f'(p for group in {file.tree.code(optimizer)}.param_groups for p in group["params"])'
+
+
+def standing_for(file: File, call: cst.Call, given: str) -> cst.BaseExpression:
+    """What the code of an optimizer's parameters is written for: a call of `amp.master_params`, or a choice of its own.
+
+    `amp.master_params(optimizer) if args.fp16 else model.parameters()` is the same either way then.
+    """
+    around = file.tree.parents[call]
+    if not isinstance(around, cst.IfExp) or any(True for _ in find(around.test, cst.Call)):
+        return call
+    other = around.orelse if around.body is call else around.body
+    return around if file.tree.code(other) == given else call
 
 
 def _made_from(project: Project, roles: Roles, file: File, optimizer: cst.BaseExpression) -> str | None:

@@ -116,8 +116,7 @@ def _write_file(editor: Editor, file: NativeFile, project: Project) -> Iterator[
         yield from write(editor, call, scaler, is_spared=call in file.spared)
     for call, index, scaler in file.given:
         yield from write_state.write_given(editor, call, index, scaler)
-    for call, parameters in file.parameters:
-        yield editor.replace(call, parameters)
+    yield from (editor.replace(node, parameters) for node, parameters in file.parameters)
     yield from write_functions(editor, project)
     for test, switch in file.tests:
         yield write_answer(editor, test, switch)

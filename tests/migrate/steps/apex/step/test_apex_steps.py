@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.settings import Settings
 
 Check = Callable[..., Any]
 
@@ -603,3 +605,44 @@ def test_gradients_behind_branches_that_clip_apart_are_unscaled_in_both(migrate:
     ).after
     behind = "scaler.scale(loss).backward()\n        scaler.unscale_(optimizer)\n        torch.nn.utils.clip_grad_norm_"
     assert after.count(behind) == after.count("unscale_") == 2
+
+
+CHOSEN_MASTERS = """\
+import sys
+
+import torch
+from apex import amp
+
+
+def main(fp16):
+    model = torch.nn.Linear(3, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if fp16:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    for x, y in torch.load("batches.pt"):
+        loss = (model(x.cuda()) - y.cuda()).square().mean()
+        optimizer.zero_grad()
+        if fp16:
+            with amp.scale_loss(loss, optimizer) as scaled:
+                scaled.backward()
+        else:
+            loss.backward()
+        {clipped}
+        optimizer.step()
+
+
+main("fp16" in sys.argv)
+"""
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    ["amp.master_params(optimizer) if fp16 else model.parameters()", "model.parameters() if not fp16 else masters"],
+)
+@pytest.mark.parametrize("clipped", ["clip({}, 1.0)", "own = {}\n        clip(own, 1.0)"])
+def test_a_choice_between_the_master_parameters_and_the_model_s_is_none_natively(chosen: str, clipped: str) -> None:
+    chosen = chosen.replace("masters", "amp.master_params(optimizer)")
+    clipped = clipped.replace("clip(", "torch.nn.utils.clip_grad_norm_(")
+    plan = migrate_text(CHOSEN_MASTERS.format(clipped=clipped.format(chosen)), Settings())
+    assert f"scaler.unscale_(optimizer)\n        {clipped.format('model.parameters()')}" in plan.after
+    assert "apex" not in plan.after
