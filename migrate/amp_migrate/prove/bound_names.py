@@ -18,7 +18,7 @@ from typing import TypeGuard
 from amp_migrate.frozen import frozen
 from amp_migrate.prove.code.atoms import is_carrier
 from amp_migrate.prove.code.program import Program
-from amp_migrate.prove.code.scopes import COMPREHENSIONS, DEFINITIONS, heads, is_self, parameters
+from amp_migrate.prove.code.scopes import COMPREHENSIONS, DEFINITIONS, given_none, heads, is_self, parameters
 from amp_migrate.prove.code.ways import Walk
 from amp_migrate.syntax import nodes_in
 
@@ -433,12 +433,11 @@ class _Walk(Walk[Way]):
         if not changed:
             return states
         names = changed & self._own
-        is_none = isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value is None
+        nones = frozenset(map(ast.unparse, given_none(node))) & names if isinstance(node, ast.Assign) else frozenset()
         found = set()
         for way in states:
             tests = frozenset(each for each in way.tests if not any(_says(each[0], name) for name in changed))
-            given, none = way.given - names, way.none - names
-            found.add(Way(given, none | names, tests) if is_none else Way(given | names, none, tests))
+            found.add(Way(way.given - names | names - nones, way.none - names | nones, tests))
         return frozenset(found)
 
     def branch(self, test: ast.expr, outcome: bool, states: Ways) -> Ways:
@@ -466,7 +465,7 @@ class _Walk(Walk[Way]):
 @cache
 def _says(code: str, name: str) -> bool:
     """Whether a test reads a name: `x` is not in `backend == "apex"`."""
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", code) is not None
+    return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", code) is not None
 
 
 def _asked(test: ast.expr) -> ast.expr:

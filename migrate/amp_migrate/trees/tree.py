@@ -96,6 +96,15 @@ class Tree:
                 return cast(Statement, current)
             current = parent
 
+    def is_target(self, node: cst.CSTNode) -> bool:
+        """Whether a name is assigned to, alone or among others (`a, b = ...`)."""
+        parent = self.parents[node]
+        while isinstance(parent, (cst.BaseElement, cst.Tuple, cst.List)):
+            node, parent = parent, self.parents[parent]
+        return isinstance(parent, cst.AssignTarget) or (
+            isinstance(parent, (cst.AnnAssign, cst.NamedExpr)) and parent.target is node
+        )
+
     def block(self, statement: Statement) -> Block:
         """The block that a statement stands in."""
         parent = self.parents[statement]

@@ -167,14 +167,14 @@ class Scopes:
             self._block(node.body, inner)
             return
         if isinstance(node, ast.Assign):
-            is_none = isinstance(node.value, ast.Constant) and node.value.value is None
             known = set(scope.assigned)
             for target in node.targets:
                 self._target(target, scope)
-            if is_none:  # what stands for something else is still that, or nothing
-                scope.assigned &= known
-                if self._is_chosen or (isinstance(scope.node, DEFINITIONS) and not self._is_handled):
-                    scope.nones.update(each.id for each in node.targets if isinstance(each, ast.Name))
+            # What stands for something else is still that, or nothing.
+            nones = {each.id for each in given_none(node) if isinstance(each, ast.Name)}
+            scope.assigned -= nones - known
+            if self._is_chosen or (isinstance(scope.node, DEFINITIONS) and not self._is_handled):
+                scope.nones |= nones
         elif isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.For, ast.AsyncFor)):
             self._target(node.target, scope)
         elif isinstance(node, (ast.With, ast.AsyncWith)):
@@ -272,6 +272,17 @@ def last_word(node: ast.expr) -> str:
 def is_self(node: ast.expr) -> bool:
     """Whether an expression is the object that a method is called on."""
     return isinstance(node, ast.Name) and node.id == "self"
+
+
+def given_none(node: ast.Assign) -> Iterator[ast.expr]:
+    """What an assignment gives None, be it beside other things: `apex, amp = None, None`."""
+    waiting = [(each, node.value) for each in node.targets]
+    several = (ast.Tuple, ast.List)
+    for target, value in waiting:  # grows by the items of tuples
+        if isinstance(value, ast.Constant) and value.value is None:
+            yield target
+        elif isinstance(target, several) and isinstance(value, several) and len(target.elts) == len(value.elts):
+            waiting += zip(target.elts, value.elts, strict=True)
 
 
 def parameters(args: ast.arguments) -> Iterator[ast.arg]:

@@ -17,7 +17,7 @@ from amp_migrate.frozen import frozen
 from amp_migrate.renames.change.decide_uses import Decided, Renaming, decide
 from amp_migrate.renames.change.module_values import ModuleValues, module_values
 from amp_migrate.renames.change.moved_imports import Moves, deprecated_items, moves_of, star_imports
-from amp_migrate.renames.find.surroundings import is_only_tested, is_target
+from amp_migrate.renames.find.surroundings import is_only_tested
 from amp_migrate.renames.find.uses import find_uses
 from amp_migrate.renames.follow.name_origins import Top, is_old, sources, sources_at, users, uses_at
 from amp_migrate.renames.old_modules import moves_with_module
@@ -148,7 +148,7 @@ class _Trials:
         made, modules, _ = self._of(file)
         if use in made.removed or use in modules.moved or is_only_tested(file.tree, use):
             return None
-        if is_target(file.tree, use):
+        if file.tree.is_target(use):
             return "it is given another value"
         if use in made.refused:
             return made.refused[use].reason

@@ -18,7 +18,7 @@ from amp_migrate.frozen import frozen
 from amp_migrate.plan.edit import Edit
 from amp_migrate.renames.change.moved_imports import stays_right, uses_of
 from amp_migrate.renames.find.quoted_names import names_by_getattr
-from amp_migrate.renames.find.surroundings import is_imported, is_only_tested, is_target
+from amp_migrate.renames.find.surroundings import is_imported, is_only_tested
 from amp_migrate.renames.old_modules import OLD_MODULES, successor
 from amp_migrate.renames.rename import Rename, rule_of
 from amp_migrate.settings import Settings
@@ -87,7 +87,7 @@ def _values(file: File) -> Iterator[tuple[cst.CSTNode, str]]:
     for word in sorted(_words(file)):
         for node in file.uses.get(word, ()):
             parent = file.tree.parents[node]
-            if isinstance(parent, (cst.Attribute, cst.Expr)) or is_target(file.tree, node):
+            if isinstance(parent, (cst.Attribute, cst.Expr)) or file.tree.is_target(node):
                 continue
             if is_imported(file.tree, node):
                 continue

@@ -16,7 +16,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.frozen import frozen
 from amp_migrate.plan.edit import Edit, Imported, Reimport
-from amp_migrate.renames.find.surroundings import is_imported, is_only_tested, is_target
+from amp_migrate.renames.find.surroundings import is_imported, is_only_tested
 from amp_migrate.renames.old_modules import NEW_MODULE, OLD_MODULES, OLD_PACKAGES, home, moves_with_module, successor
 from amp_migrate.renames.rename import Rename, all_renames, renaming_rules, rule_of
 from amp_migrate.settings import Settings
@@ -89,7 +89,7 @@ def moves_of(
             continue
         uses = uses_of(file, local, full)
         if local in handed_on:  # whoever takes it has torch, so that what is assigned in a handler is never taken
-            uses = [use for use in uses if not is_target(file.tree, use)]
+            uses = [use for use in uses if not file.tree.is_target(use)]
         staying = [use for use in uses if use not in removed]
         known = [all_renames()[full][1]] if full in all_renames() else []
         rule = rules.get(statement) or rule_of([*(renamed[use] for use in staying if use in renamed), *known])
@@ -195,7 +195,7 @@ def uses_of(file: File, local: str, full: str) -> list[cst.CSTNode]:
             continue
         if is_imported(file.tree, node) or (local.startswith("self.") and dotted(node) != local):
             continue
-        if is_target(file.tree, node) and file.names.full(node) == full:
+        if file.tree.is_target(node) and file.names.full(node) == full:
             continue  # `except ImportError: autocast = None`, which is never run
         if isinstance(parent, cst.Attribute) and full in OLD_MODULES and not _asks(file, parent, full):
             continue  # `amp.initialize`, where `amp` is Apex's on another way

@@ -31,16 +31,6 @@ def names_a_type(tree: Tree, node: cst.CSTNode) -> bool:
     return False
 
 
-def is_target(tree: Tree, node: cst.CSTNode) -> bool:
-    """Whether a name is assigned to, alone or among others (`a, b = ...`)."""
-    parent = tree.parents[node]
-    while isinstance(parent, (cst.BaseElement, cst.Tuple, cst.List)):
-        node, parent = parent, tree.parents[parent]
-    return isinstance(parent, cst.AssignTarget) or (
-        isinstance(parent, (cst.AnnAssign, cst.NamedExpr)) and parent.target is node
-    )
-
-
 def is_imported(tree: Tree, node: cst.CSTNode) -> bool:
     """Whether a chain of names is what an import names, or a part of it: `torch.cuda` of `import torch.cuda.amp`."""
     parent = tree.parents[node]

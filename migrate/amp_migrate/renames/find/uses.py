@@ -10,7 +10,6 @@ from amp_migrate.analysis.bindings import Binding, BindingKind
 from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule
 from amp_migrate.frozen import frozen
-from amp_migrate.renames.find.surroundings import is_target
 from amp_migrate.renames.old_modules import OLD_PACKAGES
 from amp_migrate.renames.rename import Rename, renaming_rules
 
@@ -34,7 +33,7 @@ def find_uses(file: File) -> tuple[list[Use], list[Use]]:
     for rule in renaming_rules():
         renames = {rename.old: rename for rename in rule.renames}
         for node in _nodes(file, {old.rpartition(".")[2] for old in renames}):
-            if is_target(file.tree, node):
+            if file.tree.is_target(node):
                 continue
             meanings = file.names.meanings(node)
             hits = sorted(meanings & set(renames))

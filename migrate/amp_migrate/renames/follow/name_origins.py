@@ -12,7 +12,7 @@ from amp_migrate.analysis.exports import takers
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.names.scopes import Scope
 from amp_migrate.analysis.project import Project
-from amp_migrate.renames.find.surroundings import is_imported, is_target
+from amp_migrate.renames.find.surroundings import is_imported
 from amp_migrate.renames.old_modules import OLD_MODULES
 from amp_migrate.renames.rename import all_renames
 
@@ -103,7 +103,7 @@ def _locals(project: Project, file: File, top: Top) -> Iterator[str]:
 def _named(file: File, names: Iterable[str]) -> Iterator[cst.Name | cst.Attribute]:
     for name in sorted(names):
         for node in file.uses.get(name, ()):
-            is_definition = isinstance(node, cst.Name) and is_target(file.tree, node)
+            is_definition = isinstance(node, cst.Name) and file.tree.is_target(node)
             if not is_imported(file.tree, node) and not is_definition:
                 yield node
 

@@ -11,7 +11,7 @@ from amp_migrate.analysis.bindings import dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.project import Project
 from amp_migrate.frozen import frozen
-from amp_migrate.renames.find.surroundings import is_only_tested, is_target
+from amp_migrate.renames.find.surroundings import is_only_tested
 
 _PROPERTIES = frozenset({"property", "cached_property", "functools.cached_property"})
 _PLAIN_METHODS = frozenset({"staticmethod", "classmethod"})
@@ -58,7 +58,7 @@ def taken(file: File, maker: cst.CSTNode) -> tuple[cst.CSTNode, ...] | None:
     if isinstance(parent, cst.Call) and parent.func is maker:
         return (parent,)
     if isinstance(parent, cst.Subscript) and parent.value is maker:
-        return () if is_target(file.tree, parent) else (parent,)
+        return () if file.tree.is_target(parent) else (parent,)
     if isinstance(parent, (cst.For, cst.CompFor)) and parent.iter is maker:
         name = _last(parent.target)
         return None if name is None else tuple(uses(file, name))
@@ -74,7 +74,7 @@ def uses(file: File, name: str) -> Iterator[cst.Name | cst.Attribute]:
     for use in file.uses.get(name, ()):
         parent = file.tree.parents[use]
         is_loop_variable = isinstance(parent, (cst.For, cst.CompFor)) and parent.target is use
-        if not is_target(file.tree, use) and not is_loop_variable:
+        if not file.tree.is_target(use) and not is_loop_variable:
             yield use
 
 

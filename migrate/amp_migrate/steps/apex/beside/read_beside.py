@@ -123,7 +123,7 @@ def read_beside(roles: Roles, files: Sequence[File]) -> Beside | Refusal | None:
                 or goes_with_import(file, use)
             ):
                 continue
-            if file not in changing and isinstance(file.tree.parents[use], cst.AssignTarget):
+            if file not in changing and file.tree.is_target(use):
                 continue
             holder = None if file in changing else idle_holder(project, file, use, dead)
             if holder is None:

@@ -221,7 +221,7 @@ class ApexImports:
     def _tops(self, local: str, full: str) -> Iterator[cst.CSTNode]:
         """The longest chains of attributes on the uses of a name that an import brings."""
         for node in self.file.uses.get(local, ()):
-            is_given = isinstance(self.file.tree.parents[node], cst.AssignTarget)  # `DDP = None` where Apex is missing
+            is_given = self.file.tree.is_target(node)  # `DDP = None` where Apex is missing
             if is_given or not isinstance(node, cst.Name) or full not in self.file.names.meanings(node):
                 continue
             top: cst.CSTNode = node

@@ -153,11 +153,11 @@ def leftovers(
         if used is not None and used not in API and form_of(project, file, node, target_torch) is None:
             yield Refusal(file, node, f"amp.{used} has no native form here")
             continue
-        is_used = parent.func is node if isinstance(parent, cst.Call) else isinstance(parent, cst.AssignTarget)
+        is_used = parent.func is node if isinstance(parent, cst.Call) else file.tree.is_target(node)
         if used is not None and used in API and not is_used:
             yield Refusal(file, node, f"amp.{used} itself is used as a value")
             continue
         is_value = AMP in file.names.meanings(node) and parent not in kept and parent not in restored
         is_amp = is_value or dotted(node) in paths
-        if is_amp and not isinstance(parent, cst.AssignTarget) and not insists(file, file.tree.statement(node)):
+        if is_amp and not file.tree.is_target(node) and not insists(file, file.tree.statement(node)):
             yield Refusal(file, node, "amp itself is used as a value")

@@ -215,7 +215,7 @@ def _only_casts(project: Project, file: File) -> bool:
 
 def _uses(file: File) -> Iterator[cst.Name | cst.Attribute]:
     for node in amp_uses(file):
-        if not (isinstance(file.tree.parents[node], cst.AssignTarget) or insists(file, file.tree.statement(node))):
+        if not (file.tree.is_target(node) or insists(file, file.tree.statement(node))):
             yield node
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from amp_migrate.engine.migrate import migrate as migrate_paths
+from amp_migrate.engine.migrate import migrate_text
 from amp_migrate.settings import Settings
 
 Check = Callable[..., Any]
@@ -1096,3 +1097,46 @@ def test_amp_that_the_script_itself_may_do_without_is_its_switch(migrate: Check)
     start = "if not args.fp16:\n        amp = None\n    if amp is not None:\n        INITIALIZE"
     after = migrate(_BEHIND_THE_IMPORT.format(start, "amp is None", *_PLAIN_FIRST)).after
     assert "from amp_shim import amp" in after, after
+
+
+CHOSEN_AT_ONCE = """\
+import sys
+
+import torch
+
+
+def run(use_apex, distributed):
+    model = torch.nn.Linear(2, 2).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if use_apex:
+        import apex
+        from apex import amp
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    else:
+        {none}
+    if distributed:
+        if {asked}:
+            model = apex.parallel.DistributedDataParallel(model)
+        else:
+            model = torch.nn.parallel.DistributedDataParallel(model)
+    loss = model(torch.rand(4, 2).cuda()).mean()
+    if use_apex:
+        with amp.scale_loss(loss, optimizer) as scaled:
+            scaled.backward()
+    else:
+        loss.backward()
+    optimizer.step()
+    torch.save({{"model": model.state_dict(), "amp": amp}}, "last.pt")
+
+
+run("apex" in sys.argv, "many" in sys.argv)
+"""
+
+
+@pytest.mark.parametrize("asked", ["use_apex", "apex is not None"])
+@pytest.mark.parametrize("none", ["apex, amp = None, None", "(apex, amp) = (None, None)", "apex = amp = None"])
+def test_names_that_are_none_without_apex_be_it_in_one_statement(none: str, asked: str) -> None:
+    plan = migrate_text(CHOSEN_AT_ONCE.format(none=none, asked=asked), Settings())
+    assert {each.code for each in plan.findings} == {"AMP301", "AMP290"}
+    assert "from amp_shim import amp" in plan.after
+    assert none in plan.after
