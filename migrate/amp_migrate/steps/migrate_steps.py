@@ -42,7 +42,7 @@ from amp_migrate.steps.scaler.made_first import make_first
 from amp_migrate.steps.scaler.of_split_step import scale_parts
 from amp_migrate.steps.scaler.own_scalers import OwnScalers
 from amp_migrate.steps.scaler.stale_calls import told_of_stale
-from amp_migrate.steps.statements.bodies import backward_calls, outermost_loop
+from amp_migrate.steps.statements.bodies import backward_calls, bodies, outermost_loop
 from amp_migrate.steps.told_beside import told_beside
 from amp_migrate.steps.write.write_route import write_arguments, write_ways
 from amp_migrate.steps.write.write_step import write_island, write_region, write_step
@@ -195,17 +195,20 @@ class StepMigration:
         return Refusal(step.file, step.place, reason, why.hint, left=left)
 
     def _withdrawn_loops(self, file: File) -> dict[cst.For | cst.While, dict[Statement, Withdrawn | None]]:
-        """The loops in no function that a first plan has shown to stay, beside others that train: what each has.
+        """The loops of one body that a first plan has shown to stay, beside others that train: what each has.
 
         One behind the other, they train models of their own, or in another way, by whatever names.
         """
         if file not in self._loops:
             known = {e.line: e for e in self.settings.withdrawn if (e.code, e.file) == (FP32_STEP.code, file.name)}
-            loops: defaultdict[cst.For | cst.While | None, dict[Statement, Withdrawn | None]] = defaultdict(dict)
-            for statement, _ in backward_calls(file.tree.module) if any(known) else ():
-                loops[outermost_loop(file, statement)][statement] = known.get(file.tree.position(statement)[0])
-            several = ((loop, own) for loop, own in loops.items() if len(loops) > 1)
-            self._loops[file] = {loop: own for loop, own in several if loop is not None and any(own.values())}
+            self._loops[file] = {}
+            for _, body in bodies(file) if any(known) else ():
+                loops: defaultdict[cst.For | cst.While | None, dict[Statement, Withdrawn | None]] = defaultdict(dict)
+                for statement, _ in backward_calls(body):
+                    loops[outermost_loop(file, statement)][statement] = known.get(file.tree.position(statement)[0])
+                several = ((loop, own) for loop, own in loops.items() if len(loops) > 1)
+                own_of = {loop: own for loop, own in several if loop is not None and any(own.values())}
+                self._loops[file].update(own_of)
         return self._loops[file]
 
     def _left_alone(self, file: File) -> frozenset[Statement]:
@@ -229,7 +232,7 @@ class StepMigration:
         )
 
     def _move_split(self, split: Split) -> Iterator[ScaledStep]:
-        """Move all parts of a step, or none."""
+        """Move all parts of a step, or none but what is a step by itself."""
         refused = next((part.step for part in split.parts if not self._is_wanted(part.step)), None)
         if refused is not None:
             return
@@ -242,7 +245,11 @@ class StepMigration:
         if self.settings.dtype is not Dtype.BF16:
             scaled = scale_parts(split, self.roles, self._reach)
             if isinstance(scaled, Refusal):
-                self._refuse(scaled, *(part.step for part in split.parts if _goes_backward(part.step)))
+                whole = [each for each in split.alone if each.is_whole and not each.step.called_parts]
+                left = [each for each in split.alone if each not in whole] if whole else split.parts
+                self._refuse(scaled, *(part.step for part in left if _goes_backward(part.step)))
+                for each in whole:
+                    yield from self._move(each)
                 return
             parts = scaled
         is_low = any(has_large_penalty(part.step, self.settings) for part in parts)

@@ -433,21 +433,33 @@ def _beside_apex(text: str) -> Iterator[int]:
     """The lines in the branches of an `if` of which one clips what Apex's optimizer has."""
     for node in nodes_in(_tree(text)) if any(word in text for word in _CLIPPED_BY_APEX) else ():
         if isinstance(node, ast.If) and node.orelse and any(each in ast.unparse(node) for each in _CLIPPED_BY_APEX):
-            yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
+            yield from _lines_at(node)
 
 
 def _functions(text: str, *, with_loops: bool = False) -> list[range]:
-    """The lines of the functions and methods of a text, and of its loops if asked for, that are in no other."""
-    kinds = (*_FUNCTIONS, *_LOOPS) if with_loops else _FUNCTIONS
+    """The lines of the functions and methods of a text that are in no other; before each, if asked for, its loops'."""
     found: list[range] = []
     stack: list[ast.AST] = [_tree(text)]
     while stack:
         for each in ast.iter_child_nodes(stack.pop()):
-            if isinstance(each, kinds):
-                found.append(range(each.lineno, (each.end_lineno or each.lineno) + 1))
-            elif isinstance(each, ast.stmt):
+            if with_loops and isinstance(each, (*_FUNCTIONS, *_LOOPS)):
+                found += map(_lines_at, _outermost_loops(each))
+            if isinstance(each, _FUNCTIONS):
+                found.append(_lines_at(each))
+            elif isinstance(each, ast.stmt) and not (with_loops and isinstance(each, _LOOPS)):
                 stack.append(each)
     return found
+
+
+def _lines_at(node: ast.stmt) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def _outermost_loops(node: ast.AST) -> list[ast.stmt]:
+    """The loops of a function, or one that is in none, that are in no other."""
+    if isinstance(node, _LOOPS):
+        return [node]
+    return [loop for each in ast.iter_child_nodes(node) for loop in _outermost_loops(each)]
 
 
 def _function_at(functions: Iterable[range], line: int) -> range | None:

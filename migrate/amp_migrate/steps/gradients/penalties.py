@@ -44,15 +44,18 @@ class Penalties:
     Attributes:
         taken: the gradients that it takes itself.
         calls: its calls of functions that take them.
+        unscaled: the statements that call functions which take gradients otherwise, of a loss that nothing scales.
     """
 
     taken: tuple[Penalty, ...] = ()
     calls: tuple[PenaltyCall, ...] = ()
+    unscaled: frozenset[Statement] = frozenset()
 
     @property
     def statements(self) -> frozenset[Statement]:
-        """The statements that must stay outside every region."""
-        return frozenset([*(each.statement for each in self.taken), *(each.statement for each in self.calls)])
+        """The statements that must stay outside every region, where what is not scaled would vanish."""
+        of_penalties = [*(each.statement for each in self.taken), *(each.statement for each in self.calls)]
+        return self.unscaled.union(of_penalties)
 
 
 def read_penalties(file: File, roles: Roles, body: Block, parts: Collection[cst.Call] = ()) -> Penalties | Refusal:
@@ -63,6 +66,7 @@ def read_penalties(file: File, roles: Roles, body: Block, parts: Collection[cst.
     """
     taken: list[Penalty] = []
     calls: list[PenaltyCall] = []
+    unscaled: set[Statement] = set()
     for statement, call in calls_in(body):
         if call in parts:
             continue
@@ -79,7 +83,9 @@ def read_penalties(file: File, roles: Roles, body: Block, parts: Collection[cst.
         elif roles.project.called(file, call) is None and any(True for _ in _own(function)):
             # Only its name says what it is, so that nobody follows it in the result.
             return Refusal(file, call, _OUT_OF_SIGHT, SCALE_IT)
-    return Penalties(tuple(taken), tuple(calls))
+        elif isinstance(statement, cst.Assign) and statement.value is call:
+            unscaled.add(statement)
+    return Penalties(tuple(taken), tuple(calls), frozenset(unscaled))
 
 
 def _own(function: FunctionRef) -> Iterator[tuple[Statement, cst.Call]]:

@@ -22,15 +22,17 @@ from amp_migrate.steps.model.training_step import Backward, OptimizerStep
 from amp_migrate.steps.read.gather import Gathered, Gatherer
 from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.statements.amp_signs import switched_off, unused_scaler, uses_amp
-from amp_migrate.steps.statements.bodies import backward_calls, bodies
+from amp_migrate.steps.statements.bodies import backward_calls, bodies, outermost_loop
 from amp_migrate.tables.torch_names import GRAD_SCALER, OTHER_FRAMEWORKS, TRAINED_WITH_AMP
-from amp_migrate.trees.nodes import Block, Statement, block_of, find, is_constant, nested_statements
+from amp_migrate.trees.nodes import Block, Statement, block_of, find, inner_statements, is_constant, nested_statements
 from amp_migrate.trees.own_calls import argument, calls_in
 
 # Objects whose `backward(loss)` is a framework's own: its precision is a switch of that framework.
 _FRAMEWORK_NAME = re.compile(r"(^|[._])(accelerator|fabric|engine|model_engine|manager|booster|trainer|strategy)$")
 # A loss scale of the script's own, which comes with float16 of its own; `kl_loss_scale` only weighs a loss.
 _LOSS_SCALE = re.compile(r"(^|\.)loss_?scale$", re.IGNORECASE)
+_BEHIND = "no optimizer steps behind this backward()"
+_STAYS = "it trains as before; to have its forward in half precision, put that into a region by hand"
 _GRADIENTS = frozenset({"gradient", "grad_tensors"})
 _WITHOUT_IT = "delete that scaler, or use it and autocast, and run again"
 _BACKWARD_KEYWORDS = frozenset({"gradient", "grad_tensors", "retain_graph", "create_graph", "inputs"})
@@ -54,7 +56,6 @@ def read_steps(
     knows_torch = "torch" in imported
     if not knows_torch and imported & OTHER_FRAMEWORKS:
         return
-    gatherer = _gatherer(file, roles, steppers, left_alone)
     values = None if steppers is None else steppers.values
     for function, body in bodies(file):
         own = ((s, call) for s, call in backward_calls(body) if s not in left_alone)
@@ -69,10 +70,19 @@ def read_steps(
             if idle is not None:
                 yield replace(idle, left=tuple((file, statement) for statement, _ in calls))
             continue
+        stepped = _stepped(file, body, steppers, left_alone)
+        steps = [] if steppers is None else [*optimizer_steps(roles, file, body), *stepped]
+        behind = _behind_training(file, body, steps)
+        beside = [each for each, _ in calls if each in behind]
+        for statement in beside:
+            yield Refusal(file, statement, _BEHIND, _STAYS, left=((file, statement),))
+        gatherer = _gatherer(file, roles, steppers, left_alone | behind if beside else left_alone)
         backwards: list[Backward] = []
         left: list[Statement] = []
         refusal: Refusal | None = None
         for statement, call in calls:
+            if statement in behind:
+                continue
             read = _read(file, roles, statement, call)
             if isinstance(read, Backward) and values is not None:
                 read = _of_own_class(file, _run_by(file, roles, call, values), read) or read
@@ -85,9 +95,22 @@ def read_steps(
         if refusal is not None or backwards:
             found: Gathered | Refusal | None = refusal or unfit(file)
             if found is None:
-                stepped = _stepped(file, body, steppers, left_alone)
                 found = gatherer.gather(function, backwards, stepped_elsewhere=stepped)
             yield replace(found, left=tuple((file, e) for e in left)) if isinstance(found, Refusal) else found
+
+
+def _behind_training(file: File, body: Block, steps: Sequence[OptimizerStep]) -> frozenset[Statement]:
+    """What runs behind the last loop of a body that steps an optimizer, where that goes backward, too.
+
+    Such gradients are what a loop moves parameters by, or what a picture shows; no optimizer gets them, nor a scaler.
+    """
+    order = file.tree.order
+    last = max((each.statement for each in steps), key=lambda each: order[each], default=None)
+    loop = None if last is None else outermost_loop(file, last)
+    inside = {*inner_statements(loop)} if loop is not None else set[Statement]()
+    if last not in inside or not any(each in inside for each, _ in backward_calls(body)):
+        return frozenset()
+    return frozenset(each for each in nested_statements(body) if order[each] > order[last] and each not in inside)
 
 
 def _by_hand(file: File, roles: Roles, body: Block) -> Refusal | None:

@@ -40,12 +40,15 @@ class Split:
             last.
         idle: the other calls of such a function: gradients are switched off there, so that none of them trains.
         penalties: the functions that take the gradients of a penalty for their callers, or call one that does.
+        alone: what each function has by itself, where a caller has all of a step: what it calls may go backward for
+            something else, as for samples that follow the gradient of their energy.
     """
 
     parts: tuple[Gathered, ...]
     calls: dict[FunctionRef, tuple[tuple[TrainingStep, CallSite], ...]]
     idle: dict[FunctionRef, tuple[CallSite, ...]]
     penalties: frozenset[FunctionRef]
+    alone: tuple[Gathered, ...] = ()
 
 
 class Joiner:
@@ -218,7 +221,9 @@ class Joiner:
             if len(group) == 1 and original.is_whole and key not in self._failed:
                 yield original
             elif self._is_joined(group):
-                yield self._split(group)
+                by_itself = tuple(originals[each] for each in group if each in originals)
+                is_one = any(each.is_whole and not each.step.called_parts for each in by_itself)
+                yield replace(self._split(group), alone=by_itself if is_one else ())
             else:
                 reason = next((self._failed[each] for each in group if self._failed.get(each) is not None), None)
                 for each in (originals[other] for other in group if other in originals):

@@ -590,8 +590,9 @@ for step in range(10):
 """
 
 
-def test_a_step_beside_one_that_takes_gradients_in_its_region_moves() -> None:
+def test_gradients_that_a_function_takes_of_a_loss_which_nothing_scales_are_taken_outside_the_region() -> None:
     plan = migrate_text(ADAPTS, Settings())
-    assert "self.scaler.scale(loss_critic).backward()" in plan.after
-    assert "        loss.backward()\n        self.optimizer.step()\n" in plan.after
-    assert [each.code for each in plan.findings] == ["AMP501", "AMP590"]
+    adapted = "        clone = self.adapt(clones.clone(self.actor), states)\n        with torch.amp.autocast("
+    assert adapted in plan.after
+    assert plan.after.count("self.scaler.scale(") == 2
+    assert [each.code for each in plan.findings] == ["AMP501", "AMP504", "AMP501"]
