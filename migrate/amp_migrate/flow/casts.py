@@ -998,8 +998,15 @@ class Casts:
         return buffer, given[place] if 0 < place < len(given) else named.get(word)
 
     def _assigned(self, target: ast.Subscript) -> ast.expr | None:
+        """What is put into an item, be it with others: `out[inside], slope[inside] = a, b`."""
         parent = self._statements.get(target)
-        return parent.value if isinstance(parent, ast.Assign) and parent.targets == [target] else None
+        if not isinstance(parent, ast.Assign) or len(parent.targets) != 1:
+            return None
+        whole, value = parent.targets[0], parent.value
+        if not isinstance(whole, ast.Tuple) or target not in whole.elts:
+            return value if whole is target else None
+        is_paired = isinstance(value, ast.Tuple) and len(value.elts) == len(whole.elts)
+        return value.elts[whole.elts.index(target)] if is_paired and isinstance(value, ast.Tuple) else None
 
     # Which expression it is
 

@@ -64,6 +64,7 @@ from amp_migrate.flow.domain.tensor import (
     ANY_UNIT,
     ANYWHERE,
     BF16,
+    COMPLEX,
     CONTEST,
     CPU,
     DEVICE,
@@ -81,6 +82,7 @@ from amp_migrate.flow.domain.tensor import (
 from amp_migrate.flow.events import WHERE_NOT_FINITE, Act, Event, Reached
 from amp_migrate.flow.pytorch.gradients import (
     ENABLED,
+    MADE_OF,
     are_of,
     gets_one,
     is_one,
@@ -141,6 +143,8 @@ OUTDATED = "gradients are of an older scale"
 OF_TWO_SCALES = "gradients of an older scale and of a newer one are added up"
 MADE_ANEW = "a scaler is made anew"
 NO_GRADIENTS = "a scaler steps an optimizer without gradients"
+# https://github.com/pytorch/pytorch/issues/58228
+OF_COMPLEX = "an optimizer has complex parameters, at whose gradients a scaler's unscale_() raises"
 ONE_WITHOUT_GRADIENTS = (
     "a scaler's step() raises for one of several optimizers, from whose parameters no loss is computed"
 )
@@ -529,6 +533,8 @@ class Questions:
                 yield Fault(event.site, TRAINS_INSIDE, event.context.is_low_in_training)
             elif event.act is Act.BACKWARD and event.scaler and self.names_device and _are_on_cpu(_tensors(event)):
                 yield Fault(event.site, LOSS_ON_CPU)
+            elif event.act is Act.SCALER_STEP and (precisions := self._complex_in(event)):
+                yield Fault(event.site, OF_COMPLEX, COMPLEX in precisions, event=event)
             elif event.act is Act.SCALER_STEP and (answers := self._unreached(event)):
                 yield Fault(event.site, ONE_WITHOUT_GRADIENTS, True in answers, "" if True in answers else AS_SEEN)
             elif event.act is Act.REPLICAS and event.context is not None and event.context.cuda.dtype & BF16:
@@ -601,6 +607,15 @@ class Questions:
                     return True
             inner = node
         return False
+
+    def _complex_in(self, step: Event) -> set[int]:
+        """The precisions of the parameters of an optimizer that may be complex: those that a script makes by itself."""
+        read = self.analysis.heap.read
+        owners = {
+            each.owner for own in map(self.parameters_of, step.optimizer) for each in own if isinstance(each, Part)
+        }
+        made_of = (read(each, MADE_OF, None) for each in owners if isinstance(each, Obj))
+        return {each.precision for value in made_of for each in tensors_in(value) if each.precision & COMPLEX}
 
     def _unreached(self, step: Event) -> set[bool]:
         """Whether it is certain that of several optimizers made in one place, some have parameters that no loss is of.

@@ -144,6 +144,7 @@ def load_of_object(frame: Frame, owner: Obj, name: str, node: ast.AST) -> Value:
         given_in_sight = frame.analysis.heap.read(owner, name, frame.task)
         own = own if given_in_sight - NONE_VALUE else join(own, one(Opaque((owner,)).part(f".{name}")))
     if isinstance(kind, Class):
+        own = frame.analysis.pytorch.placed(frame, own)
         inherited = load_of_class(frame, kind, owner, owner, name, missing=not own)
         if own and not inherited:
             return own

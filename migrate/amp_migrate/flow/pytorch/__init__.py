@@ -306,6 +306,11 @@ class PyTorch:
             frame.write(by_path(owner), modules.PLACE, const(place), strong=False)
 
     @staticmethod
+    def placed(frame: Frame, value: Value) -> Value:
+        """See `modules.placed`."""
+        return modules.placed(frame, value)
+
+    @staticmethod
     def is_cpu(value: Value) -> bool:
         """Whether a value is the CPU, by a name for it or as a device."""
         return bool(value) and all(isinstance(each, Const) and _place_named(each) == CPU for each in value)

@@ -41,6 +41,7 @@ from amp_migrate.flow.domain.tensor import (
     ANYWHERE,
     BOOL,
     BUFFER,
+    COMPLEX,
     CPU,
     CUT,
     DEVICE,
@@ -659,6 +660,8 @@ def _parameter(frame: Frame, args: Arguments, node: ast.AST) -> Value:
         if given.may_be_low and given.regions and not is_frozen:
             frame.analysis.event(frame, Act.LOW_LEAF, node, tensor=given, leaves=frozenset({Part(owner, "")}))
         modules.made_low(frame, [owner], one(given), node)
+        if given.precision & COMPLEX:
+            frame.write(owner, gradients.MADE_OF, one(given))
         if given.place != CPU:  # where it stays, unless it is moved with its module
             frame.write(owner, modules.PLACE, const(given.place), strong=False)
     # What sums up products is no weight that is trained, nor what is made of such: the codes of a codebook.

@@ -260,18 +260,36 @@ def weights(frame: Frame, owner: Obj, name: str = "*") -> Tensor:
     """The parameters of a layer as one tensor."""
     precision = frame.analysis.pytorch.precision_of(frame.read(owner, DTYPE))
     frozen = constant(frame.read(owner, FROZEN))
-    place = 0
-    for each in frame.read(owner, PLACE):
-        if isinstance(each, Const) and isinstance(each.value, int):
-            place |= each.value
     return made(
         precision or F32,
         SHAPED,
-        DEVICE if place & DEVICE else place or ANYWHERE,
+        _place_of(frame, owner),
         tags=reduce(or_, (each.tags for each in tensors_in(frame.read(owner, "weight"))), 0) & SIGNED,
         flows=FLOWS if frozen is None else CUT | FLOWS,
         leaf=frozenset({Part(owner, name)}),
     )
+
+
+def _place_of(frame: Frame, owner: Atom) -> int:
+    """Where the weights of a layer are, or a parameter is."""
+    place = 0
+    for each in frame.read(owner, PLACE):
+        if isinstance(each, Const) and isinstance(each.value, int):
+            place |= each.value
+    return DEVICE if place & DEVICE else place or ANYWHERE
+
+
+def placed(frame: Frame, value: Value) -> Value:
+    """An attribute of a module: a parameter of its own is where the module has been moved to."""
+    if not any(isinstance(each, Tensor) and each.leaf and each.place == ANYWHERE for each in value):
+        return value
+    return frozenset(_placed(frame, each) if isinstance(each, Tensor) else each for each in value)
+
+
+def _placed(frame: Frame, tensor: Tensor) -> Tensor:
+    owners = {leaf.owner for leaf in _own_leaves([one(tensor)])}
+    places = {_place_of(frame, each) for each in owners}
+    return tensor.but(place=places.pop()) if tensor.place == ANYWHERE and len(places) == 1 else tensor
 
 
 # Running a module

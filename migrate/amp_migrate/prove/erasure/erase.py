@@ -220,8 +220,7 @@ class Eraser:
         kept = entered_loss(node.value, self._name) if all(self._of(e) == {ENTERED} for e in node.targets) else None
         erased = self.expression(node.value if kept is None else kept)
         if len(node.targets) == 1:
-            target = self.expression(node.targets[0])
-            erased = _without_cast(target.value, erased) if isinstance(target, ast.Subscript) else erased
+            erased = _without_casts(self.expression(node.targets[0]), erased)
         for target in node.targets:
             kept = self._target(target, value)
             put = f"{self._name(target.value)}.{target.attr}" if isinstance(target, ast.Attribute) else ""
@@ -783,6 +782,16 @@ def _put_into(call: ast.Call, name: str | None) -> ast.expr | None:
         return next(iter((*call.args, *named)), None)
     func = call.func
     return func.value if isinstance(func, ast.Attribute) and func.attr in _PUTS else None
+
+
+def _without_casts(target: ast.expr, value: ast.expr) -> ast.expr:
+    """What an assignment gives its target, or each of several, but for casts of what is put into tensors."""
+    if isinstance(target, ast.Subscript):
+        return _without_cast(target.value, value)
+    if not isinstance(target, ast.Tuple) or not isinstance(value, ast.Tuple) or len(target.elts) != len(value.elts):
+        return value
+    elements = [_without_casts(*each) for each in zip(target.elts, value.elts, strict=True)]
+    return ast.copy_location(ast.Tuple(elements, value.ctx), value)
 
 
 def _without_cast(buffer: ast.expr | None, value: ast.expr) -> ast.expr:

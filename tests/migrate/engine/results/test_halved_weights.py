@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from amp_migrate.engine.migrate import migrate, migrate_text
-from amp_migrate.settings import Settings
+from amp_migrate.settings import Dtype, Settings
 
 TRAINED = """\
 import torch
@@ -211,3 +211,50 @@ def test_two_trainings_in_half_precision_stay() -> None:
     assert not plan.changed
     assert [(each.code, each.line) for each in plan.findings] == [("AMP590", 9), ("AMP590", 18)]
     assert all(WEIGHTS_CAST in each.message for each in plan.findings)
+
+
+SPECTRAL = """\
+import torch
+from torch import nn
+
+
+class Spectral(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(16, 16)
+        self.w = {made}
+
+    def forward(self, x):
+        return self.lin(torch.fft.irfft(torch.fft.rfft(x) * {w}))
+
+
+net = Spectral().cuda()
+optimizer = torch.optim.Adam(net.parameters())
+for x in torch.load("batches.pt"):
+    loss = (net(x.cuda()) - x.cuda().roll(1, 1)).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "nn.Parameter(torch.rand(9, dtype=torch.cfloat))",
+        "nn.Parameter(0.1 * torch.rand(9, dtype=torch.complex64))",
+        "nn.Parameter(torch.view_as_complex(torch.rand(9, 2)))",
+    ],
+)
+def test_complex_parameters_go_with_no_scaler(made: str) -> None:
+    """`unscale_()` has no kernel for their gradients; in bfloat16 no scaler is needed."""
+    text = SPECTRAL.format(made=made, w="self.w")
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert "complex parameters" in plan.findings[0].message
+    assert "autocast" in migrate_text(text, Settings(dtype=Dtype.BF16)).after
+
+
+def test_parameters_that_a_forward_shows_as_complex_are_none() -> None:
+    text = SPECTRAL.format(made="nn.Parameter(torch.rand(9, 2))", w="torch.view_as_complex(self.w)")
+    assert "scaler.step(optimizer)" in migrate_text(text, Settings()).after

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.settings import Settings
 
 Check = Callable[..., Any]
 
@@ -152,3 +154,67 @@ def test_what_is_float32_on_one_side_takes_the_dtype_of_a_low_score(migrate: Che
 def test_what_nobody_knows_on_one_side_is_not_cast(migrate: Check) -> None:
     text = MARGIN.format(one="gt - 0.1", store="cos.scatter_(1, index, moved)")
     assert "cos.scatter_(1, index, moved)\n" in migrate(text).after
+
+
+IN_PARTS = """\
+import torch
+from torch import nn
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(4, 8)
+        self.rotation = nn.Parameter(torch.eye(8))
+
+    def forward(self, x):
+        kept, x = (x @ self.rotation).chunk(2, 1)
+        widths = torch.softmax(self.net(kept).view(len(x), 4, 2), -1)[..., 0]
+        inside = x.abs() < 3
+        out, slope = torch.zeros_like(x), torch.zeros_like(x)
+        out[~inside] = x[~inside]
+        {stored}
+        return torch.cat([kept, out], 1), slope.sum(1)
+
+
+class Flow(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([Layer(), Layer()])
+
+    def forward(self, x):
+        total = 0
+        for layer in self.layers:
+            x, slope = layer(x)
+            total = total + slope
+        return x, total
+
+
+net = Flow().cuda()
+optimizer = torch.optim.Adam(net.parameters())
+for x in torch.load("batches.pt"):
+    y, slope = net(x.cuda())
+    loss = (y * y / 2).sum(1).mean() - slope.mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_each_of_several_that_are_stored_at_once_takes_the_dtype_of_its_buffer() -> None:
+    """A parameter of a layer's own is where the layer is: what it is multiplied with in a region is half precision."""
+    stored = "out[inside], slope[inside] = x[inside] * widths[inside], widths[inside].log()"
+    cast = (
+        "out[inside], slope[inside] = (x[inside] * widths[inside]).to(out.dtype), widths[inside].log().to(slope.dtype)"
+    )
+    after = migrate_text(IN_PARTS.format(stored=stored), Settings()).after
+    assert cast in after
+    assert "scaler.step(optimizer)" in after
+    assert "out[~inside] = x[~inside]\n" in after
+
+
+def test_what_a_function_gives_to_several_at_once_is_not_cast() -> None:
+    stored = "out[inside], slope[inside] = torch.max(widths[inside], 0)"
+    plan = migrate_text(IN_PARTS.format(stored=stored), Settings())
+    assert plan.after == plan.source.text
+    assert "stored by index into another precision" in plan.findings[0].message
