@@ -229,13 +229,15 @@ class Casts:
     def _begun_like(self, event: Event) -> Iterator[FloatCast]:
         """What a sum by index in a variable is made like (`total = torch.zeros_like(x)`): so float32 is the sum."""
         total = next(self._operands(event.node), None)
+        if total is not None and _is_in_place(event.node):
+            yield from self._made_like(event, total)
+
+    def _made_like(self, event: Event, buffer: ast.expr) -> Iterator[FloatCast]:
+        """What a buffer is made like, by the one statement of the function that gives it its name."""
         inside = (each for top in event.code.body for each in nodes_in(top))
         bound = [each for each in inside if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
-        made = [each for each in bound if isinstance(total, ast.Name) and each.id == total.id]
-        statement = self._statements.get(made[0]) if len(made) == 1 and _is_in_place(event.node) else None
-        if not isinstance(statement, ast.Assign) or statement.targets != made:
-            return
-        call = statement.value
+        made = [each for each in bound if isinstance(buffer, ast.Name) and each.id == buffer.id]
+        call = self._assigned(made[0]) if len(made) == 1 else None
         if isinstance(call, ast.Call) and self._only_known_as(call) in _LIKE:
             like = next((each for each in self._operands(call) if tensor_of(self._value(each)) is not None), None)
             if like is not None and self._is_low(like) and not self._may_be_other(like) and _path(like):
@@ -973,6 +975,8 @@ class Casts:
             buffer, value = self._put_in(node)
         elif isinstance(node, ast.Subscript):
             buffer, value = node.value, self._assigned(node)
+            if value is None and any(event.sure_in.values()) and self._is_low(buffer):
+                yield from self._made_like(event, buffer)
         if buffer is None or value is None:
             return
         # A dictionary has no precision; and what is put into a tensor by index is of its precision, or PyTorch raises.
@@ -997,8 +1001,8 @@ class Casts:
         buffer = given[0] if given else named.get("input")
         return buffer, given[place] if 0 < place < len(given) else named.get(word)
 
-    def _assigned(self, target: ast.Subscript) -> ast.expr | None:
-        """What is put into an item, be it with others: `out[inside], slope[inside] = a, b`."""
+    def _assigned(self, target: ast.expr) -> ast.expr | None:
+        """What a target is given, be it with others: `out[inside], slope[inside] = a, b`."""
         parent = self._statements.get(target)
         if not isinstance(parent, ast.Assign) or len(parent.targets) != 1:
             return None

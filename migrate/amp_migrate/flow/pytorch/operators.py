@@ -1017,7 +1017,7 @@ def subscript(frame: Frame, tensor: Tensor, index: Value, node: ast.Subscript) -
     """A part of a tensor."""
     return one(
         tensor.but(
-            rank=ranks.of_part(tensor.rank, node.slice),
+            rank=ranks.of_part(tensor.rank, node.slice, index),
             leaf=NOTHING,
             reach=tensor.reach | tensor.leaf,
             surely=tensor.sure_leaves,

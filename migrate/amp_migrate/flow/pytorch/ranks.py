@@ -7,7 +7,7 @@ import functools
 from collections.abc import Sequence
 
 from amp_migrate.flow.domain.atoms import NEVER, Const, Some, Tup, Value, constant, only
-from amp_migrate.flow.domain.tensor import MATRIX, SCALAR, SHAPED, VECTOR, Tensor, broadcast
+from amp_migrate.flow.domain.tensor import BOOL, INT, MATRIX, SCALAR, SHAPED, VECTOR, Tensor, broadcast
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.tables import operators as table
 
@@ -83,8 +83,14 @@ def of_piece(name: str, rank: int) -> int:
     return rank & SHAPED or SHAPED if name in _SPLITTING else _ANY
 
 
-def of_part(rank: int, index: ast.expr) -> int:
-    """The ranks of a part of a tensor, by the index that it is taken at."""
+def of_part(rank: int, index: ast.expr, value: Value) -> int:
+    """The ranks of a part of a tensor, by the index that it is taken at, and what that may be.
+
+    What a mask takes has a dimension of its own, and what a tensor of whole numbers does has those of that.
+    """
+    given = only(value, Tensor)
+    if given is not None and (given.precision == BOOL or (given.precision == INT and not given.rank & SCALAR)):
+        return SHAPED
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
     if any(isinstance(each, ast.Slice) for each in parts):
         keeps = all(isinstance(each, ast.Slice) or _is_ellipsis(each) for each in parts)

@@ -70,8 +70,10 @@ def read_steps(
             if idle is not None:
                 yield replace(idle, left=tuple((file, statement) for statement, _ in calls))
             continue
-        stepped = _stepped(file, body, steppers, left_alone)
-        steps = [] if steppers is None else [*optimizer_steps(roles, file, body), *stepped]
+        refused = unfit(file)
+        stepped = () if refused is not None else _stepped(file, body, steppers, left_alone)
+        is_asked = steppers is not None and refused is None and len(calls) > 1
+        steps = [*optimizer_steps(roles, file, body), *stepped] if is_asked else []
         behind = _behind_training(file, body, steps)
         beside = [each for each, _ in calls if each in behind]
         for statement in beside:
@@ -93,7 +95,7 @@ def read_steps(
             if read is not None:
                 left.append(statement)
         if refusal is not None or backwards:
-            found: Gathered | Refusal | None = refusal or unfit(file)
+            found: Gathered | Refusal | None = refusal or refused
             if found is None:
                 found = gatherer.gather(function, backwards, stepped_elsewhere=stepped)
             yield replace(found, left=tuple((file, e) for e in left)) if isinstance(found, Refusal) else found

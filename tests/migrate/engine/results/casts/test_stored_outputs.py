@@ -213,8 +213,11 @@ def test_each_of_several_that_are_stored_at_once_takes_the_dtype_of_its_buffer()
     assert "out[~inside] = x[~inside]\n" in after
 
 
-def test_what_a_function_gives_to_several_at_once_is_not_cast() -> None:
-    stored = "out[inside], slope[inside] = torch.max(widths[inside], 0)"
-    plan = migrate_text(IN_PARTS.format(stored=stored), Settings())
-    assert plan.after == plan.source.text
-    assert "stored by index into another precision" in plan.findings[0].message
+def test_buffers_are_float32_for_what_a_function_gives_to_several_at_once() -> None:
+    """As in splines that are the identity outside of their bounds."""
+    text = IN_PARTS.format(stored="out[inside], slope[inside] = both(x[inside], widths[inside])")
+    both = "def both(x, widths):\n    return x * widths, widths.log()\n\n\nclass Layer"
+    after = migrate_text(text.replace("class Layer", both), Settings()).after
+    assert "out, slope = torch.zeros_like(x.float()), torch.zeros_like(x.float())" in after
+    assert "out[~inside] = x[~inside].to(out.dtype)" in after
+    assert "scaler.step(optimizer)" in after
