@@ -184,6 +184,8 @@ RESULT: dict[str, str] = {
 
 # Operands of several precisions are refused; binary_cross_entropy gives a scalar, and other losses promote.
 MUST_AGREE = frozenset(name for name, kind in RESULT.items() if kind == AGREEING) | {"binary_cross_entropy"}
+# So must the operands of these, which autocast leaves as they are: it has no rule for them.
+AGREE_UNDER_AUTOCAST = frozenset("lerp heaviside isclose allclose meshgrid cartesian_prod".split())
 # With a `dim`, these give indices as well; without one, a scalar.
 REDUCED_OR_INDEXED = frozenset("max min median nanmedian".split())
 # Without a `dim` these give a scalar.

@@ -59,7 +59,7 @@ class Net(nn.Module):
     def __init__(self):
         super().__init__()
         self.body = nn.Conv2d(3, 8, 3)
-        self.weights = nn.Parameter(torch.rand(8, 8, dtype=torch.cfloat))
+        self.weights = nn.Parameter(torch.rand(8, 8, dtype=torch.cfloat), requires_grad=False)
 
     def forward(self, x):
         h = self.body(x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Callable
 from functools import reduce
 from itertools import pairwise
@@ -250,10 +251,18 @@ def _getattr(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     if all(isinstance(each, Const) and each.kind == "str" for each in name):
         found = join_all(attributes.load(frame, owner, each.value, node) for each in name if isinstance(each, Const))
         return attributes.resolve(frame, join(found, default))
-    found = default
+    found, of_dimensions = default, _of_dimensions(_filled(args.node(1, "name")))
     for atom in owner:
-        found = join(found, any_attribute(frame, atom))
+        is_torch = isinstance(atom, External) and atom.name.startswith("torch.nn")
+        known = join_all(attributes.load(frame, one(atom), each, node) for each in (of_dimensions if is_torch else ()))
+        found = join(found, known or any_attribute(frame, atom))
     return attributes.resolve(frame, found)
+
+
+def _of_dimensions(text: str) -> list[str]:
+    """The names of layers and functions of PyTorch that a text makes of a number of dimensions: `f"conv{n}d"`."""
+    is_one = text.endswith(f"{_HOLE}d") and text.count(_HOLE) == 1 and text != f"{_HOLE}d"
+    return [text.replace(_HOLE, each) for each in "123"] if is_one else []
 
 
 def _eval(frame: Frame, args: Arguments, node: ast.AST) -> Value:
@@ -288,6 +297,7 @@ def _expression(args: Arguments) -> ast.expr | None:
 
 
 _HOLE = "hole"
+_PUT_IN = re.compile(r"%[dis]")
 
 
 def _filled(node: ast.AST | None) -> str:
@@ -298,6 +308,8 @@ def _filled(node: ast.AST | None) -> str:
         return "".join(map(_filled, node.values))
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return _filled(node.left) + _filled(node.right)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant):
+        return _PUT_IN.sub(_HOLE, str(node.left.value))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
         return _filled(node.func.value).replace("{}", _HOLE).replace("{0}", _HOLE)
     return _HOLE

@@ -660,7 +660,7 @@ def _parameter(frame: Frame, args: Arguments, node: ast.AST) -> Value:
         if given.may_be_low and given.regions and not is_frozen:
             frame.analysis.event(frame, Act.LOW_LEAF, node, tensor=given, leaves=frozenset({Part(owner, "")}))
         modules.made_low(frame, [owner], one(given), node)
-        if given.precision & COMPLEX:
+        if given.precision & COMPLEX and not is_frozen:
             frame.write(owner, gradients.MADE_OF, one(given))
         if given.place != CPU:  # where it stays, unless it is moved with its module
             frame.write(owner, modules.PLACE, const(given.place), strong=False)
@@ -831,6 +831,14 @@ def _fp16_network(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     return given
 
 
+def _fp16_converted(frame: Frame, args: Arguments, node: ast.AST) -> Value:
+    """`convert_network`: what is given, with its weights of a dtype."""
+    given = args.get(0, "network") or UNKNOWN
+    for each in (atom for atom in given if isinstance(atom, Atom)):
+        modules.moved(frame, each, "to", Arguments([args.get(1, "dtype") or UNKNOWN]), node)
+    return given
+
+
 def _fp16_kept(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     """`BN_convert_float`: what is given; only its batch norms are float32 then."""
     return args.get(0, "module") or UNKNOWN
@@ -987,7 +995,8 @@ _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     **{f"{package}.initialize": _apex_initialize for package in ("apex.amp", "amp_shim.amp")},
     **{f"{package}.scale_loss": _apex_scale_loss for package in ("apex.amp", "amp_shim.amp")},
     **{f"{package}.{name}": _fp16_network for package in _FP16_UTILS for name in ("network_to_half", "FP16Model")},
-    **{f"{package}.BN_convert_float": _fp16_kept for package in _FP16_UTILS},
+    **{f"{package}.convert_network": _fp16_converted for package in _FP16_UTILS},
+    **{f"{package}.{name}": _fp16_kept for package in _FP16_UTILS for name in ("BN_convert_float", "convert_module")},
     "operator.itemgetter": _getter,
     **{name: partial(_read_data, name=name) for name in _DATA},
     **dict.fromkeys(("einops.rearrange", "einops.repeat"), _einops),

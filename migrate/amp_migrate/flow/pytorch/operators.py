@@ -853,15 +853,15 @@ def _watch(
         if is_left and is_float and dtype_of(frame, args) is None:
             analysis.event(frame, Act.LEFT_FLOAT, node, tensor=first, why=name, is_sure=is_sure_left)
         others = [each for each in tensors if each.precision & ~LOW]
-        # Autocast makes the operands of `addmm` agree, not those of `addmm_`.
-        is_in_place = treatment is None and name in table.AUTOCAST
-        if name in table.MUST_AGREE and others and (is_left or is_in_place):
+        # Autocast makes the operands of `addmm` agree, not those of `addmm_`, and of `lerp` neither.
+        is_as_is = (treatment is None and name in table.AUTOCAST) or name in table.AGREE_UNDER_AUTOCAST
+        if (name in table.MUST_AGREE or name in table.AGREE_UNDER_AUTOCAST) and others and (is_left or is_as_is):
             known = [each for each in others if each.precision & (F32 | F64)]
             differs = first.is_low and any(not each.precision & LOW for each in known)
             if frame.now.context.in_gradient:  # where nobody can cast for it, one way of those that join is enough
                 made_low = [each for each in low if each.is_low or each.tags & SWITCHED]
                 differs = any(not each.tags & other.tags & SWITCHED for each in made_low for other in known)
-            is_sure = differs and (autocast.on == OFF or is_in_place)
+            is_sure = differs and (autocast.on == OFF or is_as_is)
             analysis.event(frame, Act.MISMATCH, node, tensor=first, why=name, is_sure=is_sure)
         # Be it by a cast that stands under a test: the way through it comes here as well as the other.
         is_cast = autocast.on == OFF and not (first.regions or first.precision & ~(LOW | F32))

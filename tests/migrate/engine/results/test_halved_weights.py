@@ -255,6 +255,12 @@ def test_complex_parameters_go_with_no_scaler(made: str) -> None:
     assert "autocast" in migrate_text(text, Settings(dtype=Dtype.BF16)).after
 
 
-def test_parameters_that_a_forward_shows_as_complex_are_none() -> None:
-    text = SPECTRAL.format(made="nn.Parameter(torch.rand(9, 2))", w="torch.view_as_complex(self.w)")
-    assert "scaler.step(optimizer)" in migrate_text(text, Settings()).after
+@pytest.mark.parametrize(
+    ("made", "w"),
+    [
+        ("nn.Parameter(torch.rand(9, 2))", "torch.view_as_complex(self.w)"),
+        ("nn.Parameter(torch.rand(9, dtype=torch.cfloat), requires_grad=False)", "self.w"),
+    ],
+)
+def test_complex_numbers_that_get_no_gradient_of_their_own_go_with_one(made: str, w: str) -> None:
+    assert "scaler.step(optimizer)" in migrate_text(SPECTRAL.format(made=made, w=w), Settings()).after

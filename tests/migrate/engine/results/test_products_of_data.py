@@ -130,3 +130,34 @@ def test_what_a_model_goes_on_with_is_asked_by_its_name_whether_it_is_floating()
     asked = "(found.float() if found.is_floating_point() else found)[:, :, None]"
     assert f"            {OFF}                far = torch.matmul(squares, {asked})\n" in plan.after
     assert not [each.message for each in plan.findings if each.message.startswith("may overflow")]
+
+
+BY_DIMENSION = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def correlation(fixed, moved):
+    window = torch.ones(1, 1, 5, 5, device=fixed.device)
+    conv = getattr(F, {asked})
+    sums = conv(fixed, window, padding=2)
+    return (sums * moved).mean()
+
+
+net = nn.Conv2d(1, 1, 3, padding=1).cuda()
+optimizer = torch.optim.Adam(net.parameters())
+for x in torch.load("batches.pt"):
+    loss = -correlation(x.cuda(), net(x.cuda()))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "asked", ['"conv%dd" % (fixed.dim() - 2)', 'f"conv{fixed.dim() - 2}d"', '"conv{}d".format(fixed.dim() - 2)']
+)
+def test_a_function_by_the_number_of_its_dimensions_is_one_of_three(asked: str) -> None:
+    after = migrate_text(BY_DIMENSION.format(asked=asked), Settings()).after
+    assert f"{OFF}        sums = conv(fixed, window, padding=2)\n" in after

@@ -128,6 +128,19 @@ def is_chosen(project: Project, initialize: Initialize) -> bool:
     return function is not None and any(place_of_call(site)[1] for site in project.call_sites(function) or ())
 
 
+def may_be_apart(project: Project, initialize: Initialize, creation: Creation) -> bool:
+    """Whether a scaler is made for objects, too, which never come to an initialization: that is of a derived class."""
+    own, node = _function(project, initialize), creation.file.tree.function(creation.home)
+    home = None if node is None else project.reference(creation.file, node)
+    if own is None or home is None or own.owner is None or home.owner in (None, own.owner):
+        return False
+    if home.owner not in [owner for _, owner in project.lineage(own.file, own.owner)]:
+        return False
+    initialized = {owner for _, owner in project.with_derived([(own.file, own.owner)])}
+    sites = project.call_sites(home)
+    return sites is None or any(each.file.tree.owner_class(each.call) not in initialized for each in sites)
+
+
 def lifted(project: Project, initialize: Initialize) -> Initialize | Refusal:
     """An initialization of what an object has already, where a method of it calls for that under a condition."""
     file, function = initialize.file, _function(project, initialize)

@@ -20,7 +20,7 @@ from amp_migrate.settings import Dtype
 from amp_migrate.steps.apex.initialize.amp_or_none import condition_of, tests_round, unsaid
 from amp_migrate.steps.apex.initialize.asked_above import asked_above
 from amp_migrate.steps.apex.initialize.branches import grouped
-from amp_migrate.steps.apex.initialize.in_helper import is_chosen, seen_below, seen_from
+from amp_migrate.steps.apex.initialize.in_helper import is_chosen, may_be_apart, seen_below, seen_from
 from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.initialize.own_parameter import asked_of_parameter
 from amp_migrate.steps.apex.initialize.reached import ways_to
@@ -163,6 +163,9 @@ class NativeDecider:
         stepping = [each for each in self._initializes if each.optimizers is not None]
         prepared = [each for each in stepping if each.home not in made]
         for creation in creations:
+            apart = next((each for each in stepping if may_be_apart(self._project, each, creation)), None)
+            if apart is not None:
+                return Refusal(creation.file, creation.home, f"what {apart.what} {UNSAID}")
             if creation.home not in homes and any(
                 each.switch or each.init_scale or is_chosen(self._project, each) for each in self._initializes
             ):

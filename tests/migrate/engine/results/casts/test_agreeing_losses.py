@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 import torch
+from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.settings import Settings
+from amp_migrate.tables.operators import AGREE_UNDER_AUTOCAST
 from torch.nn import functional as F
 
 Check = Callable[..., Any]
@@ -66,3 +69,52 @@ def test_binary_cross_entropy_is_the_loss_that_refuses_two_precisions() -> None:
         F.binary_cross_entropy(low, exact)
     for loss in (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.binary_cross_entropy_with_logits):
         loss(low, exact)
+
+
+MIXED = """\
+import torch
+from torch import nn
+
+
+class Leaky(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inp, self.out = nn.Linear(2, 32), nn.Linear(32, 2)
+
+    def forward(self, x):
+        state = torch.zeros(x.size(1), 32, device=x.device)
+        for t in range(len(x)):
+            state = {mixed}
+        return self.out(state)
+
+
+net = Leaky().cuda()
+optimizer = torch.optim.Adam(net.parameters())
+for x in torch.load("batches.pt"):
+    loss = (net(x.cuda()) - x.cuda().mean(0)).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("mixed", "cast"),
+    [
+        ("torch.lerp(state, self.inp(x[t]), 0.2)", "torch.lerp(state, self.inp(x[t]).float(), 0.2)"),
+        ("state.lerp(self.inp(x[t]), 0.2)", "state.lerp(self.inp(x[t]).float(), 0.2)"),
+    ],
+)
+def test_what_autocast_does_not_know_gets_operands_of_one_precision(mixed: str, cast: str) -> None:
+    """`lerp` raises at operands of two precisions, and is on none of autocast's lists."""
+    plan = migrate_text(MIXED.format(mixed=mixed), Settings())
+    assert cast in plan.after
+    assert "scaler.step(optimizer)" in plan.after
+
+
+@pytest.mark.parametrize("name", sorted(AGREE_UNDER_AUTOCAST))
+def test_such_an_operator_raises_at_operands_of_two_precisions(name: str) -> None:
+    operands = torch.rand(4), torch.rand(4).half()
+    more = (0.5,) if name == "lerp" else ()
+    with pytest.raises(RuntimeError, match=r"dtype|did not match"):
+        getattr(torch, name)(*operands, *more)

@@ -7,7 +7,8 @@ from textwrap import indent
 from typing import Any
 
 import pytest
-from amp_migrate.settings import Dtype
+from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.settings import Dtype, Settings
 
 Check = Callable[..., Any]
 
@@ -557,3 +558,63 @@ def test_helper_that_steps_by_itself_and_hands_its_optimizer_back(rewrites: Chec
         +     scaler.update()
         """
     )
+
+
+DERIVED = """\
+import sys
+
+import torch
+from apex import amp
+
+
+class Plain:
+    def __init__(self, net):
+        self.net = net
+        self.optimizer = torch.optim.SGD(net.parameters(), 0.1)
+
+    def backward(self, loss):
+        loss.backward()
+
+    def step(self, x, y):
+        loss = torch.nn.functional.cross_entropy(self.net(x), y)
+        self.optimizer.zero_grad()
+        self.backward(loss)
+        self.optimizer.step()
+
+
+class Mixed(Plain):
+    def __init__(self, net):
+        super().__init__(net)
+        self.net, self.optimizer = amp.initialize(self.net, self.optimizer, opt_level="O1")
+
+    def backward(self, loss):
+        with amp.scale_loss(loss, self.optimizer) as scaled:
+            scaled.backward()
+
+{more}
+trainer = {made}
+for x, y in torch.load("batches.pt"):
+    trainer.step(x.cuda(), y.cuda())
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "more", "is_native"),
+    [
+        ("Mixed(torch.nn.Linear(4, 2).cuda())", "", True),
+        ("(Mixed if sys.argv[1:] else Plain)(torch.nn.Linear(4, 2).cuda())", "", False),
+        ("Mixed(torch.nn.Linear(4, 2).cuda())", "other = Plain(torch.nn.Linear(4, 2).cuda())", False),
+        (
+            "Mixed(torch.nn.Linear(4, 2).cuda())",
+            "\nclass Other(Plain):\n    def __init__(self, net):\n        super().__init__(net)\n",
+            False,
+        ),
+    ],
+)
+def test_a_base_class_may_train_in_float32_beside_what_a_derived_one_initializes(
+    made: str, more: str, is_native: bool
+) -> None:
+    """The scaler of the one would be made in the constructor of both."""
+    after = migrate_text(DERIVED.format(made=made, more=more), Settings()).after
+    assert ("self.scaler = torch.amp.GradScaler" in after) is is_native
+    assert ("from amp_shim import amp" in after) is not is_native

@@ -177,6 +177,7 @@ for x in torch.load("batches.pt"):
     [
         "model = network_to_half(net)",
         "model = FP16Model(net)",
+        "model = convert_network(net, torch.float16)",
         "model = BN_convert_float(net.half())",
         "model = net\nif torch.cuda.is_available():\n    model = network_to_half(net)",
     ],
