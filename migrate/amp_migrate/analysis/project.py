@@ -19,7 +19,7 @@ from amp_migrate.analysis.values.recursion import Runs
 from amp_migrate.analysis.values.tensors import is_computed
 from amp_migrate.frozen import frozen
 from amp_migrate.tables.torch_names import MODULE_BASES
-from amp_migrate.trees.nodes import find, is_constant, method_of, walk
+from amp_migrate.trees.nodes import block_of, find, is_constant, method_of, statements, walk
 
 _COMMON_METHODS = frozenset("forward __call__ step update backward train eval run fit get to".split())
 # What the operators of Python call, of the object on either side.
@@ -52,6 +52,14 @@ class FunctionRef:
         """Whether a call through an object fills its first parameter."""
         decorators = {dotted(each.decorator) for each in self.node.decorators}
         return self.owner is not None and "staticmethod" not in decorators
+
+    @property
+    def is_to_be_filled_in(self) -> bool:
+        """Whether a method only says that those who derive from its class are to write it."""
+        *said, last = statements(block_of(self.node))
+        is_abstract = any((dotted(each.decorator) or "").endswith("abstractmethod") for each in self.node.decorators)
+        is_empty = isinstance(last, cst.Raise) or (is_abstract and isinstance(last, (cst.Expr, cst.Pass)))
+        return is_empty and all(isinstance(each, cst.Expr) for each in said)
 
     def given(self, call: cst.Call, name: str, filled: int = 0) -> cst.BaseExpression | None:
         """The value that a call of it passes for a parameter; None where it passes none, or nobody can tell.
@@ -381,6 +389,12 @@ class Project:
         return tuple(
             FunctionRef(file, method, owner) for file, owner, method in methods if method not in (None, function.node)
         )
+
+    def written(self, function: FunctionRef) -> tuple[FunctionRef, ...]:
+        """What runs where a method is called that only says what one is to do; any other function itself."""
+        if not function.is_to_be_filled_in or function.owner is None:
+            return (function,)
+        return tuple(each for each in self.overriding(function) if not each.is_to_be_filled_in)
 
     def methods(self, file: File, node: cst.BaseExpression, name: str) -> tuple[FunctionRef, ...]:
         """The methods of a name that an object has, by all classes it is made from; none where one cannot be seen."""

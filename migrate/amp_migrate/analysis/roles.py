@@ -389,7 +389,12 @@ class Roles:
                 return self._has_forward(*run)
             given = self.functions_given(file, call)
             return bool(given) and all(self._has_forward(*e) and not self._goes_backward(*e) for e in given)
-        return function.name != "__init__" and self.has_forward(function)
+        if function.name == "__init__":
+            return False
+        written = self.project.written(function)
+        return bool(written) and all(
+            self.has_forward(e) and (e is function or not self.goes_backward(e)) for e in written
+        )
 
     def functions_given(self, file: File, call: cst.Call) -> list[tuple[File, Runs]]:
         """The functions of the project that a call of a parameter may run; none where callers may pass others."""

@@ -345,7 +345,8 @@ def called_below(roles: Roles, calls: Iterable[tuple[File, cst.Call]]) -> dict[c
     while todo:
         file, call = todo.pop()
         function = roles.project.called(file, call)
-        run = [*roles.functions_given(file, call)] if function is None else [(function.file, function.node)]
+        meant = () if function is None else roles.project.written(function)
+        run = [*roles.functions_given(file, call)] if function is None else [(e.file, e.node) for e in meant]
         for where, node in (each for each in run if each[1] not in met):
             met.add(node)
             if isinstance(node, cst.FunctionDef):

@@ -16,7 +16,6 @@ from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.steps.scaler.stale_calls import is_fit, stale_calls
 from amp_migrate.steps.statements.amp_signs import names_amp
 from amp_migrate.syntax import is_keeping, keeps_arguments
-from amp_migrate.trees.nodes import block_of, statements
 
 
 def every_call(
@@ -90,20 +89,14 @@ def with_overriding(project: Project, function: FunctionRef) -> dict[FunctionRef
     taken = {
         each: tuple(site for site in sites if fits(each.node, site.call, bound=each.is_bound + site.filled))
         for each in family
-        if not _is_to_be_filled_in(each.node)
+        if not each.is_to_be_filled_in
     }
     return {each: found for each, found in taken.items() if found}
 
 
 def unfilled(project: Project, function: FunctionRef) -> tuple[FunctionRef, ...]:
     """The methods that only say what one is to do, by the class of the object: they take what that takes."""
-    return tuple(each for each in project.overriding(function) if _is_to_be_filled_in(each.node))
-
-
-def _is_to_be_filled_in(node: cst.FunctionDef) -> bool:
-    """Whether a method only says that those who derive from its class are to write it: `raise NotImplementedError`."""
-    *said, last = statements(block_of(node))
-    return isinstance(last, cst.Raise) and all(isinstance(each, cst.Expr) for each in said)
+    return tuple(each for each in project.overriding(function) if each.is_to_be_filled_in)
 
 
 def is_uncalled(project: Project, site: CallSite) -> bool:
