@@ -975,7 +975,9 @@ class Casts:
             buffer, value = self._put_in(node)
         elif isinstance(node, ast.Subscript):
             buffer, value = node.value, self._assigned(node)
-            if value is None and any(event.sure_in.values()) and self._is_low(buffer):
+            # What is put there is float32; where the tensor is, too, a cast of what it is made like does nothing.
+            born = frozenset[Site]() if event.tensor is None else event.tensor.born
+            if value is None and any(born & each.born for each in tensors_in(self._value(buffer))):
                 yield from self._made_like(event, buffer)
         if buffer is None or value is None:
             return

@@ -221,3 +221,14 @@ def test_buffers_are_float32_for_what_a_function_gives_to_several_at_once() -> N
     assert "out, slope = torch.zeros_like(x.float()), torch.zeros_like(x.float())" in after
     assert "out[~inside] = x[~inside].to(out.dtype)" in after
     assert "scaler.step(optimizer)" in after
+
+
+def test_buffers_are_float32_where_only_some_calls_have_them_in_half_precision() -> None:
+    """The first layer gets float32, and the others what the first has made."""
+    text = IN_PARTS.format(stored="out[inside], slope[inside] = both(x[inside], widths[inside])")
+    text = text.replace("kept, x = (x @ self.rotation).chunk(2, 1)", "kept, x = x.chunk(2, 1)")
+    text = text.replace("torch.cat([kept, out], 1)", "torch.cat([kept, out], 1) @ self.rotation")
+    text = text.replace('torch.load("batches.pt")', "torch.randn(9, 8, 8)")
+    both = "def both(x, widths):\n    return x * widths, widths.log()\n\n\nclass Layer"
+    after = migrate_text(text.replace("class Layer", both), Settings()).after
+    assert "out, slope = torch.zeros_like(x.float()), torch.zeros_like(x.float())" in after
