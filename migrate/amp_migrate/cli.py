@@ -23,6 +23,7 @@ from amp_migrate.report.fail_on import FailOn
 from amp_migrate.report.formats import Format
 from amp_migrate.report.plain import plain
 from amp_migrate.settings import CUSTOM_FWD, DEPRECATED, Apex, Dtype, Settings
+from amp_migrate.stack import with_room
 
 EPILOG = """\b
 Exit codes:
@@ -245,7 +246,7 @@ def main() -> None:
         # A file name that the terminal's encoding does not have must not end the run.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        command(prog_name="amp-migrate", standalone_mode=False)
+        with_room(command, prog_name="amp-migrate", standalone_mode=False)
     except click.ClickException as error:
         error.message = plain(error.message, keep="\n")  # type: ignore[misc]  # may quote a file
         error.show()

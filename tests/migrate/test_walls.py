@@ -81,10 +81,11 @@ ALLOWED = {
     "pyproject": (),
     "repository": (),
     "frozen": (),
+    "stack": (),
     "syntax": (),
 }
-# What is of no layer: how data is made, and how Python's own trees are gone through.
-EVERYWHERE = ("frozen", "syntax")
+# What is of no layer: how data is made, how Python's own trees are gone through, and how deep calls go.
+EVERYWHERE = ("frozen", "stack", "syntax")
 # What a plan's readers see of those that write: how edits are made, and nothing of what becomes of them.
 FOR_READERS = ("amp_migrate.write.editor",)
 

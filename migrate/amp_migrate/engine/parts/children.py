@@ -12,6 +12,7 @@ from threading import Thread
 from typing import Any
 
 from amp_migrate.engine.parts import work
+from amp_migrate.stack import with_room
 
 # Forking spares each child the imports; elsewhere it is not to be had, or not to be trusted.
 CONTEXT = get_context("fork") if sys.platform == "linux" else get_context("spawn")
@@ -53,7 +54,7 @@ def _begin(run: Callable[..., None], *args: Any) -> None:
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     Thread(target=_end_with_the_parent, daemon=True).start()
-    run(*args)
+    with_room(run, *args)
 
 
 def _end_with_the_parent() -> None:
