@@ -69,8 +69,8 @@ class _Placer:
         siblings = statements(block)
         for index, statement in enumerate(siblings):
             gives = any(map(self.finder.gives, own_statements(statement)))
-            is_apart = any(map(self.finder.runs_apart, own_statements(statement)))
-            if gives or is_apart or self._is_border(statement):
+            # What a statement runs is asked last, and where something ends with it: it may take a program to know.
+            if span is not None and (gives or self._is_border(statement) or self._runs_apart(statement)):
                 self._close(span)
                 span = None
             behind = takewhile(lambda each: not self._is_border(each), islice(siblings, index + 1, None))
@@ -101,6 +101,9 @@ class _Placer:
     def _is_border(self, statement: Statement) -> bool:
         """Whether a region ends before a statement: a cell begins, or another region is round it, or in it."""
         return self.finder.begins_cell(statement) or not self.covered.isdisjoint(own_statements(statement))
+
+    def _runs_apart(self, statement: Statement) -> bool:
+        return any(map(self.finder.runs_apart, own_statements(statement)))
 
     def _is_forward(self, statement: Statement) -> bool:
         # Most statements are not quiet; whether something runs a module may take other files to know.
