@@ -227,6 +227,7 @@ def worse_numerics(
     is_of_apex = any(each.code in _OF_APEX for each in stepping.values())
     scaling = changed.items() if is_of_apex else ()
     under_scale = {(each, line) for each, plan in scaling for line in _under_scale(plan.source.text)}
+    both = {(each, line) for each, plan in changed.items() for line in _beside_apex(plan.source.text)}
     for name, step in stepping.items():
         # Apex itself refuses models on the CPU: its scripts have come to a GPU in a way that nobody sees.
         # And what only calls a step of another file may be one of several: a unit test of it is on the CPU.
@@ -284,7 +285,6 @@ def worse_numerics(
             # It, too, has seen gradients at the end of `amp.scale_loss`, and skips the step.
             found = [e for e in found if e.trouble is not Trouble.MENDED]
             found = [replace(e, is_sure=e.is_sure and e.trouble is not Trouble.UNSEEN) for e in found]
-        both = {(each, line) for each, plan in changed.items() for line in _beside_apex(plan.source.text)}
         clipped = (set(_lines(found, Trouble.LEFT_SCALED, changed)) & both) - settings.clipped_apart
         # Beside Apex's branch runs what has no Apex, and whose scaler is off.
         found = [
