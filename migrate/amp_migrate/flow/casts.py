@@ -379,8 +379,7 @@ class Casts:
         return [
             (target, node.value, code)
             for module in filter(None, self._analysis.modules.values())
-            for node, code in module.nodes()
-            if isinstance(node, ast.Assign)
+            for node, code in module.every(ast.Assign)
             for target in node.targets
             if isinstance(target, ast.Subscript)
         ]

@@ -30,7 +30,7 @@ def exact_casts(analysis: Analysis) -> ExactCasts:
     """
     found: tuple[set[Site], set[Site]] = set(), set()
     for module in (each for each in analysis.modules.values() if each and not analysis.files.is_installed(each.file)):
-        for node, code in module.nodes():
+        for node, code in (*module.every(ast.Call), *module.every(ast.IfExp)):
             given = _given(node)
             values = [value for each in given if (value := analysis.values.get(each))]
             if values:

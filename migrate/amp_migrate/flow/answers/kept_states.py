@@ -38,15 +38,15 @@ class KeptStates:
         # Where nobody is seen to call a function, it is run from where it is defined.
         called = {code for node, codes in self.analysis.callees.items() for code in codes if code.node is not node}
         found: set[Site] = set()
-        for node, code in (pair for module in modules for pair in module.nodes()):
-            if isinstance(node, ast.Call):
-                found.update(self._given_away(node))
-            elif isinstance(node, ast.Assign) and any(map(self._is_in_unknown, node.targets)):
-                found.update(self._within(node.value))
-            elif (
-                isinstance(node, ast.Return) and node.value and isinstance(code.node, FUNCTIONS) and code not in called
-            ):
-                found.update(self._within(node.value, is_held=False))
+        for module in modules:
+            for call, _ in module.every(ast.Call):
+                found.update(self._given_away(call))
+            for node, _ in module.every(ast.Assign):
+                if any(map(self._is_in_unknown, node.targets)):
+                    found.update(self._within(node.value))
+            for given, code in module.every(ast.Return):
+                if given.value and isinstance(code.node, FUNCTIONS) and code not in called:
+                    found.update(self._within(given.value, is_held=False))
         return frozenset(found)
 
     def _is_in_unknown(self, target: ast.expr) -> bool:
