@@ -340,7 +340,18 @@ class Part(Atom):
 
 def by_path(atom: Atom) -> Atom:
     """Something by itself: of what nobody knows, where it came from."""
-    return Opaque(atom.path) if isinstance(atom, Opaque) else atom
+    return _alone(atom) if isinstance(atom, Opaque) else atom
+
+
+@remembered(100_000)
+def _alone(unknown: Opaque) -> Opaque:
+    return Opaque(unknown.path)
+
+
+@remembered(10_000)
+def wholes(unknown: Opaque) -> tuple[Opaque, ...]:
+    """What something unknown was taken from, the outermost first."""
+    return tuple(Opaque(unknown.path[:end]) for end in range(1, len(unknown.path)))
 
 
 def whole_of(owner: Atom) -> Part:

@@ -125,12 +125,15 @@ class Heap:
             for each in list(self._listers.get(owner, ())):
                 self._outdated(each)
         else:
+            losses = self._losses.get(cell, 0)
+            if value <= old and losses <= _MOST_LOSSES:  # most that is stored is stored once more
+                return False
             new = widened(old, value, _NUMBERS)
-            if self._growths[cell] >= _MOST_GROWTHS and new != old:
+            if self._growths.get(cell, 0) >= _MOST_GROWTHS and new != old:
                 new = with_few_leaves(new)
             if len(new) < len(old) and new == taken_for_one(new):
-                self._losses[cell] += 1
-            if self._losses[cell] > _MOST_LOSSES:
+                losses = self._losses[cell] = losses + 1
+            if losses > _MOST_LOSSES:
                 new = taken_for_one(new)
             if new == old:
                 return False

@@ -140,6 +140,11 @@ class Machine(Numbered):
         """What is known under a key."""
         return self._known.get(key, default)
 
+    def under(self, keys: Iterable[Key], default: T) -> list[Any | T]:
+        """What is known under each of some keys."""
+        get = self._known.get
+        return [get(key, default) for key in keys]
+
     def grad(self, owner: object) -> Grad | None:
         """What is in the gradients of an optimizer, or of a tensor with one of its own; None where nobody knows."""
         found: Grad | None = self._known.get(grad_key(owner))
@@ -294,7 +299,8 @@ def _common(states: frozenset[Machine]) -> Machine:
     found = Machine(frozenset.intersection(*(each.items for each in states)))
     differing = set().union(*(each._known for each in states)).difference(found._known)
     lost = found.losing(differing)
-    spent = {key: {each.get(key, UNKNOWN_GRAD).spent for each in states} for key in differing if key[0] == "grad"}
+    known = [each._known for each in states]
+    spent = {key: {each.get(key, UNKNOWN_GRAD).spent for each in known} for key in differing if key[0] == "grad"}
     return lost.but({key: Grad(LOST, None, *(each if len(each) == 1 else (None,))) for key, each in spent.items()})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from amp_migrate.flow.domain.atoms import UNBOUND, Atom, Value, join, one, widened
@@ -42,8 +43,16 @@ class State:
     def forget(self, name: str) -> None:
         """Know nothing more of tests of a name, or of an attribute of that name, which gets a new value."""
         self.worlds = forgetting(self.worlds, name)
-        if any(each.facts or each.behind for each in self.casts):
+        if self.casts and any(each.facts or each.behind for each in self.casts):
             self.casts = frozenset(each.forgetting(name) for each in self.casts)
+
+    def forget_cells(self, cells: Iterable[Cell]) -> None:
+        """The same of attributes that may have new values: of many, tests are seldom of any."""
+        told = {name for facts in {each.facts for each in self.worlds} for fact in facts for name in fact[2]}
+        is_told_of_casts = any(each.facts or each.behind for each in self.casts)
+        if told or is_told_of_casts:
+            for name in sorted({name for _, name in cells if is_told_of_casts or name in told}):
+                self.forget(name)
 
     def same(self, other: State) -> bool:
         """Whether two states know the same."""

@@ -439,8 +439,7 @@ def apply_summary(frame: Frame, task: Task) -> None:
     for cell, value in task.cells.items():
         if cell[0] not in frame.analysis.many:
             state.cells[cell] = value
-    for name in sorted({name for _, name in task.written}):
-        state.forget(name)
+    state.forget_cells(task.written)
     # What a call keeps meets what comes after it: the ways through it have been followed, and may exclude each other.
     # What is run for callers without a region too casts nothing for them.
     kept = task.casts if around.may_be_on and around.cache & ON else ()

@@ -264,6 +264,7 @@ def _note_home(frame: Frame, atom: Atom, is_new: bool) -> None:
             frame.analysis.heap.signal(REGISTRY, _label(each))
 
 
+@remembered(10_000)
 def _home(code: Code) -> Code:
     """The class of a method, for which all methods of the class know the same objects; else the function."""
     while code.parent is not None and isinstance(code.node, (ast.Lambda,)):
@@ -272,6 +273,7 @@ def _home(code: Code) -> Code:
     return parent if parent is not None and isinstance(parent.node, ast.ClassDef) else code
 
 
+@remembered(10_000)
 def _label(code: Code) -> str:
     return f"{code.file}:{code.site.line}:{code.site.column}"
 
@@ -745,7 +747,7 @@ def states_of(frame: Frame, leaves: frozenset[Atom]) -> tuple[Units, list[Key]]:
         # through that may be still to come.
         answering = [e for e in are_there(now) if e in made or made.isdisjoint(registry.standing_in(e))]
         not_made = {grad_key(each) for each in sure}.difference(map(grad_key, answering))
-        grads.update(now.get(key, UNKNOWN_GRAD) for key in keys if key not in not_made)
+        grads.update(now.under((key for key in keys if key not in not_made) if not_made else keys, UNKNOWN_GRAD))
     frame.task.touched.update(map(made_key, sure))
     frame.task.touched.update(keys)
     frame.task.touched.add(AGAIN)
@@ -902,7 +904,10 @@ def all_in(frame: Frame, value: Value, key: str = "") -> Value:
 
 def note_size(frame: Frame, value: Value) -> None:
     """Note that nobody sees whether the size of what was read of gradients matters, if a scale may be in it."""
-    held = all_in(frame, value)
+    _note_size_of(frame, all_in(frame, value))
+
+
+def _note_size_of(frame: Frame, held: Value) -> None:
     if units_of(held) != PURE:
         frame.analysis.pytorch.sized |= reads_of(held)
 
@@ -913,7 +918,7 @@ def gauge(frame: Frame, value: Value, node: ast.AST, why: str) -> None:
     reads = reads_of(held)
     if not reads:
         return
-    note_size(frame, value)
+    _note_size_of(frame, held)
     units = units_of(held)
     if ANY_UNIT in units:  # of what a scale went into in some way
         units = units.union(*(frame.analysis.pytorch.gradients_read.get(site, PURE) for site in reads))
@@ -1724,8 +1729,8 @@ def put_out_of_sight(frame: Frame, value: Value, node: ast.AST) -> list[Atom]:
     That is what a container has, too, what a method is of, and a parameter or gradient itself.
     """
     registry = frame.analysis.pytorch.registry
-    note_size(frame, value)
     inside = all_in(frame, value)
+    _note_size_of(frame, inside)
     for each in tensors_in(inside):
         overwritten(frame, each)
     reached = inside | {each.owner for each in inside if isinstance(each, Native)}

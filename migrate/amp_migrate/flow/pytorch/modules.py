@@ -40,6 +40,7 @@ from amp_migrate.flow.domain.atoms import (
     tensors_in,
     tup,
     whole_of,
+    wholes,
 )
 from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.domain.dtypes import DTYPE_OF, DTYPES
@@ -697,13 +698,14 @@ def unknown_result(
     is_chosen = any(isinstance(each, Opaque) and each.is_chosen for each in callee)
     if autocast.may_be_on and is_chosen:
         frame.analysis.event(frame, Act.NOT_ALL, node)
+    own_name = unread.name_of(frame, callee)
     if any(isinstance(each, (Opaque, Obj)) for each in callee):
-        unread.note_small(frame, unread.name_of(frame, callee), args, node)
+        unread.note_small(frame, own_name, args, node)
     unread.note_told(frame, args, frame.site(node))
-    unread.note_given(frame, name or unread.name_of(frame, callee), args, node)
-    unseen = unread.noted(frame, name or unread.name_of(frame, callee), node)
+    unread.note_given(frame, name or own_name, args, node)
+    unseen = unread.noted(frame, name or own_name, node)
     gets_data = any(isinstance(each, (Tensor, Opaque)) for value in args.all() for each in value)
-    if gets_data:
+    if gets_data and frame.now.context.cuda.may_be_on:
         unread.note_kernels(frame, name or unread.name_of(frame, callee), args, node)
     models = callee if is_module else _owning_models(frame, callee) if gets_data else NEVER
     held = models or (_like_parts(frame, callee) if gets_data else NEVER)
@@ -1003,9 +1005,8 @@ def become(frame: Frame, owners: Iterable[Atom], precision: int, node: ast.AST) 
         frame.analysis.event(frame, Act.DOUBLED if precision == F64 else Act.HALVED, node, subject=frozenset(known))
     for owner in known:
         frame.write(owner, DTYPE, dtypes, strong=False)
-        path = owner.path if isinstance(owner, Opaque) else ()
-        for end in range(1, len(path)):
-            frame.write(Opaque(path[:end]), CAST_PARTS, one(owner), strong=False)
+        for whole in wholes(owner) if isinstance(owner, Opaque) else ():
+            frame.write(whole, CAST_PARTS, one(owner), strong=False)
 
 
 def made_low(frame: Frame, owners: Iterable[Atom], value: Value, node: ast.AST) -> None:

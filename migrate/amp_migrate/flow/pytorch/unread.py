@@ -44,6 +44,7 @@ from amp_migrate.tables.torch_names import (
 
 _READ = frozenset("torch torchvision numpy builtins apex".split()) | sys.stdlib_module_names
 _REGISTRIES = "<registries>"
+_OFF = (None, False, 0)
 
 
 def noted(frame: Frame, callee: str, node: ast.AST) -> frozenset[Site]:
@@ -79,12 +80,16 @@ def note_told(frame: Frame, args: Arguments, site: Site) -> None:
     if args.rest or args.others:
         pytorch.told_more.add(site)
     for word, value in args.keywords.items():
-        is_off = all(isinstance(each, Const) and each.value in (None, False, 0) for each in value)
-        if DEVICE_WORD.search(word) and not is_off:
+        if _is_of_device(word) and not all(isinstance(each, Const) and each.value in _OFF for each in value):
             pytorch.note_place(pytorch.place_of(value) or ANYWHERE)
     for value in args.positional:
         if any(isinstance(each, Const) and each.value == "cuda" for each in value):
             pytorch.place_of(value)
+
+
+@remembered(10_000)
+def _is_of_device(word: str) -> bool:
+    return DEVICE_WORD.search(word) is not None
 
 
 def note_of_model(frame: Frame, given: Iterable[Value], node: ast.AST) -> None:
@@ -113,12 +118,11 @@ def note_small(frame: Frame, callee: str, args: Arguments, node: ast.AST) -> Non
 
 
 def note_kernels(frame: Frame, callee: str, args: Arguments, node: ast.AST) -> None:
-    """Note where a package computes in a region whose older releases raise there, be it by what a call is given."""
-    cuda = frame.now.context.cuda
-    if cuda.may_be_on:
-        names = {callee, *(name_of(frame, each) for each in args.all())}
-        for name in sorted({_package(each) for each in names if each.startswith(COMPUTING_BY_KERNELS)}):
-            frame.analysis.event(frame, Act.OLD_KERNELS, node, why=name, is_sure=cuda.on == ON)
+    """Note that a package computes in a region whose older releases raise there, be it by what a call is given."""
+    names = {callee, *(name_of(frame, each) for each in args.all())}
+    for name in sorted({_package(each) for each in names if each.startswith(COMPUTING_BY_KERNELS)}):
+        is_sure = frame.now.context.cuda.on == ON
+        frame.analysis.event(frame, Act.OLD_KERNELS, node, why=name, is_sure=is_sure)
 
 
 def is_known(callee: str) -> bool:
