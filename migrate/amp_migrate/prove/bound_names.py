@@ -20,7 +20,7 @@ from amp_migrate.prove.code.atoms import is_carrier
 from amp_migrate.prove.code.program import Program
 from amp_migrate.prove.code.scopes import COMPREHENSIONS, DEFINITIONS, given_none, heads, is_self, parameters
 from amp_migrate.prove.code.ways import Walk
-from amp_migrate.syntax import nodes_in
+from amp_migrate.syntax import children, nodes_in
 
 _LATER = (*DEFINITIONS, ast.ClassDef, ast.Lambda)  # what is inside may run at another time
 _MOST = 96  # ways that are told apart; more are taken together, as if less were known of each
@@ -277,7 +277,7 @@ def _bodies(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
         prefix, node = stack.pop()
         if isinstance(node, (ast.Module, *DEFINITIONS)):
             yield prefix, node
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             name = getattr(child, "name", None)
             is_named = isinstance(child, (*DEFINITIONS, ast.ClassDef))
             if isinstance(child, ast.stmt) or not isinstance(child, ast.expr):
@@ -286,7 +286,7 @@ def _bodies(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
 
 def _statements(node: ast.AST) -> Iterator[ast.stmt]:
     """The statements of a function or module, without those of functions and classes inside."""
-    for child in ast.iter_child_nodes(node):
+    for child in children(node):
         if isinstance(child, ast.stmt):
             yield child
         if not isinstance(child, (ast.expr, *DEFINITIONS, ast.ClassDef)):
@@ -341,7 +341,7 @@ def _used(nodes: Iterable[ast.AST], conditions: tuple[tuple[ast.expr, bool], ...
             yield from _used([node.body], (*conditions, (node.test, True)))
             yield from _used([node.orelse], (*conditions, (node.test, False)))
         elif not isinstance(node, ast.Lambda):
-            inside = _used(ast.iter_child_nodes(node), conditions)
+            inside = _used(children(node), conditions)
             own = (
                 {e.id for g in node.generators for e in nodes_in(g.target) if isinstance(e, ast.Name)}
                 if isinstance(node, COMPREHENSIONS)

@@ -23,7 +23,7 @@ from amp_migrate.prove.code.public_names import NO_CONTEXTS, OPTIMIZERS
 from amp_migrate.prove.code.scopes import DEFINITIONS, Definition, Function, Scope, heads, imported_name, last_word
 from amp_migrate.prove.code.values import Values
 from amp_migrate.prove.code.ways import Walk
-from amp_migrate.syntax import nodes_in
+from amp_migrate.syntax import children, nodes_in
 
 _MOST = 48  # states that are told apart
 _DEPTH = 6  # calls in one another that are gone into: what is further down is not looked at
@@ -191,7 +191,7 @@ class _Code:
         """The calls in an expression, in the order in which they are made."""
         inner = self.values.inside(node, scope)
         if not isinstance(node, ast.Lambda):
-            for each in ast.iter_child_nodes(node):
+            for each in children(node):
                 if not isinstance(each, (ast.Name, ast.Constant, ast.expr_context)):
                     yield from self._calls_in(each, inner)
             if isinstance(node, ast.Call):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
-from amp_migrate.syntax import nodes_in
+from amp_migrate.syntax import children, nodes_in
 from amp_migrate.tables.apex_names import AMP, API
 from amp_migrate.tables.signatures import FORMS
 
@@ -303,7 +303,7 @@ def heads(node: ast.stmt) -> Iterator[ast.expr]:
             yield item.context_expr
             yield from filter(None, [item.optional_vars])
     else:
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             if isinstance(child, ast.expr):
                 yield child
             elif isinstance(child, ast.keyword):

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from functools import cached_property
 
-from amp_migrate.syntax import nodes_in
+from amp_migrate.syntax import children, nodes_in
 
 # Calls that only answer a question.
 _QUIET = frozenset(
@@ -67,8 +67,8 @@ def is_quiet(node: ast.AST) -> bool:
     elif isinstance(node, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)):
         return False
     elif isinstance(node, _COMPOUND):
-        return isinstance(node, ast.Lambda) or all(map(is_quiet, ast.iter_child_nodes(node)))
-    return all(map(is_quiet, ast.iter_child_nodes(node)))
+        return isinstance(node, ast.Lambda) or all(map(is_quiet, children(node)))
+    return all(map(is_quiet, children(node)))
 
 
 def is_same(one: object, other: object) -> bool:

@@ -61,7 +61,7 @@ from amp_migrate.prove.code.scopes import (
     parameters,
     place_of,
 )
-from amp_migrate.syntax import is_keeping, keeps_arguments, nodes_in
+from amp_migrate.syntax import children, is_keeping, keeps_arguments, nodes_in
 from amp_migrate.tables.star_names import BY_STAR, brings
 
 # Where a value is: a name in a scope, an attribute of a class (None: of any), what a function returns.
@@ -272,7 +272,7 @@ class Values:
             elif isinstance(each, ast.Lambda):
                 self._read_defaults(each, at.parent or at)
                 self._add((each, _RETURN), self.of(each.body, at))
-            stack += [(child, at) for child in ast.iter_child_nodes(each)]
+            stack += [(child, at) for child in children(each)]
 
     def _give(self, scope: Scope, target: ast.expr, value: Value) -> None:
         if isinstance(target, ast.Name):

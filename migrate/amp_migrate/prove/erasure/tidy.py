@@ -16,7 +16,7 @@ from typing import Any
 from amp_migrate.prove.code.scopes import FUNCTIONS, Function
 from amp_migrate.prove.code.trees import Same, dump, is_quiet
 from amp_migrate.prove.erasure.simplify import simplified
-from amp_migrate.syntax import nodes_in
+from amp_migrate.syntax import children, nodes_in
 from amp_migrate.tables import operators as table
 
 Program = Mapping[str, ast.Module]
@@ -138,12 +138,12 @@ class _Names:
             self.reads.update(node.names)
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             self.reads[node.target.id] += 1
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             self._visit(child)
 
     def _visit_function(self, node: Function) -> None:
         around, self._is_inside, reads = self._is_inside, True, self.reads.copy()
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             self._visit(child)
         self._is_inside = around
         for each in (*node.args.args, *node.args.kwonlyargs):
@@ -431,7 +431,7 @@ def _only_computes(name: str, call: ast.Call) -> bool:
 
 def _in_order(node: ast.AST) -> Iterator[ast.AST]:
     """Expressions in the order in which they are evaluated, each behind its parts."""
-    fields = [node.value, *node.targets] if isinstance(node, ast.Assign) else ast.iter_child_nodes(node)
+    fields = [node.value, *node.targets] if isinstance(node, ast.Assign) else children(node)
     for child in fields:
         yield from _in_order(child)
     yield node
