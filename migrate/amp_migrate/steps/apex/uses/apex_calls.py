@@ -12,6 +12,7 @@ from amp_migrate.tables.apex_names import AMP, API, FP16_UTILS, WRAPPERS
 from amp_migrate.tables.apex_natives import public_name
 from amp_migrate.trees.nodes import never_holds, subscript_key, written_string
 
+_OF_AMP = f"{AMP}."
 _NAMING = (cst.Attribute, cst.ImportAlias, cst.AsName, cst.ImportFrom, cst.NameItem)
 
 
@@ -25,16 +26,18 @@ def amp_name(file: File, node: cst.CSTNode) -> str | None:
 
 
 def _amp_name(file: File, node: cst.CSTNode) -> str | None:
-    for full in sorted(file.names.meanings(node)):
-        if full.startswith(AMP + "."):
-            return full.removeprefix(AMP + ".")
-    if isinstance(node, cst.Attribute) and node.attr.value == "scale_loss" and is_handle(file, node.value):
+    named = [full for full in file.names.meanings(node) if full.startswith(_OF_AMP)]
+    if named:
+        return min(named).removeprefix(_OF_AMP)
+    if not isinstance(node, cst.Attribute):
+        return None
+    if node.attr.value == "scale_loss" and is_handle(file, node.value):
         return "scale_loss"
-    if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
+    if isinstance(node.value, cst.Name):
         # Imported in one function and used in another, where nothing binds it: what else could be meant?
         is_unbound = node.attr.value in API and file.scopes.of(node).find(node.value.value) is None
         return node.attr.value if is_unbound and node.value.value in _amp_names(file) else None
-    if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Attribute):
+    if isinstance(node.value, cst.Attribute):
         kept = {dotted(each.targets[0].target) for each in keepings(file)} - {None}
         is_kept_elsewhere = node.attr.value == "scale_loss" and node.value.attr.value == "amp" and _amp_names(file)
         return node.attr.value if dotted(node.value) in kept or is_kept_elsewhere else None
