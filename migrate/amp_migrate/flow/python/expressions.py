@@ -70,7 +70,7 @@ def evaluate(frame: Frame, node: ast.expr) -> Value:
     analysis.evaluated += 1
     if frame.keeps_values:
         old = analysis.values.get(node)
-        analysis.values[node] = value if old is None else join(old, value)
+        analysis.values[node] = value if old is None or old is value else join(old, value)
     return value
 
 

@@ -229,12 +229,14 @@ class PyTorch:
             return lambda _: optimizers
         are_there = gradients.there(worlds, [each for each in optimizers if isinstance(each, Atom)])
         twins: dict[Atom, frozenset[Atom]] = {
-            each: self.registry.twins(each) for each in optimizers if isinstance(each, Obj)
+            each: found for each in optimizers if isinstance(each, Obj) and (found := self.registry.twins(each))
         }
 
         def about(machine: Machine) -> Value:
             found, made = are_there(machine), machine.made()
-            return frozenset(e for e in found if e in made or made.isdisjoint(twins.get(e, ()))) or optimizers
+            if twins:
+                found = [e for e in found if e in made or made.isdisjoint(twins.get(e, ()))]
+            return frozenset(found) or optimizers
 
         return about
 
