@@ -22,11 +22,12 @@ from amp_migrate.engine.migrate import migrate
 from amp_migrate.engine.parsed_files import ParsedLibrary
 from amp_migrate.engine.parts import in_parts
 from amp_migrate.engine.parts.work import Work, done, since
+from amp_migrate.engine.results import worse_numerics
 from amp_migrate.engine.workspace import Workspace
 from amp_migrate.flow import programs
 from amp_migrate.flow.files import Files
 from amp_migrate.flow.questions import Fault, Questions
-from amp_migrate.flow.source import Module, read_module
+from amp_migrate.flow.source import Code, Module, read_module
 from amp_migrate.flow.task import Task
 from amp_migrate.settings import Settings
 from amp_migrate.steps.regions import evaluation, find_regions
@@ -860,3 +861,74 @@ def test_what_a_name_stands_for_is_asked_once_however_many_ways_names_are_exchan
         path.write_text(text)
         assert migrate([path], Settings()).changed
     assert asked[6] <= 5 * asked[3]
+
+
+PREPARED = """
+import torch
+from apex import amp
+
+model = torch.nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O2")
+for x in range(9):
+    loss = model(torch.ones(4, 8).cuda()).mean()
+    optimizer.zero_grad()
+    with amp.scale_loss(loss, optimizer) as scaled:
+        scaled.backward()
+    optimizer.step()
+"""
+EVALUATING = """
+with torch.no_grad():
+    print(model(torch.ones(4, 8).cuda()).mean())
+"""
+
+
+@pytest.mark.parametrize(("behind", "programs"), [("", 1), (EVALUATING, 2)])
+def test_which_models_apex_was_given_is_not_asked_where_nothing_but_a_step_runs_one(
+    tmp_path: Path, behind: str, programs: int
+) -> None:
+    (tmp_path / "train.py").write_text(PREPARED + behind)
+    before = done()
+    assert len(migrate([tmp_path], Settings()).changed) == 1
+    assert since(before)[Work.PROGRAMS] == programs  # what is written is looked at
+
+
+def test_what_else_is_in_a_file_that_changes_is_looked_for_once_however_many_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: Counter[int] = Counter()
+    beside_apex = worse_numerics._beside_apex
+
+    def counting(text: str) -> Iterator[int]:
+        asked[scripts] += 1
+        return beside_apex(text)
+
+    monkeypatch.setattr(worse_numerics, "_beside_apex", counting)
+    for scripts in (2, 4):
+        root = tmp_path / str(scripts)
+        root.mkdir()
+        for number in range(scripts):
+            (root / f"train_{number}.py").write_text(PREPARED)
+        assert len(migrate([root], Settings()).changed) == scripts
+    assert asked[4] == 2 * asked[2] > 0
+
+
+def test_what_is_asked_of_a_file_by_its_kind_is_gathered_once_for_all_programs_that_it_is_part_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = Module.nodes
+    gone_through = Counter[str]()
+
+    def counting(module: Module) -> Iterator[tuple[ast.AST, Code]]:
+        gone_through[Path(module.file).stem] += 1
+        return nodes(module)
+
+    monkeypatch.setattr(Module, "nodes", counting)
+    (tmp_path / "amp_parts").mkdir()
+    (tmp_path / "amp_parts/net_0.py").write_text(NET.format(0))
+    for number in range(3):
+        (tmp_path / f"train_{number}.py").write_text(SCRIPT.format(0))
+    before = done()
+    assert len(migrate([tmp_path], Settings()).changed) == 3
+    assert since(before)[Work.PROGRAMS] >= 3
+    assert gone_through["net_0"] == 1
