@@ -28,11 +28,13 @@ from amp_migrate.flow.domain.atoms import (
     join_all,
     tensors_in,
 )
+from amp_migrate.flow.domain.contexts import NO_CONTEXT
 from amp_migrate.flow.domain.machine import (
     EMPTY,
     EMPTY_MACHINE,
     LOST,
     READY,
+    START,
     TRUE,
     Key,
     Machine,
@@ -975,6 +977,25 @@ def test_leaves_that_are_one_because_nobody_knows_them_are_looked_at_once() -> N
     leaves = frozenset(Leaf() for _ in range(30))
     assert unknown_as_one(leaves) == unknown_as_one(frozenset(leaves)) == {"?"}
     assert asked["leaf"] == 30
+
+
+@pytest.mark.parametrize(("told", "forgotten"), [((), []), (("on",), ["on"]), (("on", "up"), ["on", "up"])])
+def test_of_attributes_that_a_call_may_change_those_are_forgotten_that_a_test_has_told_of(
+    monkeypatch: pytest.MonkeyPatch, told: tuple[str, ...], forgotten: list[str]
+) -> None:
+    asked: list[str] = []
+    forget = state.State.forget
+
+    def noting(known: state.State, name: str) -> None:
+        asked.append(name)
+        forget(known, name)
+
+    monkeypatch.setattr(state.State, "forget", noting)
+    facts = frozenset((f"self.{each}", True, frozenset({each})) for each in told)
+    known = state.State({}, {}, NO_CONTEXT, frozenset({World(EMPTY_MACHINE, facts, EMPTY_MACHINE)}))
+    known.forget_cells({(Opaque(), each) for each in ("on", "off", "up")})
+    assert asked == forgotten
+    assert known.worlds == START
 
 
 def test_what_a_loop_counts_is_looked_for_once_however_many_ways_lead_out_of_it(
