@@ -64,7 +64,7 @@ def moves_of(
     if not files:
         return
     read_handed(project, files)
-    values = ValueCalls(project, texts, files)
+    values = ValueCalls(project, texts, files, programs)
     project.calls_by_value, project.holds_computed = values.together, values.holds_computed
     steps = StepMigration(project, wishes, values)
     apex = ApexMigration(project, steps.roles, wishes, values, steps.scaler_beside)

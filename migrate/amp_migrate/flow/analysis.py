@@ -412,6 +412,12 @@ class Analysis:
         """Whether a run was stopped as soon as it could not be complete."""
         return self._only_whole and not self.is_complete
 
+    @property
+    def met_no_limit(self) -> bool:
+        """Whether a run would have been the same with more patience: it has come to rest before it asked for that."""
+        is_over = self.is_spent or self.consulted > self._allowance // _FOR_TABLES
+        return not (is_over or self._only_whole)
+
     def follows(self, code: Code, is_of_step: Callable[[], bool]) -> bool:
         """Whether a call of a function is followed into it. One of a file in focus, or about gradients, always is.
 

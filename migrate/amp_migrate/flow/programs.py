@@ -41,6 +41,8 @@ InRegions: TypeAlias = dict[str, InRegion]
 # How many times as far as a question of one script is worth files are followed into that are only consulted: what is
 # asked here is told or not by all of the model, and a run that comes to rest sooner costs no more.
 _PATIENCE = 8
+# One place is asked about after the other, and each program that is kept takes up memory.
+_MOST_PARTS = 4
 
 
 class Programs:
@@ -52,14 +54,31 @@ class Programs:
 
     def __init__(self, in_regions: InRegions | None = None) -> None:
         self._known: dict[tuple[tuple[str, ...], tuple[str, ...]], Analysis] = {}
+        self._parts: dict[tuple[str, ...], Analysis] = {}
         self._in_regions = {} if in_regions is None else in_regions
 
     def of(self, files: Files, focus: Iterable[str], beside: Iterable[str]) -> Analysis:
         """The program of some files, with what is called from others."""
         key = tuple(focus), tuple(beside)
         if key not in self._known:
-            self._known[key] = analysed(files, *key, patience=_PATIENCE)
+            part = None if key[1] else self._parts.get(key[0])
+            is_as_good = part is not None and part.met_no_limit and not part.may_take_for_one
+            self._known[key] = part if part and is_as_good else analysed(files, *key, patience=_PATIENCE)
         return self._known[key]
+
+    def part(self, files: Files, focus: tuple[str, ...], *, only_whole: bool) -> Analysis:
+        """The program of some files alone, as far as it is worth to be asked what calls what.
+
+        Args:
+            only_whole: whether nothing is asked of it unless all of it has been looked at.
+        """
+        found = self._parts.pop(focus, None)
+        if found is None or (found.was_stopped and not only_whole):
+            found = Analysis(files, focus, keeps_all=True, only_whole=only_whole).run()
+        self._parts[focus] = found
+        if len(self._parts) > _MOST_PARTS:
+            del self._parts[next(iter(self._parts))]
+        return found
 
     def in_region(self, files: Files, file: str) -> InRegion:
         """Any file, as it is where all that is there runs in a region of float16, whoever calls it."""

@@ -29,7 +29,7 @@ from amp_migrate.flow.files import Files
 from amp_migrate.flow.questions import Fault, Questions
 from amp_migrate.flow.source import Code, Module, read_module
 from amp_migrate.flow.task import Task
-from amp_migrate.settings import Settings
+from amp_migrate.settings import Dtype, Settings
 from amp_migrate.steps.regions import evaluation, find_regions
 from amp_migrate.steps.regions.find_regions import Placement
 from amp_migrate.steps.regions.quiet_regions import place_quiet_regions
@@ -740,6 +740,13 @@ for x in range(9):
     optimizer.step()
 """
 )
+
+
+def test_a_script_is_interpreted_once_for_its_scalers_that_go_and_for_what_is_wrong_in_it(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(LOW)
+    before = done()
+    assert len(migrate([tmp_path], Settings(Dtype.BF16)).changed) == 1
+    assert since(before)[Work.PROGRAMS] == 1
 
 
 def test_a_script_is_interpreted_once_for_all_plans_that_are_made_of_it(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.imported import imported_names
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project, is_asked
-from amp_migrate.flow.analysis import Analysis
 from amp_migrate.flow.domain.atoms import NEVER, NONE, Call, Class, Func, Method, Native, Obj, Opaque, Value
 from amp_migrate.flow.files import Files
+from amp_migrate.flow.programs import Programs
 from amp_migrate.flow.source import Code
 from amp_migrate.steps.read.interpreted import Interpreted
 from amp_migrate.tables.apex_names import WRAPPERS
@@ -37,12 +37,14 @@ class ValueCalls:
     Args:
         texts: all files of the project.
         files: those that may change.
+        programs: those that earlier plans have had interpreted; new ones are added.
     """
 
-    def __init__(self, project: Project, texts: Files, files: Sequence[File]) -> None:
+    def __init__(self, project: Project, texts: Files, files: Sequence[File], programs: Programs) -> None:
         self._project = project
         self._texts = texts
         self._files = files
+        self._programs = programs
         self._interpreted: dict[tuple[File, ...], _Calls] = {}
 
     def together(self, function: FunctionRef) -> CalledTogether | None:
@@ -114,8 +116,8 @@ class ValueCalls:
         """
         found = self._interpreted.pop(focus, None)
         if found is None or (found.was_stopped and not only_whole):
-            names = [each.name for each in focus]
-            analysis = Analysis(self._texts, names, keeps_all=True, only_whole=only_whole).run()
+            names = tuple(each.name for each in focus)
+            analysis = self._programs.part(self._texts, names, only_whole=only_whole)
             found = _Calls(self._project, Interpreted(self._project.library, analysis), focus)
         self._interpreted[focus] = found
         if len(self._interpreted) > _MOST_KEPT:
