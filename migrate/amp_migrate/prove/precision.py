@@ -21,7 +21,7 @@ from amp_migrate.flow.answers.calls_of_packages import calls_of_packages
 from amp_migrate.flow.answers.exact_casts import ExactCasts, exact_casts
 from amp_migrate.flow.casts import Casts, FloatCast, Island
 from amp_migrate.flow.domain.atoms import tensors_in
-from amp_migrate.flow.domain.tensor import BOOL, F32, INT, LOW
+from amp_migrate.flow.domain.tensor import BOOL, DEVICE, F32, INT, LOW
 from amp_migrate.flow.events import (
     A_BUFFER,
     A_COARSE_DRAW,
@@ -261,6 +261,7 @@ class Trouble(Enum):
     UNSEEN = "functions and classes that nobody has looked at"
     ON_MPS = "a step that is on no device of CUDA's"
     UNPLACED = "no device is named: where what is trained is shows in what hands it in"
+    PLACE_GIVEN = "a device that nobody knows, and none of CUDA's: which one shows in what hands it in"
     GIVEN = "a callable that callers hand in, in a region: what it does shows in them alone"
     OTHER = "any other"
 
@@ -562,8 +563,12 @@ def _found(
     running = {each.event.code.parent for each in faults if each.event and each.why == A_RUNNING_BUFFER}
     # What a region makes low is taken to be on a GPU: of a script on the CPU that is asked of the original.
     is_elsewhere = questions.names_device and not (questions.is_on_mps or questions.optimizes_on_cpu)
-    losses = [] if is_elsewhere else questions.events(Act.BACKWARD)
-    at = losses[0].site if losses else None
+    losses = questions.events(Act.BACKWARD)
+    first = losses[0].site if losses else None
+    at = None if is_elsewhere else first
+    if first is not None and is_elsewhere and not analysis.pytorch.places & DEVICE:
+        handed_in = Harm(first, Trouble.PLACE_GIVEN.value, is_sure=False, trouble=Trouble.PLACE_GIVEN, is_told=False)
+        found.append(((script, handed_in.message, False, ""), handed_in))
     behind = [site_of(code.file, node) for code, node in analysis.gone_on[:1]]
     for fault in faults:
         harm = None

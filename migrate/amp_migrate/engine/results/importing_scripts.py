@@ -108,10 +108,13 @@ def _defined(text: str, *, with_functions: bool) -> frozenset[str]:
     return frozenset(name for is_class, name in found if is_class or with_functions)
 
 
-def starting_scripts(workspace: Workspace, step: str) -> list[str]:
+def starting_scripts(workspace: Workspace, step: str, unless_naming: str | None = None) -> list[str]:
     """The names of the files that all programs with a step start with; none where they are more than are looked at.
 
     Unit tests are none of them.
+
+    Args:
+        unless_naming: a word that no file of such a program may have; else it is taken for what that says.
     """
     path = Path(step)
     known: set[Path] = set()
@@ -122,6 +125,11 @@ def starting_scripts(workspace: Workspace, step: str) -> list[str]:
             known |= found
             bringing |= found
         known -= {brought for each in known for brought in graph.reachable(each) if brought != each}
+        if unless_naming is not None and len(known) <= _MOST:
+            reached = {brought for each in known for brought in graph.reachable(each)}
+            naming = (each for each in reached if project.may_hold_one(each, [unless_naming]))
+            if any(unless_naming in _text(project, each) for each in naming):
+                return []
     return sorted(map(display_name, known)) if len(known) <= _MOST else []
 
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import cache, partial
+from itertools import takewhile
 from pathlib import Path
 
 from amp_migrate.catalog.apex_rules import APEX_INITIALIZE, APEX_LEVEL, APEX_STEP, MODELS_CAST
@@ -92,6 +93,8 @@ _IN_ANY_CASE = {
 _OF_SOME = (Trouble.IDLE, Trouble.DOUBLE, Trouble.ON_CPU, Trouble.ON_MPS)
 # Where a region for CUDA does nothing, and one for which device does something.
 _IDLE = {Trouble.ON_CPU: "cpu", Trouble.ON_MPS: "mps"}
+# The scripts that hand in a device are looked at unless they have this word: each costs as much again.
+_UNPLACED = {Trouble.UNPLACED: None, Trouble.PLACE_GIVEN: "cuda"}
 # What is not for autocast's doing, with what to do.
 _FOR_LEFT = _IN_ANY_CASE | {
     Trouble.CAST_INPUT: _UNCAST,
@@ -248,11 +251,12 @@ def worse_numerics(
                 for harm in (each for of_one in callers for each in of_one if each not in found):
                     if harm.trouble not in _OF_SOME or all(harm in each for each in callers):
                         found = [*found, harm]
-            unplaced = next((each for each in found if each.trouble is Trouble.UNPLACED), None) if idle else None
-            starting = [] if unplaced is None else starting_scripts(workspace, name)
-            shown = [[each for each in look(one, name) if each.trouble in idle] for one in starting]
-            if unplaced is not None and shown and all(shown):
-                found = [replace(shown[0][0], site=unplaced.site), *found]
+            unplaced = next((each for each in found if each.trouble in _UNPLACED), None) if idle else None
+            starting = [] if unplaced is None else starting_scripts(workspace, name, _UNPLACED[unplaced.trouble])
+            shown = ([each for each in look(one, name) if each.trouble in idle] for one in starting)
+            of_all = [*takewhile(bool, shown)]  # one that is elsewhere is enough to look at no other
+            if unplaced is not None and starting and len(of_all) == len(starting):
+                found = [replace(of_all[0][0], site=unplaced.site), *found]
         except Exception as error:  # an analysis that fails has shown nothing
             left[changed[name].source.path] = failure(name, error)
             continue

@@ -68,6 +68,20 @@ class Member(Const):
         self.of, self.name = of, name
 
 
+class DeviceOf(Const):
+    """The device that a tensor is on: it names none, as what has brought the tensor there does.
+
+    Attributes:
+        place: where the tensor may be, of which `value` has the type of the device; "" where nobody can tell it.
+    """
+
+    __slots__ = ("place",)
+
+    def __init__(self, value: str, place: int) -> None:
+        super().__init__("device", value)
+        self.place = place
+
+
 class Some(Atom):
     """Any value of a type of Python or NumPy, with the loss scale in it, and the gradients it is made of.
 

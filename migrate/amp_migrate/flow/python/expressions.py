@@ -13,6 +13,7 @@ from amp_migrate.flow.domain.atoms import (
     UNKNOWN,
     Class,
     Const,
+    DeviceOf,
     External,
     Func,
     Member,
@@ -543,6 +544,11 @@ def _identity(operator: ast.cmpop, left: Value, right: Value) -> Value:
 def _equality(operator: ast.cmpop, left: Value, right: Value) -> Value:
     if len(left) == len(right) == 1:
         (a,), (b,) = left, right
+        if isinstance(a, DeviceOf) or isinstance(b, DeviceOf):
+            # One that is a GPU as far as anybody knows is mps, too.
+            kinds = {str(each.value) for each in (a, b) if isinstance(each, Const)}
+            if "" in kinds or (len(kinds) == 2 and "cpu" not in kinds):
+                return TRUTHS
         if isinstance(a, Const) and isinstance(b, Const):
             try:
                 return const(bool(_COMPARE[type(operator)](a.value, b.value)))

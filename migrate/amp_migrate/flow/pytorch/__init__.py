@@ -16,6 +16,7 @@ from amp_migrate.flow.domain.atoms import (
     Atom,
     Class,
     Const,
+    DeviceOf,
     Dtype,
     External,
     Func,
@@ -278,15 +279,15 @@ class PyTorch:
 
     def place_of(self, value: Value) -> int | None:
         """The place that a value names, as `"cuda:0"`, a number and `x.device` do; None where it names none."""
-        named, is_of_weights = 0, True
+        named = new = 0
         for each in value:
             place = _place_named(each)
             named |= place
-            is_of_weights &= not place or each == tensors.OF_WEIGHTS
+            new |= 0 if isinstance(each, DeviceOf) else place
         if named and any(isinstance(each, Opaque) for each in value):
             named |= ANYWHERE  # it may be a tensor, but beside a place it is another
-            is_of_weights = False
-        self.note_place(0 if is_of_weights else named)
+            new |= ANYWHERE
+        self.note_place(new)
         return (named & ~MPS | DEVICE if named & MPS else named) or None
 
     def place_told(self, args: Arguments) -> int | None:
@@ -1157,6 +1158,8 @@ def _in_one_precision(args: Arguments) -> Iterator[tuple[tuple[Site, ...], Argum
 
 def _place_named(atom: object) -> int:
     """The place that an atom names, or may name; of mps, which no tensor's place tells from CUDA, that. 0 for none."""
+    if isinstance(atom, DeviceOf):
+        return atom.place
     named = atom.value if isinstance(atom, Const) else atom.name if isinstance(atom, External) else None
     if named in TENSOR_TYPES:
         return DEVICE if str(named).startswith("torch.cuda.") else CPU

@@ -16,6 +16,7 @@ from amp_migrate.flow.domain.atoms import (
     Atom,
     Class,
     Const,
+    DeviceOf,
     External,
     Func,
     Obj,
@@ -773,18 +774,14 @@ def _getter(frame: Frame, args: Arguments, node: ast.AST) -> Value:
 def _device(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     value = args.get(0, "device") or UNKNOWN
     frame.analysis.pytorch.place_of(value)
-    kinds = {
-        str(each.value).partition(":")[0]
-        for each in value
-        if isinstance(each, Const) and each.kind in ("str", "device")
+    known = [each for each in value if isinstance(each, Const)]
+    named = {
+        each if isinstance(each, DeviceOf) else Const("device", str(each.value).partition(":")[0])
+        for each in known
+        if each.kind in ("str", "device")
     }
-    if (
-        not kinds
-        or len(kinds) != len({e for e in value if isinstance(e, Const)})
-        or any(not isinstance(e, Const) for e in value)
-    ):
-        return join(frozenset(Const("device", kind) for kind in kinds), one(Some("device")))
-    return frozenset(Const("device", kind) for kind in kinds)
+    is_known = named and len(named) == len(known) == len(value)
+    return frozenset(named) if is_known else join(frozenset(named), one(Some("device")))
 
 
 def _finfo(frame: Frame, args: Arguments, node: ast.AST) -> Value:

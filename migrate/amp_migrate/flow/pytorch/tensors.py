@@ -10,6 +10,7 @@ from amp_migrate.flow.domain.atoms import (
     TRUTHS,
     UNKNOWN,
     Const,
+    DeviceOf,
     Dtype,
     External,
     Native,
@@ -62,8 +63,6 @@ _TESTS = frozenset(
 )
 _SAME_ATTRIBUTES = {"T": "t", "mT": "transpose", "H": "t", "real": "real", "imag": "imag", "mH": "transpose"}
 STANDALONE = External("torch.Tensor")
-# Where the weights of layers are, which names no device: what has moved them does.
-OF_WEIGHTS = Const("device", "where the weights are")
 # Operators of the first tensor that they get, whatever else is said by name.
 FIRST_ONLY = frozenset(
     "split chunk unbind sum mean prod reshape flatten transpose permute unsqueeze squeeze softmax log_softmax "
@@ -85,9 +84,10 @@ def attribute(frame: Frame, tensor: Tensor, name: str, node: ast.AST) -> Value:
     if name == "dtype":
         return dtype_value(tensor)
     if name == "device":
-        if tensor.place not in (CPU, DEVICE) and _is_weights(tensor):
-            return one(OF_WEIGHTS)
-        return one(Const("device", {CPU: "cpu", DEVICE: "cuda"}.get(tensor.place, "")))
+        kind = {CPU: "cpu", DEVICE: "cuda"}.get(tensor.place, "")
+        # Weights are where they have been moved to, if at all; who brings another tensor to where nobody knows?
+        is_named = not tensor.place & ANYWHERE or _is_weights(tensor)
+        return one(DeviceOf(kind, tensor.place) if is_named else Const("device", kind))
     if name == "grad_fn":
         return UNKNOWN
     return no_tensor(name) or one(Native(name, tensor))  # type: ignore[arg-type]

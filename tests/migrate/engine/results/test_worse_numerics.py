@@ -343,6 +343,27 @@ def test_a_step_on_mps_asks_for_its_device_type(device: str, is_left: bool) -> N
 
 
 @pytest.mark.parametrize(
+    "reading",
+    [
+        "device = next(model.parameters()).device",
+        "device = torch.zeros(2).to(device).device",
+        "device = torch.device(model.weight.device)",
+    ],
+)
+@pytest.mark.parametrize("where", ["mps", "cuda"])
+def test_who_reads_the_device_of_something_names_none(reading: str, where: str) -> None:
+    show = f"def show(model, device):\n    {reading}\n    print(model(torch.zeros(1, 8).to(device)).sum())\n\n\n"
+    text = ON_MPS.format(f"'{where}'").replace("for x, y", f"{show}show(model, device)\nfor x, y")
+    assert (migrate_text(text, Settings()).after == text) is (where == "mps")
+
+
+def test_whether_a_tensor_is_on_another_device_is_open_where_its_own_is_mps() -> None:
+    asking = "    if x.to(device).device != device:\n        x = x.cuda()\n    opt.zero_grad()"
+    text = ON_MPS.format("torch.device('mps')").replace("    opt.zero_grad()", asking)
+    assert migrate_text(text, Settings()).after != text
+
+
+@pytest.mark.parametrize(
     ("device", "is_left"),
     [("'mps' if torch.backends.mps.is_available() else 'cpu'", True), ("'cuda' if input() else 'mps'", False)],
 )
@@ -421,6 +442,40 @@ def test_a_step_is_left_where_all_programs_with_it_are_on_the_cpu(
     assert [each.source.path.name for each in outcome.changed] == ["agent.py"] * (not is_left)
     told = [(each.path, each.line) for each in outcome.findings if "everything is on the CPU" in each.message]
     assert told == [(str(tmp_path / "agent.py"), 14)] * is_left
+
+
+SETTINGS = """\
+from agent import Agent
+
+
+def kinds(device):
+    return [("small", Agent, {"size": size, "device": device}) for size in (4, 8)]
+"""
+MAIN = """\
+import torch
+from kinds import kinds
+
+for name, kind, options in kinds(WHERE):
+    kind(**options).update(torch.zeros(100, options["size"]).split(16), torch.zeros(100, 1).split(16))
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "left"),
+    [
+        ("'mps' if torch.backends.mps.is_available() else 'cpu'", "mps or the CPU"),
+        ("'cpu'", "the CPU"),
+        ("'cuda' if torch.cuda.is_available() else 'cpu'", ""),
+        ("input()", ""),
+    ],
+)
+def test_the_scripts_say_which_device_a_class_is_given(tmp_path: Path, where: str, left: str) -> None:
+    agent = AGENT.replace("(self, size):", "(self, size, device='cpu'):").replace("size, 1)", "size, 1).to(device)")
+    for name, text in {"agent.py": agent, "kinds.py": SETTINGS, "main.py": MAIN.replace("WHERE", where)}.items():
+        (tmp_path / name).write_text(text)
+    outcome = migrate([tmp_path], Settings())
+    assert [each.source.path.name for each in outcome.changed] == ["agent.py"] * (not left)
+    assert any(f"everything is on {left} (" in each.message for each in outcome.findings) is bool(left)
 
 
 @pytest.mark.parametrize(
