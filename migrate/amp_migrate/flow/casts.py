@@ -1139,7 +1139,7 @@ class Casts:
                 yield node.func.value
             yield from (each for each in node.args if not isinstance(each, ast.Starred))
             yield from (each.value for each in node.keywords if each.arg is not None)
-        elif isinstance(node, ast.Subscript) and (stored := self._assigned(node)) is not None:
+        elif isinstance(node, (ast.Attribute, ast.Subscript)) and (stored := self._assigned(node)) is not None:
             yield stored
         elif isinstance(node, ast.Return) and node.value is not None:
             yield from _held_in(node.value)

@@ -98,6 +98,7 @@ class Act(Enum):
     HALVED = "weights of modules are cast to half precision"
     DOUBLED = "weights of modules are cast to float64, or without a subject, whatever is made from then on is float64"
     LOW_LEAF = "an optimizer gets a tensor that a region has made low, or a parameter is made of one"
+    KEPT_LOW = "a parameter or buffer gets the data of what a region has made low, and its dtype"
     WEIGHT_CAST = "a cast that was kept without a gradient serves where one is wanted"
     RISK = "a value may overflow or round in half precision"
     INVERSE_USED = "a product with an inverse, of something that was rounded before"

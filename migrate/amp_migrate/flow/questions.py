@@ -124,6 +124,7 @@ WRONG_BY_ITSELF = {
     Act.NOT_A_TENSOR: "what a region computes is no tensor, but holds some, and has no `float()`",
     Act.INDEX_STORE: "a value is stored by index into another precision",
     Act.LOW_LEAF: "what is trained is in half precision already",
+    Act.KEPT_LOW: "a module's own tensor gets the data of what is in half precision, and stays so",
     Act.LEFT_FLOAT: "computed in half precision outside of a region, though it takes float32",
     Act.RISK: "may overflow, or round, in half precision",
     # batchnorm_double_backward has 1/std, and its cube, in the dtype of the input (FunctionsManual.cpp).
@@ -204,6 +205,7 @@ _NOT_ALWAYS = frozenset(
         Act.CAST_INPUT,
         Act.OVERFLOW,
         Act.INDEX_STORE,
+        Act.KEPT_LOW,
         Act.LEFT_FLOAT,
         Act.LOW_LEAF,
         Act.ON_CPU,

@@ -142,6 +142,7 @@ _OF_THE_CACHE = WRONG_BY_ITSELF[Act.WEIGHT_CAST]
 # What a cast of the value that leaves a region mends; of the second, what may raise.
 _MENDED = frozenset(
     (
+        WRONG_BY_ITSELF[Act.KEPT_LOW],
         WRONG_BY_ITSELF[Act.LEFT_FLOAT],
         WRONG_BY_ITSELF[Act.ON_CPU],
         WRONG_BY_ITSELF[Act.LOW_LEAF],
@@ -173,6 +174,7 @@ _OF_SCALERS = frozenset().union(*map(wrong_states, Act))
 _RUNS = frozenset(
     (
         WRONG_BY_ITSELF[Act.RISK],
+        WRONG_BY_ITSELF[Act.KEPT_LOW],
         WRONG_BY_ITSELF[Act.LEFT_FLOAT],
         WRONG_BY_ITSELF[Act.ON_CPU],
         WRONG_BY_ITSELF[Act.FOREIGN],
@@ -199,6 +201,7 @@ _OF_CALLS = frozenset((UNREAD_MODELS, GIVEN_SMALL, CHOSEN_BY_DTYPE)).union(
     for each in (
         *(Act.RISK, Act.REFUSED, Act.NO_KERNEL, Act.MISMATCH, Act.OVERFLOW, Act.INDEX_STORE, Act.DTYPE_REFUSED),
         *(Act.LEFT_FLOAT, Act.ON_CPU, Act.FOREIGN, Act.UNREAD_LOSS, Act.NOT_ALL, Act.HALF_ARRAY, Act.NOT_A_TENSOR),
+        Act.KEPT_LOW,
     )
 )
 # Of code that nobody has read: what only evaluates by it is as well in float32.
@@ -292,6 +295,7 @@ _REASONS = {
     LIKE_A_RESULT: Trouble.LIKENED,
 }
 _TROUBLES = {
+    WRONG_BY_ITSELF[Act.KEPT_LOW]: Trouble.BEHIND,
     WRONG_BY_ITSELF[Act.LEFT_FLOAT]: Trouble.BEHIND,
     WRONG_BY_ITSELF[Act.ON_CPU]: Trouble.BEHIND,
     WRONG_BY_ITSELF[Act.HALF_ARRAY]: Trouble.BEHIND,

@@ -35,6 +35,7 @@ from amp_migrate.flow.domain.atoms import (
     only,
     reads_of,
     some,
+    tensor_of,
     tensors_in,
     tup,
     units_of,
@@ -48,6 +49,7 @@ from amp_migrate.flow.domain.state import meet
 from amp_migrate.flow.domain.tensor import (
     ANYWHERE,
     BOOL,
+    BUFFER,
     CPU,
     CUT,
     DEVICE,
@@ -516,6 +518,9 @@ class PyTorch:
         if name in ("grad", "data"):
             gradients.stored(frame, tensor, name, value, node)
         if name == "data":
+            low = tensor_of(value)
+            if low is not None and low.may_be_low and low.regions and (tensor.leaf or tensor.tags & BUFFER):
+                self.analysis.event(frame, Act.KEPT_LOW, node, tensor=low)
             modules.made_low(frame, [each.owner for each in tensor.leaf if isinstance(each, Part)], value, node)
         if name == "grad" and tensor.leaf and (value == NONE_VALUE or self.are_zeros(value)):
             gradients.cleared(frame, tensor.leaf, node, node, is_gone=value == NONE_VALUE)
