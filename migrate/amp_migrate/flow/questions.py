@@ -655,7 +655,7 @@ class Questions:
                 for each in choices
                 if overlap(own, each)
                 for leaf in each
-                if not (overlap(taken, frozenset({leaf})) or self._are_of_one(leaf, own))
+                if overlap(taken, frozenset({leaf})) is False and not self._are_of_one(leaf, own)
             }
             made = sorted(e.owner.site for e in others if isinstance(e, Part) and isinstance(e.owner, Obj))
             if made and len(made) == len(others) and not any(gets_one(own, each.surely) for each in losses):

@@ -130,3 +130,47 @@ def test_what_a_forward_wraps_in_a_parameter_is_none_in_place_of_its_layers(repl
     plan = migrate_text(_WRAPPED.replace("{replaced}", replaced), Settings())
     assert "scaler.step(optimizer)" in plan.after
     assert any(each.message.startswith(RAISES) for each in plan.findings) is is_told
+
+
+_CHAINED = """\
+import itertools
+import torch
+from torch import nn
+import lib
+
+
+class Trainer:
+    def __init__(self):
+        self.a, self.b = nn.Linear(8, 8).cuda(), nn.Linear(8, 8).cuda()
+        self.c, self.d = nn.Linear(8, 1).cuda(), nn.Linear(8, 1).cuda()
+        self.first = torch.optim.Adam(GIVEN(self.a.parameters(), self.b.parameters()))
+        self.second = torch.optim.Adam(GIVEN(self.c.parameters(), self.d.parameters()))
+
+    def backward(self, loss):
+        loss.backward()
+
+    def step(self, x):
+        self.first.zero_grad()
+        loss = self.c(self.b(self.a(x))).square().mean()
+        self.backward(loss)
+        self.first.step()
+
+    def other(self, x):
+        self.second.zero_grad()
+        loss = self.c(x).square().mean() + self.d(x).square().mean()
+        self.backward(loss)
+        self.second.step()
+
+
+trainer = Trainer()
+for x in loader:
+    trainer.step(x.cuda())
+    trainer.other(x.cuda())
+"""
+
+
+@pytest.mark.parametrize("given", ["itertools.chain", "lib.weights_of"])
+def test_what_an_optimizer_may_have_is_in_place_of_nothing(given: str) -> None:
+    after = migrate_text(_CHAINED.replace("GIVEN", given), Settings())
+    assert "scaler.step(self.first)" in after.after
+    assert not [each for each in after.findings if RAISES in each.message]
