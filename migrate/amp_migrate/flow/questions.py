@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property, partial
+from itertools import pairwise
 from operator import attrgetter
 from typing import TypeGuard
 
@@ -34,6 +35,7 @@ from amp_migrate.flow.domain.atoms import (
     by_path,
     const,
     constant,
+    may_be,
     one,
     tensors_in,
     whole_of,
@@ -399,6 +401,28 @@ class Questions:
         return bool(self.analysis.pytorch.places & ~CPU)
 
     # What happens
+
+    @cached_property
+    def ends(self) -> Mapping[Site, bool]:
+        """What never returns as far as is seen, and behind which the program was read on; whether a way leads past it.
+
+        None that stands behind a switch which is off as it is written: nobody comes to it with what is in sight.
+        """
+        found: dict[Site, bool] = {}
+        for code, node in self.analysis.gone_on:
+            outer = [node, *self._around(code.file, node)]
+            around = outer[: outer.index(code.node)] if code.node in outer else outer
+            tests = [(each, inner in each.body) for inner, each in pairwise(around) if isinstance(each, ast.If)]
+            if all(self._may_come_to(each.test, outcome) for each, outcome in tests):
+                passed = (self._may_come_to(each.test, False) for each, outcome in tests if outcome and not each.orelse)
+                found[site_of(code.file, node)] = any(passed)
+        return found
+
+    def _may_come_to(self, test: ast.expr, outcome: bool) -> bool:
+        """Whether a test may have an outcome: `a and b` is true only where both are."""
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And if outcome else ast.Or):
+            return all(self._may_come_to(each, outcome) for each in test.values)
+        return may_be(self.analysis.values.get(test, NEVER), outcome)
 
     @cached_property
     def handing_on_gradients(self) -> list[Event]:

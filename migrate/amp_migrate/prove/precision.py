@@ -101,7 +101,7 @@ from amp_migrate.flow.questions import (
     Questions,
     wrong_states,
 )
-from amp_migrate.flow.source import Code, Module, Site, site_of
+from amp_migrate.flow.source import Code, Module, Site
 from amp_migrate.flow.task import Task, with_callers
 from amp_migrate.frozen import frozen
 from amp_migrate.tables.signatures import Version, Versions, written
@@ -573,7 +573,6 @@ def _found(
     if first is not None and is_elsewhere and not analysis.pytorch.places & DEVICE:
         handed_in = Harm(first, Trouble.PLACE_GIVEN.value, is_sure=False, trouble=Trouble.PLACE_GIVEN, is_told=False)
         found.append(((script, handed_in.message, False, ""), handed_in))
-    behind = [site_of(code.file, node) for code, node in analysis.gone_on[:1]]
     for fault in faults:
         harm = None
         is_of_hook = fault.event is not None and are_of_hooks(analysis.events, fault.event.sources)
@@ -610,8 +609,12 @@ def _found(
             quiet = questions.without_gradients(regions) if is_sure or fault.what in _MAY_EVALUATE else ()
             run_by = _run_by(fault.event) if is_sure and fault.event is not None else ()
             harm = Harm(fault.site, message, is_sure, _trouble(fault), mending, is_told, island, regions, quiet, run_by)
-            if behind and is_sure and (fault.what in _OF_SCALERS or fault.what == _NEVER_CLEARED):
-                harm = replace(harm, site=behind[0], message=NOT_UNDERSTOOD, trouble=Trouble.UNREACHED)
+            # What a way past the call comes to, too, is so.
+            behind = next(
+                (site for site, is_passed in questions.ends.items() if not (is_passed and fault.always)), None
+            )
+            if behind is not None and is_sure and (fault.what in _OF_SCALERS or fault.what == _NEVER_CLEARED):
+                harm = replace(harm, site=behind, message=NOT_UNDERSTOOD, trouble=Trouble.UNREACHED)
             # Not what else there is in a program decides on a refused loss, on code of which nobody has the text, or on
             # what a hook is given, which nothing divides by the scale.
             is_foreign = fault.what == WRONG_BY_ITSELF[Act.FOREIGN] and happens
@@ -637,7 +640,7 @@ def _found(
     for file in analysis.unparsed:
         what = NOT_PARSED.format(file)
         found.append(((script, what, True, ""), Harm(_at(questions), what, False, Trouble.UNSEEN)))
-    for where in behind:
+    for where in [*questions.ends][:1]:
         found.append(((script, NOT_UNDERSTOOD, True, ""), Harm(where, NOT_UNDERSTOOD, False, Trouble.UNSEEN)))
     found += _measured(casts, measured)
     found += _unread(questions, casts, calls)

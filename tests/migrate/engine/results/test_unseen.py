@@ -428,6 +428,71 @@ def test_behind_a_call_that_does_not_fit_no_state_of_a_scaler_is_told(given: str
     assert [each for each, why in zip(told, reasons, strict=True) if not (why in each and "(line 16)" in each)] == []
 
 
+SWITCHED = """\
+import sys
+import torch
+from torch import nn
+
+TESTED = {tested}
+model = nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def load(with_test):
+    train = [torch.randn(8, 8).cuda() for _ in range(10)]
+    return (train, train) if with_test else (train, None)
+
+
+def show(model, shape):
+    return model(torch.zeros(shape)).sum()
+
+
+train_set, test_set = load(TESTED)
+for epoch in range(3):
+    for x in train_set:
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), x)
+        loss.backward()
+        optimizer.step()
+        {behind}
+    if {test}:
+        for x in test_set:
+            x = x.view(-1, 8)
+            shown = {shown}
+            print(shown, nn.functional.mse_loss(model(x), x).item())
+"""
+ADDED_UP = "more = nn.functional.mse_loss(model(x), x + 1)\n        more.backward()\n        optimizer.step()"
+
+
+@pytest.mark.parametrize(
+    ("tested", "test", "shown", "is_told"),
+    [
+        (False, "TESTED", "1", False),
+        (False, "not TESTED", "1", True),
+        (True, "TESTED", "1", False),
+        (True, "TESTED", "show(model, 8, 8)", True),
+        ("len(sys.argv) > 1", "TESTED", "show(model, 8, 8)", True),
+        (False, "epoch > 1 and TESTED", "1", False),
+    ],
+)
+def test_what_a_switch_that_is_off_leaves_out_ends_nothing(
+    tested: object, test: str, shown: str, is_told: bool
+) -> None:
+    plan = migrate_text(SWITCHED.format(tested=tested, test=test, shown=shown, behind="pass"), Settings())
+    assert "scaler.step(optimizer)" in plan.after
+    assert any(each.message.startswith(NEVER_RETURNS) for each in plan.findings) is is_told
+
+
+@pytest.mark.parametrize(
+    ("test", "reason"), [("len(sys.argv) > 1", "true gradients are added"), ("True", NEVER_RETURNS)]
+)
+def test_a_reason_that_holds_past_a_call_that_never_returns_is_told(test: str, reason: str) -> None:
+    text = SWITCHED.format(tested=True, test=test, shown="show(model, 8, 8)", behind=ADDED_UP)
+    plan = migrate_text(text, Settings())
+    assert plan.after == text
+    assert all(reason in each.message for each in plan.findings)
+
+
 _CLONED = """\
 import package
 import torch
