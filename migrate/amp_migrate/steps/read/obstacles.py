@@ -48,7 +48,7 @@ class Obstacles:
 
         Args:
             unknown: what the loss is computed by that may be it, if anything is.
-            tensor: a tensor that it is computed of, and that an optimizer is given by itself.
+            tensor: what a tensor is that it is computed of, if that is trained by itself.
             within: what a function that computes the loss calls, and that may be it, with that function.
         """
         loss = self.tree.quote(backward.loss)
@@ -57,7 +57,7 @@ class Obstacles:
         if unknown is not None and self.roles.applies_function(self.file, unknown.func):
             reason = f"`{loss}` is computed by `{callee}`, an autograd function, and by no module"
         elif unknown is None and tensor is not None:
-            reason = f"no module computes `{loss}`: `{tensor}` is what the optimizer steps"
+            reason = f"no module with weights computes `{loss}`: {tensor}"
         elif unknown is not None and (base := self._unread_base(unknown)) is not None:
             reason = f"the forward pass behind `{loss}` cannot be seen: nothing says what `{base}` does with a call"
         elif unknown is not None:

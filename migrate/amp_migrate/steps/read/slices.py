@@ -190,7 +190,10 @@ class Slices:
         return None
 
     def trained_tensor(self, found: Collection[Statement], backward: Backward) -> str | None:
-        """A tensor that the loss is computed of, and that an optimizer of the function gets by itself: `Adam([x])`."""
+        """What a tensor is, of those that the loss is computed of, that is trained by itself.
+
+        An optimizer of the function gets it, `Adam([x])`, or it is made to get a gradient, as for updates by hand.
+        """
         read = reads([backward.loss]).union(*map(self.regions.effects.reads, found))
         body = self.tree.body(backward.statement)
         for call in (each for each in self.file.calls if self.tree.body(each) is body and each.args):
@@ -199,7 +202,12 @@ class Slices:
             tensors = [each.value for each in given.elements] if isinstance(given, (cst.List, cst.Tuple)) else []
             names = [each.value for each in tensors if isinstance(each, cst.Name) and each.value in read]
             if names:
-                return names[0]
+                return f"`{names[0]}` is what the optimizer steps"
+        for statement in nested_statements(body):
+            value = statement.value if isinstance(statement, cst.Assign) else None
+            own = writes(statement) & read if isinstance(value, cst.Call) and _asks_for_gradient(value) else ()
+            if own:
+                return f"`{min(own)}` gets a gradient by itself"
         return None
 
     def is_same_in_each_round(self, found: Collection[Statement], backward: Backward) -> bool:
@@ -348,3 +356,11 @@ def _method_of(call: cst.Call, name: str = "") -> str | None:
     if not isinstance(func, cst.Attribute) or (func.attr.value != name if name else func.attr.value in _PLAIN_METHODS):
         return None
     return object_path(func.value)
+
+
+def _asks_for_gradient(call: cst.Call) -> bool:
+    """Whether a call makes a tensor that gets a gradient of its own."""
+    asked = [each.value for each in call.args if each.keyword is not None and each.keyword.value == "requires_grad"]
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_":
+        asked = [each.value for each in call.args] or [cst.Name("True")]
+    return any(isinstance(each, cst.Name) and each.value == "True" for each in asked)

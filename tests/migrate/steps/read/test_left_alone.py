@@ -421,10 +421,10 @@ def test_method_that_only_goes_backward_scales_nothing(leaves: Check, dtype: str
 @pytest.mark.parametrize(
     ("params", "why"),
     [
-        ("[mean]", "no module computes `loss`: `mean` is what the optimizer steps"),
-        ("(mean, other)", "no module computes `loss`: `mean` is what the optimizer steps"),
-        ("[other]", "the forward pass behind `loss` is not in this function"),
-        ("params", "the forward pass behind `loss` is not in this function"),
+        ("[mean]", "no module with weights computes `loss`: `mean` is what the optimizer steps"),
+        ("(mean, other)", "no module with weights computes `loss`: `mean` is what the optimizer steps"),
+        ("[other]", "no module with weights computes `loss`: `mean` gets a gradient by itself"),
+        ("params", "no module with weights computes `loss`: `mean` gets a gradient by itself"),
     ],
 )
 def test_a_fit_of_tensors_is_not_said_to_have_a_forward_elsewhere(leaves: Check, params: str, why: str) -> None:
@@ -440,6 +440,31 @@ def test_a_fit_of_tensors_is_not_said_to_have_a_forward_elsewhere(leaves: Check,
 
         def distance(a, b):
             return (a - b).square().sum()
+        """
+    leaves(text, why)
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        ("torch.tensor(0.5, requires_grad=True)", "no module with weights computes `loss`: `logit` gets a gradient"),
+        (
+            "torch.zeros(1).requires_grad_()",
+            "no module with weights computes `loss`: `logit` gets a gradient by itself",
+        ),
+        ("torch.tensor(0.5, requires_grad=False)", "the forward pass behind `loss` is not in this function"),
+        ("given", "the forward pass behind `loss` is not in this function"),
+    ],
+)
+def test_layers_without_weights_are_no_forward(leaves: Check, made: str, why: str) -> None:
+    text = f"""
+        criterion = nn.BCELoss()
+
+        def fit(given, target):
+            logit = {made}
+            loss = criterion(nn.Sigmoid()(logit), target)
+            loss.backward()
+            logit.data -= 0.1 * logit.grad.data
         """
     leaves(text, why)
 
