@@ -7,7 +7,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import PurePath
 from typing import Any
@@ -114,6 +114,7 @@ class Analysis:
         around: what is switched on around all of it.
         longest_context: by how many of the calls that something is made in it is told from what others make there.
         only_whole: whether it is of no use unless `is_complete`: a run stops where it turns out that it is not.
+        as_written: whether numbers, texts and booleans that the files say are what they are in every run.
 
     Attributes:
         values: what each expression of the files in focus may be.
@@ -156,6 +157,7 @@ class Analysis:
         around: Context = NO_CONTEXT,
         longest_context: int = LONGEST_CONTEXT,
         only_whole: bool = False,
+        as_written: bool = False,
     ) -> None:
         self.files = files
         self.focus = tuple(dict.fromkeys(focus))
@@ -166,6 +168,7 @@ class Analysis:
         self._outermost = around
         self._objects = Run()
         self._only_whole = only_whole
+        self.as_written = as_written
         self.heap = Heap(self._outdate)
         self.pytorch = PyTorch(self)
         self.values: dict[ast.AST, Value] = {}
@@ -1344,19 +1347,22 @@ def _leaf_of(before: Value, after: Value) -> Atom | None:
 
 
 def analysed(
-    files: Files, focus: Iterable[str], beside: Iterable[str] = (), patience: int = 1, only_whole: bool = False
+    files: Files,
+    focus: Iterable[str],
+    beside: Iterable[str] = (),
+    patience: int = 1,
+    only_whole: bool = False,
+    as_written: bool = False,
 ) -> Analysis:
     """What a program may do, looked at closely where parts that many calls have made may be taken for one.
 
     Two models have weights of their own, however deep in them the one function is called that makes their layers.
     """
     focus, beside = list(focus), list(beside)
-    found = Analysis(files, focus, beside, patience, keeps_all=True, only_whole=only_whole).run()
+    look = partial(Analysis, files, focus, beside, patience, keeps_all=True, as_written=as_written)
+    found = look(only_whole=only_whole).run()
     if found.is_complete and found.may_take_for_one:
-        longest = _LONGEST_CONTEXT_CLOSELY
-        closely = Analysis(
-            files, focus, beside, patience, keeps_all=True, longest_context=longest, only_whole=True
-        ).run()
+        closely = look(longest_context=_LONGEST_CONTEXT_CLOSELY, only_whole=True).run()
         found, other = (closely, found) if closely.is_complete else (found, closely)
         other.let_go()
     return found

@@ -35,7 +35,6 @@ from amp_migrate.flow.domain.atoms import (
     by_path,
     const,
     constant,
-    may_be,
     one,
     tensors_in,
     whole_of,
@@ -82,6 +81,7 @@ from amp_migrate.flow.domain.tensor import (
     Tensor,
 )
 from amp_migrate.flow.events import WHERE_NOT_FINITE, Act, Event, Reached
+from amp_migrate.flow.python.narrow import is_turned
 from amp_migrate.flow.pytorch.gradients import (
     ENABLED,
     MADE_OF,
@@ -413,16 +413,11 @@ class Questions:
             outer = [node, *self._around(code.file, node)]
             around = outer[: outer.index(code.node)] if code.node in outer else outer
             tests = [(each, inner in each.body) for inner, each in pairwise(around) if isinstance(each, ast.If)]
-            if all(self._may_come_to(each.test, outcome) for each, outcome in tests):
-                passed = (self._may_come_to(each.test, False) for each, outcome in tests if outcome and not each.orelse)
-                found[site_of(code.file, node)] = any(passed)
+            values = self.analysis.values
+            if not any(is_turned(values, each.test, outcome) for each, outcome in tests):
+                ifs = (each for each, outcome in tests if outcome and not each.orelse)
+                found[site_of(code.file, node)] = any(not is_turned(values, each.test, False) for each in ifs)
         return found
-
-    def _may_come_to(self, test: ast.expr, outcome: bool) -> bool:
-        """Whether a test may have an outcome: `a and b` is true only where both are."""
-        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And if outcome else ast.Or):
-            return all(self._may_come_to(each, outcome) for each in test.values)
-        return may_be(self.analysis.values.get(test, NEVER), outcome)
 
     @cached_property
     def handing_on_gradients(self) -> list[Event]:

@@ -21,7 +21,7 @@ from amp_migrate.flow.answers.calls_of_packages import calls_of_packages
 from amp_migrate.flow.answers.exact_casts import ExactCasts, exact_casts
 from amp_migrate.flow.casts import Casts, FloatCast, Island
 from amp_migrate.flow.domain.atoms import tensors_in
-from amp_migrate.flow.domain.tensor import BOOL, DEVICE, F32, INT, LOW
+from amp_migrate.flow.domain.tensor import BOOL, CPU, DEVICE, F32, INT, LOW
 from amp_migrate.flow.events import (
     A_BUFFER,
     A_COARSE_DRAW,
@@ -399,6 +399,13 @@ class Original:
     def __init__(self, files: Files, *scripts: str, with_amp: Collection[str]) -> None:
         self._files, self._scripts, self._with_amp = files, scripts, frozenset(with_amp)
 
+    @cached_property
+    def as_written(self) -> Before:
+        """What its own code comes to with all switches as they are written."""
+        files = self._files.without_packages or self._files
+        with _asking(files, self._scripts, as_written=True) as questions:
+            return _before(questions)
+
     def faults(self, read: Iterable[str]) -> Counter[Key]:
         """What is wrong with its precision, if one of the files is read that something may be wrong with."""
         return self.answer.faults.copy() if any(map(self._may_be_wrong, read)) else Counter()
@@ -450,6 +457,7 @@ class Found(NamedTuple):
     Attributes:
         faults: what is wrong with its precision, each with the harm that it does, if any.
         without_device: where a loss goes backward, if all do on the CPU, or no device but mps is named anywhere.
+        switched: where one does, if another device is named only behind switches that are off as they are written.
         read: the files that were read.
         casts: those to float32 that are in it.
         has_packages: whether what is installed has been looked into.
@@ -459,6 +467,7 @@ class Found(NamedTuple):
     without_device: Site | None
     read: frozenset[str]
     casts: ExactCasts
+    switched: Site | None = None
     has_packages: bool = False
 
 
@@ -521,6 +530,9 @@ def harms(before: Original, after: Found) -> list[Harm]:
         new.insert(0, Harm(at, "everything is on mps or the CPU", is_sure=True, trouble=Trouble.ON_MPS))
     elif at is not None:
         new.append(Harm(at, Trouble.UNPLACED.value, is_sure=False, trouble=Trouble.UNPLACED, is_told=False))
+    elif after.switched is not None and before.as_written.is_on_cpu:
+        what = "everything is on the CPU, unless a switch in the code is turned"
+        new.insert(0, Harm(after.switched, what, is_sure=True, trouble=Trouble.ON_CPU))
     return _with_insides(new)
 
 
@@ -570,6 +582,7 @@ def _found(
     losses = questions.events(Act.BACKWARD)
     first = losses[0].site if losses else None
     at = None if is_elsewhere else first
+    switched = first if is_elsewhere and not analysis.pytorch.places_as_written & ~CPU else None
     if first is not None and is_elsewhere and not analysis.pytorch.places & DEVICE:
         handed_in = Harm(first, Trouble.PLACE_GIVEN.value, is_sure=False, trouble=Trouble.PLACE_GIVEN, is_told=False)
         found.append(((script, handed_in.message, False, ""), handed_in))
@@ -656,7 +669,7 @@ def _found(
         ((script, Act.GIVEN.value, False, ""), Harm(each.site, Act.GIVEN.value, False, Trouble.GIVEN, is_told=False))
         for each in questions.events(Act.GIVEN)[:1]
     ]
-    return Found(found, at, frozenset(analysis.modules), exact)
+    return Found(found, at, frozenset(analysis.modules), exact, switched)
 
 
 def _at_call(site: Site, harm: Harm, analysis: Analysis) -> Harm:
@@ -853,9 +866,10 @@ def _trouble(fault: Fault) -> Trouble:
     return _REASONS.get(fault.why) or _TROUBLES.get(fault.what, by_kind)
 
 
-def _read(files: Files, scripts: Sequence[str]) -> Questions:
+def _read(files: Files, scripts: Sequence[str], *, as_written: bool) -> Questions:
     has_packages = files.without_packages is not None
-    return Questions(analysed(files, scripts[:1], scripts[1:], patience=_PATIENCE, only_whole=has_packages))
+    focus, beside = scripts[:1], scripts[1:]
+    return Questions(analysed(files, focus, beside, _PATIENCE, only_whole=has_packages, as_written=as_written))
 
 
 def _is_understood(questions: Questions) -> bool:
@@ -870,9 +884,9 @@ def _is_understood(questions: Questions) -> bool:
 
 
 @contextmanager
-def _asking(files: Files, scripts: Sequence[str]) -> Iterator[Questions]:
+def _asking(files: Files, scripts: Sequence[str], *, as_written: bool = False) -> Iterator[Questions]:
     """Ask what an analysis comes to, which is let go then: a project has many scripts."""
-    questions = _read(files, scripts)
+    questions = _read(files, scripts, as_written=as_written)
     try:
         yield questions
     finally:

@@ -45,7 +45,7 @@ from amp_migrate.flow.domain.tensor import BOOL, INT, OTHER, Tensor, Units, mult
 from amp_migrate.flow.python import attributes, containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
-from amp_migrate.flow.python.narrow import assume
+from amp_migrate.flow.python.narrow import assume, is_turned
 from amp_migrate.syntax import nodes_in
 
 _MOST_APART = 4
@@ -329,7 +329,8 @@ def _if(frame: Frame, node: ast.IfExp) -> Value:
         frame.state = before.copy()
         assume(frame, node.test, truth)
         if frame.state is not None:
-            value = evaluate(frame, branch)
+            with frame.analysis.pytorch.where(is_turned=is_turned(frame.analysis.values, node.test, truth)):
+                value = evaluate(frame, branch)
             if not frame.is_dead:
                 found, after = join(found, value), meet(after, frame.state)
             frame.is_dead = False

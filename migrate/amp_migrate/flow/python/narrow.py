@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import numbers
 from collections import abc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from amp_migrate.counters import implied_in
 from amp_migrate.flow.domain.atoms import (
@@ -25,6 +25,7 @@ from amp_migrate.flow.domain.atoms import (
     Tup,
     Value,
     constant,
+    may_be,
     of_truth,
 )
 from amp_migrate.flow.domain.machine import assuming
@@ -38,6 +39,8 @@ from amp_migrate.tables.torch_names import MODULE_WRAPPERS
 
 def assume(frame: Frame, test: ast.expr, truth: bool) -> None:
     """Go on where a test has come out as `truth`; the state is None where it cannot."""
+    if frame.analysis.as_written and is_turned(frame.analysis.values, test, truth):
+        frame.state = None
     _narrow(frame, test, truth)
     if frame.state is None:
         return
@@ -49,6 +52,14 @@ def assume(frame: Frame, test: ast.expr, truth: bool) -> None:
             frame.state = None
         else:
             frame.state.worlds = known or worlds
+
+
+def is_turned(values: Mapping[ast.AST, Value], test: ast.expr, truth: bool) -> bool:
+    """Whether a test comes out as `truth` only in a run with other numbers, texts and booleans than those in sight."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And if truth else ast.Or):
+        return any(is_turned(values, each, truth) for each in test.values)  # `a and b` is true only where both are
+    known = values.get(test, NEVER)
+    return bool(known) and not may_be(known, truth)
 
 
 def _narrow(frame: Frame, test: ast.expr, truth: bool) -> None:

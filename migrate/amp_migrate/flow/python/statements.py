@@ -39,7 +39,7 @@ from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import containers
 from amp_migrate.flow.python.expressions import OPERATORS, assign, binary, evaluate, in_turn
 from amp_migrate.flow.python.frame import Frame, Loop
-from amp_migrate.flow.python.narrow import assume
+from amp_migrate.flow.python.narrow import assume, is_turned
 from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.signatures import FORMS
 
@@ -163,12 +163,15 @@ def _if(frame: Frame, node: ast.If) -> None:
         _asked_dtype(frame, node.test, True, node)
     other = frame.now.copy()
     assume(frame, node.test, True)
-    execute(frame, node.body)
+    pytorch, values = frame.analysis.pytorch, frame.analysis.values
+    with pytorch.where(is_turned=is_turned(values, node.test, True)):
+        execute(frame, node.body)
     then, frame.state = frame.state, other
     assume(frame, node.test, False)
     if frame.state is not None:
-        frame.analysis.pytorch.clear_where_none(frame, node)
-    execute(frame, node.orelse)
+        pytorch.clear_where_none(frame, node)
+    with pytorch.where(is_turned=is_turned(values, node.test, False)):
+        execute(frame, node.orelse)
     frame.state = meet(then, other := frame.state)
     if then is not None and other is not None:
         _tell_apart(frame, then, other, node.test)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -147,6 +148,8 @@ class PyTorch:
         self.registry = gradients.Registry()
         self.used: set[str] = set()
         self.places = 0
+        self.places_as_written = 0
+        self._is_turned = False
         self.entered: dict[Atom, Context] = {}
         self.opened: dict[Site, int] = {}
         self.entering: defaultdict[Site, set[Code]] = defaultdict(set)  # what is made in one function another may enter
@@ -278,6 +281,14 @@ class PyTorch:
         """
         if not self.analysis.is_in_package:
             self.places |= named
+            self.places_as_written |= 0 if self._is_turned else named
+
+    @contextmanager
+    def where(self, *, is_turned: bool) -> Iterator[None]:
+        """Note apart what places are named where a run comes only once somebody has turned a switch by hand."""
+        outer, self._is_turned = self._is_turned, self._is_turned or is_turned
+        yield
+        self._is_turned = outer
 
     def place_of(self, value: Value) -> int | None:
         """The place that a value names, as `"cuda:0"`, a number and `x.device` do; None where it names none."""

@@ -82,9 +82,9 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple
             (root / f"train_{number}.py").write_text(SCRIPT.format(number, ""))
         interpreted: Counter[str] = Counter()
 
-        def counting(files: Files, scripts: Sequence[str]) -> Questions:
+        def counting(files: Files, scripts: Sequence[str], *, as_written: bool) -> Questions:
             interpreted[Path(scripts[0]).name] += 1
-            return read(files, scripts)
+            return read(files, scripts, as_written=as_written)
 
         before, read = done(), precision._read
         with monkeypatch.context() as patch:

@@ -820,3 +820,43 @@ def test_a_model_that_is_chosen_from_many_is_where_all_of_them_are() -> None:
     )
     assert is_left(text)
     assert not is_left(text.replace("kinds[sys.argv[1]]()", "kinds[sys.argv[1]]().cuda()"))
+
+
+SWITCHED = """\
+import argparse
+import os
+import torch
+from torch import nn
+
+args = argparse.ArgumentParser().parse_args()
+SWITCH
+net = nn.Linear(4, 1)
+if TEST:
+    net = net.cuda()
+optimizer = torch.optim.Adam(net.parameters())
+for _ in range(10):
+    x = torch.randn(16, 4)
+    x = x.cuda() if TEST else x
+    loss = net(x).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("switch", "test", "told"),
+    [
+        ("on_gpu = False", "on_gpu", True),
+        ("gpu = -1", "gpu >= 0", True),
+        ("on_gpu = not True", "on_gpu and torch.cuda.is_available()", True),
+        ("on_gpu = True", "on_gpu", False),
+        ("on_gpu = args.gpu", "on_gpu", False),
+        ("on_gpu = False\nif args.gpu:\n    on_gpu = True", "on_gpu", False),
+        ("on_gpu = torch.cuda.is_available()", "on_gpu", False),
+        ("on_gpu = False\nmore = torch.zeros(3).cuda()", "on_gpu", False),
+        ("on_gpu = False\nmore = nn.Linear(4, 1).to(os.environ['DEVICE'])", "on_gpu", False),
+    ],
+)
+def test_a_switch_that_is_off_as_it_is_written_brings_nothing_to_a_gpu(switch: str, test: str, told: bool) -> None:
+    assert is_left(SWITCHED.replace("SWITCH", switch).replace("TEST", test)) is told

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from textwrap import indent
 
@@ -207,8 +207,8 @@ def test_what_is_certain_in_a_script_leaves_it_however_much_is_around_it(
     seen: list[bool] = []
     read = precision._read
 
-    def noting(files: Files, script: str) -> Questions:
-        found = read(files, script)
+    def noting(files: Files, scripts: Sequence[str], *, as_written: bool) -> Questions:
+        found = read(files, scripts, as_written=as_written)
         seen.append(found.analysis.is_complete)
         return found
 
