@@ -336,6 +336,12 @@ CASES = {
         "x = list(map(lambda a: (a, 1), [2]))[0]\nfor i, (a, b) in enumerate(zip([1], ['s'])):\n    y = a, b",
         {"x": "(2, 1)", "y": "(1, 's')"},
     ),
+    "columns of rows": (
+        "import random\nrows, others = [], []\nfor i in range(9):\n    rows.append((1, 's'))\n"
+        "    others.append((1, 's') if i else (1, 's', 2))\n"
+        "a, b = zip(*random.sample(rows, 4))\nx, y = a[0], b[0]\nfor c in zip(*others):\n    z = c[0]",
+        {"x": "1", "y": "'s'", "z": "'s' | 1 | 2"},
+    ),
     "a name that is deleted": ("x = 1\ndel x\nx = 2\ny = x", {"y": "2"}),
     "strings": ("a = 'x' + 'y'\nb = a.upper()\nc = f'{a}'", {"a": "'xy'", "b": "'XY'", "c": "'xy'"}),
     "slices": ("a = (1, 2, 3)[1:]\nb = [1, 2][-1]", {"a": "(2, 3)", "b": "2"}),

@@ -87,9 +87,10 @@ class Some(Atom):
 
     Attributes:
         halves: where it was made of tensors that may be low, if it is an array that is as precise as they were.
+        is_huge: whether it is an array with elements that float16 does not have.
     """
 
-    __slots__ = ("halves", "kind", "reads", "units")
+    __slots__ = ("halves", "is_huge", "kind", "reads", "units")
 
     def __init__(
         self,
@@ -97,8 +98,9 @@ class Some(Atom):
         units: Units = PURE,
         reads: frozenset[Site] = frozenset(),
         halves: frozenset[Site] = frozenset(),
+        is_huge: bool = False,
     ) -> None:
-        self.kind, self.units, self.reads, self.halves = kind, units, reads, halves
+        self.kind, self.units, self.reads, self.halves, self.is_huge = kind, units, reads, halves, is_huge
 
     def __repr__(self) -> str:
         return f"some {self.kind}"
@@ -534,7 +536,13 @@ def _merged(atoms: frozenset[Atom | Tensor], depth: int = 0) -> Value:
             kinds[each.kind] = (
                 each
                 if twin is None
-                else Some(each.kind, twin.units | each.units, twin.reads | each.reads, twin.halves | each.halves)
+                else Some(
+                    each.kind,
+                    twin.units | each.units,
+                    twin.reads | each.reads,
+                    twin.halves | each.halves,
+                    twin.is_huge or each.is_huge,
+                )
             )
         elif isinstance(each, Opaque):
             key = (each.path, each.hint if each.path else "")

@@ -23,6 +23,7 @@ from amp_migrate.flow.domain.atoms import (
     Obj,
     Opaque,
     Some,
+    Tup,
     Value,
     Wrapped,
     const,
@@ -113,6 +114,9 @@ def _enumerate(frame: Frame, args: Arguments, node: ast.AST) -> Value:
 def _zip(frame: Frame, args: Arguments, node: ast.AST) -> Value:
     sides = [containers.sequence(frame, each, node) for each in args.positional]
     if args.rest:
+        rows = [each for each in args.rest if isinstance(each, Tup) and each.rest is None]
+        if not sides and len(rows) == len(args.rest) and len({len(each.items) for each in rows}) == 1:
+            return tup([many(join_all(column)) for column in zip(*(each.items for each in rows), strict=True)])
         return many(many(containers.elements(frame, args.rest, node)))
     if sides and all(given and not rest for given, rest in sides):
         return tup([tup(column) for column in zip(*(given for given, _ in sides), strict=False)])

@@ -30,6 +30,7 @@ from amp_migrate.flow.events import Act
 from amp_migrate.flow.python import containers
 from amp_migrate.flow.python.arguments import Arguments
 from amp_migrate.flow.python.frame import Frame
+from amp_migrate.flow.pytorch import ranges
 from amp_migrate.flow.source import Site
 
 _DEEPEST = 3
@@ -45,6 +46,11 @@ _SAME = frozenset(
     "transpose squeeze expand_dims reshape ravel flatten copy swapaxes moveaxis clip repeat take tile roll pad flip "
     "fliplr flipud rot90 round rint floor ceil abs absolute negative sqrt log nan_to_num maximum minimum concatenate "
     "stack vstack hstack dstack split array asarray ascontiguousarray atleast_1d atleast_2d atleast_3d".split()
+)
+# What gives all elements of what it is given, and no other.
+_KEEPING = frozenset(
+    "transpose squeeze expand_dims reshape ravel flatten copy swapaxes moveaxis flip concatenate stack vstack hstack "
+    "dstack array asarray ascontiguousarray atleast_1d atleast_2d atleast_3d astype".split()
 )
 # What gives one number of all elements, or an array where an axis is named.
 _REDUCED = frozenset("max min amax amin mean median".split())
@@ -78,7 +84,23 @@ def function(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     if last in _ELSE or "." in last:
         given(frame, args.all(), node, name)
     is_same = last in _SAME or (last in _REDUCED and ("axis" in args.keywords or len(args.positional) > 1))
-    return one(Some("ndarray", PURE, _NOWHERE, _together(frame, args, node) if is_same else _NOWHERE))
+    is_shown = isinstance(args.node(0, "object"), (ast.List, ast.Tuple))
+    is_huge = last in _KEEPING and has_huge(frame, args.positional[:1], with_numbers=is_shown)
+    return one(Some("ndarray", PURE, _NOWHERE, _together(frame, args, node) if is_same else _NOWHERE, is_huge))
+
+
+def has_huge(frame: Frame, values: Iterable[Value], *, with_numbers: bool = False) -> bool:
+    """Whether one of some values is or holds an array with a number that float16 does not have.
+
+    Args:
+        with_numbers: whether numbers by themselves count, as where a list of them stands in the call. Of one that was
+            filled elsewhere, they may be others than those here: a memory keeps states beside rewards.
+    """
+    held = (each for value in values for each in _inside(frame, value))
+    return any(
+        each.is_huge if _is_array(each) else with_numbers and isinstance(each, Const) and ranges.is_too_large(one(each))
+        for each in held
+    )
 
 
 def method(frame: Frame, call: Native, args: Arguments, node: ast.AST) -> Value:
@@ -88,9 +110,9 @@ def method(frame: Frame, call: Native, args: Arguments, node: ast.AST) -> Value:
     if name in _ELSE:
         given(frame, [one(array)], node, f"ndarray.{name}")
     is_same = name in _SAME or (name in _REDUCED and ("axis" in args.keywords or bool(args.positional)))
-    return part(
-        Some("ndarray", PURE, _NOWHERE, _together(frame, args.behind(one(array)), node) if is_same else _NOWHERE)
-    )
+    halves = _together(frame, args.behind(one(array)), node) if is_same else _NOWHERE
+    made = Some("ndarray", PURE, _NOWHERE, halves, name in _KEEPING and array.is_huge)
+    return one(made) if made.is_huge else part(made)
 
 
 def combined(frame: Frame, left: Value, right: Value, node: ast.AST) -> Value:

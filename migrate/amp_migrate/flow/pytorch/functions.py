@@ -230,8 +230,7 @@ def _of_torch(frame: Frame, name: str, args: Arguments, node: ast.AST) -> Value:
     by_type = TENSOR_TYPES.get(name)
     if by_type is not None:  # which takes no tensor of another place
         place = DEVICE if op.startswith("cuda.") else CPU
-        ranges.note_numbers(frame, gradients.all_in(frame, args.get(0, "data") or NEVER), node)
-        tags = ranges.of_numbers(frame, node)
+        tags = _tags_of_data(frame, args.get(0, "data") or NEVER, node)
         return one(made(by_type, SHAPED, place, tags=tags, born=frozenset({frame.site(node)})))
     if op in table.OF_VALUES:
         return _of_values(frame, op, args, node)
@@ -386,8 +385,7 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
         precision, rank, inherited = _data(frame, first, node)
         if where is None and inherited is not None and op != "from_numpy":
             place = inherited
-        ranges.note_numbers(frame, gradients.all_in(frame, first), node)
-        tags = ranges.of_numbers(frame, node)
+        tags = _tags_of_data(frame, first, node)
     elif op in ("randint", "randperm", "tril_indices", "triu_indices"):
         precision = INT
     elif op in ("arange", "range"):
@@ -413,6 +411,12 @@ def _new(frame: Frame, op: str, args: Arguments, node: ast.AST) -> Value:
     fresh = made(precision, rank, place, tags=tags, regions=regions, born=frozenset({frame.site(node)}))
     pytorch.note_filled(op, frame.site(node))
     return one(tensors.asked_for_gradient(frame, fresh, args, node))
+
+
+def _tags_of_data(frame: Frame, data: Value, node: ast.AST) -> int:
+    """What the numbers say that a tensor is made of."""
+    ranges.note_numbers(frame, gradients.all_in(frame, data), node)
+    return ranges.of_numbers(frame, node) | (HUGE if arrays.has_huge(frame, [data]) else 0)
 
 
 def batch(frame: Frame, loader: Obj, node: ast.AST) -> Value:
@@ -995,6 +999,7 @@ _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     **{f"{package}.convert_network": _fp16_converted for package in _FP16_UTILS},
     **{f"{package}.{name}": _fp16_kept for package in _FP16_UTILS for name in ("BN_convert_float", "convert_module")},
     "operator.itemgetter": _getter,
+    **dict.fromkeys(("random.sample", "random.choices"), _like("sorted")),
     **{name: partial(_read_data, name=name) for name in _DATA},
     **dict.fromkeys(("einops.rearrange", "einops.repeat"), _einops),
     "einops.reduce": _einops_reduce,

@@ -158,3 +158,59 @@ def test_a_choice_that_float16_holds_or_that_is_float32_anyway(number: str) -> N
         f"torch.where(allowed.cuda(), target(after.cuda()), {number})"
         in migrate_text(NEXT.format(number=number), Settings()).after
     )
+
+
+AGENT = """\
+import random
+import numpy as np
+import torch
+from torch import nn
+
+
+class Patient:
+    def reset(self):
+        self.state = np.array([{start}, 11945.0, 5.0])
+        return self.state
+
+    def step(self, action):
+        self.state = np.clip(self.state * (1.0 + 0.01 * action), 0.0, 1e6)
+        return self.state, -1e5, False
+
+
+env = Patient()
+net = nn.Sequential(nn.Linear(3, 64), nn.ReLU(), nn.Linear(64, 2)).cuda()
+optimizer = torch.optim.Adam(net.parameters())
+memory = []
+state = env.reset()
+for step in range(2000):
+    action = random.randrange(2)
+    following, reward, done = env.step(action)
+    memory.append(({kept}, action, reward, following))
+    state = following
+    if len(memory) > 64:
+        s, a, r, n = [torch.Tensor(np.array(each)).cuda() for each in zip(*random.sample(memory, 64))]
+        value = net(s).gather(1, a.long().unsqueeze(1)).squeeze(1)
+        loss = nn.functional.mse_loss(value, r)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "kept", "is_told"),
+    [
+        ("163573.0", "state", True),
+        ("163573.0", "state.astype(np.float32)", True),
+        ("163573.0", "np.stack([state, state])", True),
+        ("163573.0", "state / 1e6", False),
+        ("163573.0", "np.log(state)", False),
+        ("163573.0", "state.mean()", False),
+        ("16357.0", "state", False),
+        ("np.inf", "state", False),
+    ],
+)
+def test_a_state_that_the_program_makes_of_such_numbers(start: str, kept: str, is_told: bool) -> None:
+    plan = migrate_text(AGENT.format(start=start, kept=kept), Settings())
+    assert "scaler.step(optimizer)" in plan.after
+    assert any(OF_TOO_LARGE in each.message for each in plan.findings) is is_told
