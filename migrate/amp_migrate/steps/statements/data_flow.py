@@ -13,6 +13,7 @@ from amp_migrate.trees.nodes import Statement, header, walk
 _ABOUT = frozenset({"device", "dim", "dtype", "ndim", "ndimension", "numel", "shape", "size"})
 # Methods that give plain numbers.
 _ENDS = frozenset({"item", "numpy", "tolist"})
+_NUMBERS = frozenset({"bool", "float", "int"})  # of Python's own
 # Methods that put their argument into the object they are called on.
 _MUTATORS = frozenset("append extend insert add update setdefault appendleft".split())
 
@@ -98,8 +99,10 @@ def leaves_graph(statement: Statement) -> bool:
 
 
 def is_plain_number(value: cst.BaseExpression | None) -> bool:
-    """Whether a value is what a method like `item()` gives, or something taken of that."""
+    """Whether a value is what a method like `item()` gives, or `int()`, or something taken of that."""
     while isinstance(value, (cst.Call, cst.Subscript, cst.Attribute)):
+        if isinstance(value, cst.Call) and isinstance(value.func, cst.Name) and value.func.value in _NUMBERS:
+            return True
         if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
             if value.func.attr.value in _ENDS and not value.args:
                 return True

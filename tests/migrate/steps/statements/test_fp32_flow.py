@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 Check = Callable[..., Any]
 
 
@@ -188,14 +190,15 @@ def test_value_that_is_overwritten_after_it_was_read_still_counts(rewrites: Chec
     )
 
 
-def test_function_that_gives_plain_numbers_is_no_part_of_the_loss(rewrites: Check) -> None:
+@pytest.mark.parametrize("drawn", ["draw(policy(state)).item()", "int(draw(policy(state)))"])
+def test_function_that_gives_plain_numbers_is_no_part_of_the_loss(rewrites: Check, drawn: str) -> None:
     rewrites(
         """
           policy = nn.Linear(4, 2).cuda()
         ~ optimizer = torch.optim.Adam(policy.parameters())
 
           def act(state):
-              return draw(policy(state)).item()
+              return DRAWN
 
           def update():
               states, actions = [], []
@@ -205,5 +208,5 @@ def test_function_that_gives_plain_numbers_is_no_part_of_the_loss(rewrites: Chec
                   actions.append(action)
         ~     loss = nn.functional.cross_entropy(policy(torch.tensor(states)), torch.tensor(actions))
         ~     STEP
-        """
+        """.replace("DRAWN", drawn)
     )
