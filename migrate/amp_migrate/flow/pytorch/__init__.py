@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     from amp_migrate.flow.analysis import Analysis
 
 _SCALER_METHODS = frozenset("scale unscale_ update get_scale is_enabled".split())
+_AS_WRITTEN = nullcontext()
 
 
 class PyTorch:
@@ -283,10 +284,13 @@ class PyTorch:
             self.places |= named
             self.places_as_written |= 0 if self._is_turned else named
 
-    @contextmanager
-    def where(self, *, is_turned: bool) -> Iterator[None]:
+    def where(self, *, is_turned: bool) -> AbstractContextManager[None]:
         """Note apart what places are named where a run comes only once somebody has turned a switch by hand."""
-        outer, self._is_turned = self._is_turned, self._is_turned or is_turned
+        return self._where_turned() if is_turned else _AS_WRITTEN
+
+    @contextmanager
+    def _where_turned(self) -> Iterator[None]:
+        outer, self._is_turned = self._is_turned, True
         yield
         self._is_turned = outer
 
