@@ -1227,7 +1227,14 @@ class Questions:
 
     def is_on(self, scaler: object) -> bool:
         """Whether a scaler is surely switched on."""
-        return isinstance(scaler, Obj) and constant(self.analysis.heap.read(scaler, ENABLED, None)) is True
+        return self._is_enabled(scaler) is True
+
+    def is_never_on(self, scaler: object) -> bool:
+        """Whether a scaler is switched off for good."""
+        return self._is_enabled(scaler) is False
+
+    def _is_enabled(self, scaler: object) -> object:
+        return constant(self.analysis.heap.read(scaler, ENABLED, None)) if isinstance(scaler, Obj) else None
 
     @cached_property
     def has_regions(self) -> bool:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import ast
+import itertools
+import operator
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import libcst as cst
 
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import AMP
-from amp_migrate.flow.domain.atoms import tensors_in
+from amp_migrate.flow.domain.atoms import Atom, Class, Const, External, Func, Method, Native, tensors_in
+from amp_migrate.flow.domain.machine import TRUE
 from amp_migrate.flow.domain.tensor import F16, HALVED, LOW, PERHAPS_HALVED, PURE, Tensor
-from amp_migrate.flow.events import Act
+from amp_migrate.flow.events import Act, Event
 from amp_migrate.hazards.seen.autocast_regions import FLOAT16, AutocastRegion
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 from amp_migrate.syntax import nodes_in
-from amp_migrate.trees.nodes import subscript_key, written_string
+from amp_migrate.tables.torch_names import GRAD_SCALER
+from amp_migrate.trees.nodes import find, subscript_key, written_string
 
 RULE = Rule(
     code="AMP629",
@@ -46,14 +51,17 @@ RULE = Rule(
         "multiplies the loss so that they are not; bfloat16 does not need one. One that is enabled for bfloat16 alone "
         "is off where it is needed, and so is one that another option than that of the region asks for. What "
         "`torch.autograd.grad` takes of a loss that is not scaled is lost alike, though a scaler scales the loss "
-        "beside it."
+        "beside it; and so is a loss of its own that goes backward unscaled, as the discriminator's of a GAN."
     ),
     sources=(f"{AMP}#gradient-scaling",),
     safety=Safety.MANUAL,
 )
 FLOAT16_ONLY = True
 # Whoever may scale, or set the dtype, without being seen.
-_OTHERS = re.compile(r"scaler|loss_scale|scale_loss|^scale$|accelerat|deepspeed|fabric|set_autocast", re.IGNORECASE)
+_OTHERS = re.compile(r"loss_scale|scale_loss|accelerat|deepspeed|fabric|set_autocast", re.IGNORECASE)
+# Whoever scales, if it is PyTorch's, is followed.
+_SCALERS = re.compile(r"scaler|^scale$", re.IGNORECASE)
+_LEAVING: tuple[type[cst.CSTNode], ...] = (cst.Return, cst.Continue, cst.Break, cst.Raise)
 
 # What dtypes are called in settings, and by PyTorch.
 _BFLOAT16 = frozenset({"bfloat16", "bf16", "torch.bfloat16"})
@@ -97,7 +105,7 @@ def _taken(script: Script) -> Iterator[Hazard]:
 
 
 def _unscaled(script: Script) -> Iterator[Hazard]:
-    """Every plain backward through float16 that an optimizer steps on, in a file where nothing scales.
+    """Every plain backward through float16 that an optimizer steps on, where nothing scales, or what does is another's.
 
     Where each dtype is one of those that a conditional gives, and none of them is float32, float16 may be meant.
     """
@@ -106,18 +114,93 @@ def _unscaled(script: Script) -> Iterator[Hazard]:
     is_float16 = is_perhaps or any(_is_float16(script, each) for each in script.regions.values())
     if not is_float16 or any(map(_OTHERS.search, file.uses)):
         return
+    has_scaler = any(map(_SCALERS.search, file.uses))
+    if has_scaler and not _sees_scalers(script):
+        return
     tags = HALVED | PERHAPS_HALVED if is_perhaps else HALVED
     stepped = {each for event in flowing.questions.events(Act.STEP) for each in event.optimizer}
     for event in flowing.questions.events(Act.BACKWARD):
         call = flowing.interpreted.node_at(file, event.site)
         halved = [each.tags & tags for each in tensors_in(event.subject)]
         if call is not None and any(halved) and event.units == PURE and event.optimizer & stepped:
+            if has_scaler and not _is_left_out(script, event, call):
+                continue
             what = "float16 loss" if any(each & HALVED for each in halved) else "loss that may be in float16"
             yield Hazard(
                 call,
                 f"{file.tree.quote(call)} is the backward of a {what}, and nothing scales it",
                 "scale it and step through a GradScaler, or compute in bfloat16",
             )
+
+
+def _sees_scalers(script: Script) -> bool:
+    """Whether all that is called a scaler in a file, or multiplies by a scale, is one of PyTorch's that is in sight.
+
+    One that is switched off for good says that nothing is to be scaled.
+    """
+    file, flowing = script.file, script.flowing
+    registered = flowing.questions.analysis.pytorch.registry.scalers
+    called = [node for name, nodes in file.uses.items() if _SCALERS.search(name) for node in nodes]
+    for node in called:
+        of = node.value if isinstance(node, cst.Attribute) and node.attr.value == "scale" else node
+        value = flowing.value_of(file, of)
+        if not all(each in registered or _is_in_sight(each) for each in value):
+            return False
+    return bool(registered) and not any(map(flowing.questions.is_never_on, registered))
+
+
+def _is_in_sight(atom: Atom | Tensor) -> bool:
+    """Whether something that is called a scaler is no more than a way to one, a flag, or none."""
+    if isinstance(atom, Const):
+        return atom.kind in ("NoneType", "bool", "str")
+    return isinstance(atom, (Class, Func, Method, Native)) or (isinstance(atom, External) and atom.name in GRAD_SCALER)
+
+
+def _is_left_out(script: Script, backward: Event, call: cst.CSTNode) -> bool:
+    """Whether a backward is come to wherever its region is, and an optimizer steps on its plain gradients.
+
+    In a branch that the region is not in, it may be meant for where the region is off: another scales in its place.
+    """
+    file = script.file
+    function, tests = file.tree.function(call), _tests(script, call)
+    before = [each for each in script.regions.values() if file.tree.position(each.node) < file.tree.position(call)]
+    regions = [each for each in before if file.tree.function(each.node) is function]
+    is_always = any(_is_float16(script, each) and tests <= _tests(script, each.node) for each in regions)
+    steps = script.flowing.questions.events(Act.STEP) if is_always and not backward.scaler else ()
+    ways = ((machine, about & backward.optimizer) for each in steps for machine, _, about, _ in each.reached)
+    grads = (machine.grad(each) for machine, about in ways for each in about)
+    return any(each is not None and each.kind == TRUE for each in grads)
+
+
+def _tests(script: Script, node: cst.CSTNode) -> set[cst.CSTNode]:
+    """The branches that a node of a function stands in, and the tests before it that may have left, for another way.
+
+    One that ends a round, or the script, is none if nothing of the program runs there: it leaves out a bad loss.
+    """
+    tree = script.file.tree
+    found = set[cst.CSTNode]()
+    below = node
+    for around in tree.ancestors(node):
+        if isinstance(around, (cst.FunctionDef, cst.Lambda)):
+            break
+        if isinstance(around, (cst.If, cst.IfExp)) and below is not around.test:
+            found.add(below)
+        elif isinstance(around, (cst.ExceptHandler, cst.MatchCase, cst.BooleanOperation)):
+            found.add(around)
+        if isinstance(around, (cst.IndentedBlock, cst.Module)):
+            before = itertools.takewhile(partial(operator.is_not, below), around.body)
+            found.update(each for each in before if isinstance(each, cst.If) and _trains_elsewhere(script, each))
+        below = around
+    return found
+
+
+def _trains_elsewhere(script: Script, test: cst.If) -> bool:
+    """Whether an `if` may leave behind something that the program runs."""
+    file, flowing = script.file, script.flowing
+    if not any(True for kind in _LEAVING for _ in find(test, kind)):
+        return False
+    sites = {flowing.interpreted.node_at(file, each.site) for each in flowing.questions.events(Act.BACKWARD)}
+    return any(each in sites or flowing.is_followed(file, each) for each in find(test, cst.Call))
 
 
 def _by_another_option(script: Script) -> Iterator[Hazard]:

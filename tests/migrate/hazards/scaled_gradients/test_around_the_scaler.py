@@ -624,6 +624,100 @@ def test_other_dtypes_and_hidden_scalers_need_none(clean: Check) -> None:
     )
 
 
+BESIDE_SCALED = """
+    class Trainer:
+        def __init__(self, gen, disc, use_amp, make_scaler):
+            self.gen, self.disc, self.use_amp = gen, disc, use_amp
+            self.opt_g = torch.optim.Adam(gen.parameters())
+            self.opt_d = torch.optim.Adam(disc.parameters())
+            self.scaler = {scaler}
+
+        def train(self, loader, bad):
+            for x, y in loader:
+                self.opt_d.zero_grad()
+                with torch.amp.autocast("cuda", dtype=torch.{dtype}, enabled=self.use_amp):
+                    loss = F.mse_loss(self.disc(x), y)
+                {between}
+                {plain}
+                self.opt_d.step()
+                self.opt_g.zero_grad()
+                with torch.amp.autocast("cuda", dtype=torch.{dtype}, enabled=self.use_amp):
+                    loss_g = -self.disc(self.gen(x)).mean()
+                self.scaler.scale(loss_g).backward()
+                self.scaler.step(self.opt_g)
+                self.scaler.update()
+
+        def scaled(self, loss):
+            self.scaler.scale(loss).backward()
+            self.scaler.step(self.opt_d)
+            self.scaler.update()
+"""
+SCALER = 'torch.amp.GradScaler("cuda", enabled=self.use_amp)'
+
+
+@pytest.mark.parametrize("between", ["pass", "if bad(loss): continue", "if not loss.isfinite(): raise ValueError"])
+def test_a_plain_loss_beside_one_that_is_scaled_is_told(marked: Check, between: str) -> None:
+    plain = "loss.backward()  # AMP629"
+    marked(BESIDE_SCALED.format(scaler=SCALER, dtype="float16", between=between, plain=plain))
+
+
+@pytest.mark.parametrize(
+    ("scaler", "dtype", "between", "plain"),
+    [
+        (SCALER, "bfloat16", "pass", "loss.backward()"),
+        (SCALER, "float16", "pass", "if not self.use_amp: loss.backward()"),  # another may scale where it is on
+        (SCALER, "float16", "pass", "self.use_amp or loss.backward()"),
+        (SCALER, "float16", "pass", "self.scaled(loss) if self.use_amp else loss.backward()"),
+        (SCALER, "float16", "loss = self.scaler.scale(loss) if self.use_amp else loss", "loss.backward()"),
+        (SCALER, "float16", "if self.use_amp: self.scaled(loss); continue", "loss.backward()"),
+        ("make_scaler()", "float16", "pass", "loss.backward()"),  # whatever it is
+        (SCALER, "float16", "scale = 128.0", "(loss * scale).backward()"),
+    ],
+)
+def test_a_plain_loss_that_may_be_one_of_another_way_is_left_alone(
+    clean: Check, scaler: str, dtype: str, between: str, plain: str
+) -> None:
+    clean(BESIDE_SCALED.format(scaler=scaler, dtype=dtype, between=between, plain=plain))
+
+
+def test_a_scaler_that_scales_nothing_or_in_another_method_is_none(marked: Check) -> None:
+    marked(
+        """
+        class Trainer:
+            def __init__(self, model):
+                self.model, self.scaler = model, torch.amp.GradScaler("cuda")
+                self.optimizer = torch.optim.Adam(model.parameters())
+
+            def train(self, loader):
+                for x, y in loader:
+                    self.optimizer.zero_grad()
+                    with torch.amp.autocast("cuda", dtype=torch.float16):
+                        loss = F.mse_loss(self.model(x), y)
+                    self.scaler.scale(loss).backward()
+                    self.scaler.step(self.optimizer)
+                    self.scaler.update()
+
+            def tune(self, loader):
+                for x, y in loader:
+                    self.optimizer.zero_grad()
+                    with torch.amp.autocast("cuda", dtype=torch.float16):
+                        loss = F.mse_loss(self.model(x), y)
+                    loss.backward()  # AMP629
+                    self.optimizer.step()
+
+        def unused(model, loader):
+            optimizer = torch.optim.Adam(model.parameters())
+            scaler = torch.amp.GradScaler("cuda")
+            for x, y in loader:
+                optimizer.zero_grad()
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = F.mse_loss(model(x), y)
+                loss.backward()  # AMP629
+                optimizer.step()
+        """
+    )
+
+
 MADE_LATER = """
     class Wrapper(nn.Module):
         def __init__(self):

@@ -85,7 +85,7 @@ TWO = """
         opt_d.zero_grad()
         with torch.amp.autocast("cuda", dtype=torch.float16):
             loss_d = F.softplus(disc(net(x).detach())).mean()
-        {scaled}.backward()
+        {scaled}.backward(){mark}
         {step}
         opt_g.zero_grad()
         with torch.amp.autocast("cuda", dtype=torch.float16):
@@ -98,10 +98,10 @@ TWO = """
 
 def test_a_plain_step_beside_another_scaler_is_told(marked: Check, clean: Check) -> None:
     models = "\n    net, disc = nn.Linear(8, 8), nn.Linear(8, 1)"
-    found = marked(models + TWO.format(scaled="scaler_d.scale(loss_d)", step="opt_d.step()  # AMP606"))
+    found = marked(models + TWO.format(scaled="scaler_d.scale(loss_d)", mark="", step="opt_d.step()  # AMP606"))
     assert found[0].hint.startswith("write scaler_d.step(opt_d)")
-    clean(models + TWO.format(scaled="scaler_d.scale(loss_d)", step="scaler_d.step(opt_d); scaler_d.update()"))
-    clean(models + TWO.format(scaled="loss_d.float()", step="opt_d.step(); scaler_d.get_scale()"))
+    clean(models + TWO.format(scaled="scaler_d.scale(loss_d)", mark="", step="scaler_d.step(opt_d); scaler_d.update()"))
+    marked(models + TWO.format(scaled="loss_d.float()", mark="  # AMP629", step="opt_d.step(); scaler_d.get_scale()"))
 
 
 PENALIZED = """
