@@ -49,7 +49,7 @@ def detect(script: Script) -> Iterator[Hazard]:
     Those have a rule of their own (AMP625).
     """
     flowing, own = script.flowing, script.file.name
-    for event in flowing.questions.events(Act.MISMATCH) if script.regions else ():
+    for event in flowing.questions.events(Act.MISMATCH) if script.has_amp else ():
         low, context = event.tensor, event.context
         is_own = low is not None and any(each.file == own for each in low.regions)
         is_known = is_own and any(event.sure_in.values()) and context is not None and not context.in_gradient

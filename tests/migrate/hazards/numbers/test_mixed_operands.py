@@ -70,3 +70,32 @@ def test_operands_that_agree_or_that_nobody_knows_are_left(parts: dict[str, str]
     text = script(**parts, dtype="float16")
     plan = migrate_text(text, Settings(select=("AMP639",)))
     assert (plan.findings, plan.after) == ((), text)
+
+
+DECORATED = """\
+import torch
+from torch import nn
+
+class Net(nn.Linear):
+    @{by}("cuda", dtype=torch.float16)
+    def forward(self, x):
+        return super().forward(x)
+
+net, last = Net(8, 2).cuda(), nn.Linear(2, 2).cuda()
+optimizer = torch.optim.SGD([*net.parameters(), *last.parameters()], lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+for x, y in loader:
+    optimizer.zero_grad()
+    out = net(x.cuda())
+    loss = nn.functional.cross_entropy({outside}, y.cuda())
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+@pytest.mark.parametrize("by", ["torch.autocast", "torch.amp.autocast"])
+def test_features_of_a_forward_that_a_decorator_puts_into_a_region_are_known_to_be_low(by: str) -> None:
+    plan = migrate_text(DECORATED.format(by=by, outside="last(out)"), Settings(select=("AMP639",)))
+    assert [each.code for each in plan.findings] == ["AMP639"]
+    assert plan.after == DECORATED.format(by=by, outside="last(out.float())")
