@@ -956,7 +956,8 @@ class Casts:
     @staticmethod
     def _is_left(event: Event) -> bool:
         """Whether operands differ because one of them comes out of a region, or autocast leaves them as they are."""
-        return (_is_outside(event) and event.why in table.MUST_AGREE) or event.why in table.AGREE_UNDER_AUTOCAST
+        must_agree = event.why in table.MUST_AGREE or event.why in table.AGREEING_IN_GRADIENT
+        return (_is_outside(event) and must_agree) or event.why in table.AGREE_UNDER_AUTOCAST
 
     def _changes_more_precise(self, event: Event) -> bool:
         """Whether what is low meets something more precise that changes in place, which autocast leaves alone."""

@@ -182,6 +182,9 @@ RESULT: dict[str, str] = {
     "nanmedian": WITH_INDICES,
 }
 
+# Losses whose gradients are computed from both operands as they come, which is refused where these differ, up to a
+# PyTorch that promotes there (run on 2.6 and 2.14; https://github.com/pytorch/pytorch/pull/175743 is of March 2026).
+AGREEING_IN_GRADIENT = {"mse_loss": (2, 12), "huber_loss": (99, 0)}
 # Operands of several precisions are refused; binary_cross_entropy gives a scalar, and other losses promote.
 MUST_AGREE = frozenset(name for name, kind in RESULT.items() if kind == AGREEING) | {"binary_cross_entropy"}
 # So must the operands of these, which autocast leaves as they are: it has no rule for them.

@@ -319,6 +319,14 @@ class PyTorch:
             found = found if place is None else place
         return found
 
+    def _names_precision(self, args: Arguments) -> bool:
+        """Whether `to` is told a precision, or another tensor, be it that nobody knows which."""
+        return any(
+            self.precision_of(value) is not None
+            or any(isinstance(each, Tensor) or (isinstance(each, Opaque) and "dtype" in each.name) for each in value)
+            for value in args.positional
+        )
+
     def _unread_moved(self, frame: Frame, owner: Opaque, name: str, args: Arguments) -> None:
         """Note where something unknown is moved to, if it is a module."""
         place = self.place_told(args) if name in ("to", "type") else {"cuda": DEVICE, "cpu": CPU}.get(name)
@@ -912,6 +920,9 @@ class PyTorch:
             tensor = owner.tensor
             self.note_place(ANYWHERE if name in ("cuda", "xpu") else 0)
             self._unread_moved(frame, owner, name, args)
+            if tensor is None and name == "to" and self._names_precision(args):
+                tensor = None if self.is_used_as_module(frame, owner) else tensors.converted(frame, SOME_TENSOR, args)
+                return one(owner if tensor is None else owner.with_tensor(tensor))
             return one(owner) if tensor is None else tensors.method(frame, tensor, name, args, node)
         is_module = self.is_used_as_module(frame, owner)
         # A module that is cast can be called as before; what else it has by the name of a tensor's method, as `clone()`

@@ -476,6 +476,14 @@ def _is_data(frame: Frame, value: Value) -> bool:
     )
 
 
+def _is_loaded(value: Value) -> bool:
+    """Whether something is an element of what a loader out of sight gives, in the precision that it has there."""
+    return bool(value) and all(
+        isinstance(each, Opaque) and each.tensor is None and "[]" in each.path and "()" not in each.path
+        for each in value
+    )
+
+
 def _place(name: str, tensors: list[Tensor], *, with_numbers: bool) -> int:
     """Where an operator computes: of operands in several places PyTorch makes nothing, but for a number's of one.
 
@@ -855,9 +863,14 @@ def _watch(
         others = [each for each in tensors if each.precision & ~LOW]
         # Autocast makes the operands of `addmm` agree, not those of `addmm_`, and of `lerp` neither.
         is_as_is = (treatment is None and name in table.AUTOCAST) or name in table.AGREE_UNDER_AUTOCAST
-        if (name in table.MUST_AGREE or name in table.AGREE_UNDER_AUTOCAST) and others and (is_left or is_as_is):
+        has_gradient = bool(frame.now.context.gradients & ON) and any(each.flows == FLOWS for each in tensors)
+        must_agree = name in table.MUST_AGREE or name in table.AGREE_UNDER_AUTOCAST
+        must_agree |= name in table.AGREEING_IN_GRADIENT and has_gradient
+        if must_agree and others and (is_left or is_as_is):
             known = [each for each in others if each.precision & (F32 | F64)]
             differs = first.is_low and any(not each.precision & LOW for each in known)
+            if name in table.LOSSES and first.is_low:  # who trains in float32 has no targets in half precision
+                differs |= any(_is_loaded(each) for each in operands[1:2])
             if frame.now.context.in_gradient:  # where nobody can cast for it, one way of those that join is enough
                 made_low = [each for each in low if each.is_low or each.tags & SWITCHED]
                 differs = any(not each.tags & other.tags & SWITCHED for each in made_low for other in known)

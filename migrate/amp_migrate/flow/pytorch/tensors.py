@@ -137,7 +137,7 @@ def method(frame: Frame, tensor: Tensor, name: str, args: Arguments, node: ast.A
     if name in table.DTYPE_METHODS:
         return one(cast(tensor, DTYPES[table.DTYPE_METHODS[name]]))
     if name in ("to", "type", "type_as"):
-        moved = _to(frame, tensor, args)
+        moved = converted(frame, tensor, args)
         ranges.narrowed(frame, tensor, moved, node)
         return one(moved)
     if name in ("cuda", "cpu"):
@@ -252,7 +252,7 @@ def standalone(frame: Frame, node: ast.AST) -> Part:
     return leaf
 
 
-def _to(frame: Frame, tensor: Tensor, args: Arguments) -> Tensor:
+def converted(frame: Frame, tensor: Tensor, args: Arguments) -> Tensor:
     """`to`, `type` and `type_as`: another precision, another place, or both."""
     pytorch = frame.analysis.pytorch
     precision, place, regions, brought = tensor.precision, tensor.place, tensor.regions, 0

@@ -11,6 +11,7 @@ from amp_migrate.catalog.sources import AMP
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
+from amp_migrate.tables.operators import AGREEING_IN_GRADIENT
 
 RULE = Rule(
     code="AMP639",
@@ -36,7 +37,9 @@ RULE = Rule(
         """,
     why=(
         "In a region autocast makes the operands of a product agree. Behind it, or in one that is switched off within "
-        "it, nothing does, and float16 times float32 raises. It is told where both are known for certain."
+        "it, nothing does, and float16 times float32 raises. So does `binary_cross_entropy` of float16 probabilities "
+        "and float32 targets, and so does the backward of `huber_loss`, and that of `mse_loss` up to PyTorch 2.11. It "
+        "is told where both are known for certain; what a loader gives is taken for none in half precision."
     ),
     sources=(f"{AMP}#autocasting",),
 )
@@ -54,14 +57,16 @@ def detect(script: Script) -> Iterator[Hazard]:
         is_own = low is not None and any(each.file == own for each in low.regions)
         is_known = is_own and any(event.sure_in.values()) and context is not None and not context.in_gradient
         place = flowing.interpreted.place(event.site) if is_known and not flowing.is_given_up(event) else None
-        if place is None:
+        mended = AGREEING_IN_GRADIENT.get(event.why)
+        if place is None or (mended is not None and script.settings.target_torch >= mended):
             continue
         file, node = place
         casts = [flowing.interpreted.node_at(file, each.site) for each in flowing.casts.against(event)]
         editor = script.editor(RULE.code, file)
+        raises = "it raises" if mended is None else "its backward raises"
         yield Hazard(
             node,
-            f"{file.tree.quote(node)} has half precision and float32 as operands, and autocast is off: it raises",
+            f"{file.tree.quote(node)} has half precision and float32 as operands, and autocast is off: {raises}",
             "give it float32: value.float()",
             tuple(editor.as_float(each) for each in casts if isinstance(each, cst.BaseExpression)),
             file,

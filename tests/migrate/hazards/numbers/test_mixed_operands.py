@@ -99,3 +99,49 @@ def test_features_of_a_forward_that_a_decorator_puts_into_a_region_are_known_to_
     plan = migrate_text(DECORATED.format(by=by, outside="last(out)"), Settings(select=("AMP639",)))
     assert [each.code for each in plan.findings] == ["AMP639"]
     assert plan.after == DECORATED.format(by=by, outside="last(out.float())")
+
+
+LOSS = """\
+import torch
+import torch.nn.functional as F
+
+net = torch.nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+for x, y in loader:
+    optimizer.zero_grad()
+    with torch.autocast("cuda", dtype=torch.float16):
+        p = torch.sigmoid(net(x.cuda()))
+        with torch.autocast("cuda", enabled={inner}):
+            loss = {loss}
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "torch", "is_told"),
+    [
+        ("F.binary_cross_entropy({}, y.cuda())", (2, 14), True),
+        ("torch.nn.BCELoss()({}, torch.ones(4, 2).cuda())", (2, 6), True),
+        ("F.mse_loss({}, y.cuda())", (2, 6), True),
+        ("F.mse_loss({}, y.cuda())", (2, 14), False),
+        ("F.huber_loss({}, y.float())", (2, 14), True),
+        ("F.l1_loss({}, y.float())", (2, 6), False),  # promotes
+        ("F.mse_loss({}.detach(), y.float()) + p.sum()", (2, 6), False),
+        ("F.binary_cross_entropy({}, torch.ones_like(p))", (2, 6), False),
+        ("F.binary_cross_entropy({}, targets(p))", (2, 6), False),  # as it was given
+        ("F.binary_cross_entropy({}, y.to(p))", (2, 6), False),
+        ("F.binary_cross_entropy({}, y.to(p.dtype))", (2, 6), False),
+        ("F.binary_cross_entropy({}, y.to(x.dtype))", (2, 6), False),
+        ("F.binary_cross_entropy({}, y.to(weight_dtype))", (2, 6), False),
+    ],
+)
+def test_losses_that_refuse_targets_of_another_precision(loss: str, torch: tuple[int, int], is_told: bool) -> None:
+    before, after = (LOSS.format(inner="False", loss=loss.format(each)) for each in ("p", "p.float()"))
+    plan = migrate_text(before, Settings(target_torch=torch, select=("AMP639",)))
+    assert [each.code for each in plan.findings] == ["AMP639"] * is_told
+    assert plan.after == (after if is_told else before)
+    in_region = LOSS.format(inner="True", loss=loss.format("p"))
+    assert migrate_text(in_region, Settings(select=("AMP639",))).findings == ()
