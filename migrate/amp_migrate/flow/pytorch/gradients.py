@@ -1644,6 +1644,9 @@ def _unscale(frame: Frame, scaler: Atom, optimizers: Value, node: ast.AST) -> No
 def _unscaled(machine: Machine, scaler: Atom, optimizer: Atom, sharing: Sequence[Atom]) -> Machine:
     """A state once a scaler has divided an optimizer's gradients, and with them those of the others that have them."""
     key = grad_key(optimizer)
+    old = machine.grad(optimizer)
+    if stage(machine, scaler, optimizer) == states.UNSCALED_BY and old is not None and old.kind == UNSCALED:
+        return machine  # it raises, and divides nothing
     changes: dict[Key, object] = {key: _divided(machine.get(key, UNKNOWN_GRAD), scaler), ("checked", scaler): True}
     for other in sharing:
         old = machine.grad(other) or UNKNOWN_GRAD

@@ -472,3 +472,27 @@ def test_a_call_that_returns_with_an_update_is_right(clean: Check, test: str, sk
 @pytest.mark.parametrize(("test", "skip"), [("not norm.isfinite()", "scaler.update()"), ("kept", "print(kept)")])
 def test_a_batch_that_is_skipped_with_an_update_is_right(clean: Check, test: str, skip: str) -> None:
     clean(SKIPPING.format(test=test, skip=skip, mark=""))
+
+
+def test_what_a_second_unscale_leaves_is_not_told_too(marked: Check) -> None:
+    marked(
+        """
+        def step(scaler, optimizer, model):
+            scaler.unscale_(optimizer)  # AMP602
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+
+        model = nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+        for x, y in loader:
+            with torch.amp.autocast("cuda", dtype=torch.float16):
+                loss = (model(x) - y).square().mean()
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            print(max(p.grad.abs().max().item() for p in model.parameters()))
+            step(scaler, optimizer, model)
+        """
+    )
