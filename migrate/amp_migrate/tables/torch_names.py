@@ -212,7 +212,11 @@ TRAINED_WITH_AMP = frozenset(
     ).split()
 )
 
-# Those of them whose kernels take half precision from some version on, and how the names begin of what uses these.
+# How the names begin of what makes models whose code opens no region: they compute as their callers say.
+OPENING_NO_REGIONS = ("timm.create_model", "timm.models.", "torchvision.models.", "transformers.")
+
+# Packages of those above whose kernels take half precision from some version on, and how the names begin of what uses
+# these.
 HALF_SINCE = {"dgl": (0, 9)}
 COMPUTING_BY_KERNELS = ("dgl.function.", "dgl.nn.", "dgl.ops.")
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 
 from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import AMP
-from amp_migrate.flow.domain.atoms import Atom, Obj, Part
+from amp_migrate.flow.domain.atoms import Atom, Obj, Opaque, Part
 from amp_migrate.flow.events import Act, Event
+from amp_migrate.flow.source import Site
 from amp_migrate.hazards.seen.autocast_regions import only_switches_off
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
+from amp_migrate.tables.torch_names import OPENING_NO_REGIONS
 
 RULE = Rule(
     code="AMP634",
@@ -94,12 +96,22 @@ def detect(script: Script) -> Iterator[Hazard]:
 def _is_seen(script: Script, backward: Event) -> bool:
     """Whether the models are that a loss comes from; it may come from more than is trained, as an unread teacher."""
     trained = [script.flowing.questions.parameters_of(each) for each in backward.optimizer]
-    return _are_seen(backward.leaves) or (bool(trained) and all(each and _are_seen(each) for each in trained))
+    are_seen = partial(_are_seen, script.flowing.questions.analysis.pytorch.called)
+    return are_seen(backward.leaves) or (bool(trained) and all(each and are_seen(each) for each in trained))
 
 
-def _are_seen(leaves: Collection[Atom]) -> bool:
-    """Whether all leaves are parameters of modules that the program makes."""
-    return all(isinstance(each, Part) and isinstance(each.owner, Obj) for each in leaves)
+def _are_seen(called: Mapping[Site, str], leaves: Collection[Atom]) -> bool:
+    """Whether all leaves are parameters of modules that the program makes, or a package that opens no regions.
+
+    Args:
+        called: what is called at each place, by its full name.
+    """
+    owners = [each.owner if isinstance(each, Part) else None for each in leaves]
+    makers = (called.get(each.made_at, "") if isinstance(each, Opaque) and each.made_at else "" for each in owners)
+    return all(
+        isinstance(owner, Obj) or maker.startswith(OPENING_NO_REGIONS)
+        for owner, maker in zip(owners, makers, strict=True)
+    )
 
 
 def _is_used(script: Script, word: str) -> bool:

@@ -32,6 +32,20 @@ def test_a_scaler_without_a_region_is_told(marked: Check) -> None:
     marked(TEXT.format(loss=LOSS, mark="  # AMP634", model="nn.Linear(4, 1).cuda()"))
 
 
+@pytest.mark.parametrize(
+    ("package", "make", "mark"),
+    [
+        ("transformers", "AutoModel.from_pretrained('some')", "  # AMP634"),
+        ("timm", "create_model('some').cuda()", "  # AMP634"),
+        ("models", "create_model('some')", ""),  # it may open a region by itself
+    ],
+)
+def test_a_pretrained_model_of_a_package_opens_no_region(marked: Check, package: str, make: str, mark: str) -> None:
+    loss = "loss = (model(x)[0] - y).square().mean()"
+    model = f"nn.Sequential({package}.{make}, nn.Linear(4, 1).cuda())"
+    marked(f"    import {package}\n" + TEXT.format(loss=loss, mark=mark, model=model))
+
+
 OFF = 'with torch.autocast("cuda", enabled={enabled}):\n                loss = (model(x) - y).square().mean()'
 
 
