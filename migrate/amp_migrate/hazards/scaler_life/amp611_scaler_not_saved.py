@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
@@ -11,6 +12,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import RECIPE
 from amp_migrate.flow import events as flow
+from amp_migrate.flow.domain.atoms import NEVER, Atom, Class, Obj, one
 from amp_migrate.flow.questions import Fault
 from amp_migrate.hazards.seen.course import Course
 from amp_migrate.hazards.seen.hazard import Hazard
@@ -27,6 +29,7 @@ from amp_migrate.steps.scaler.checkpoint_entries import (
     write_restored,
     write_saved,
 )
+from amp_migrate.syntax import nodes_in
 from amp_migrate.tables.torch_names import GRAD_SCALER
 from amp_migrate.trees.nodes import last_word, walk_own
 
@@ -80,17 +83,26 @@ def detect(script: Script) -> Iterator[Hazard]:
     """Every checkpoint of an optimizer whose scaler nobody saves, or which nobody loads."""
     entries = {each.optimizer: each for each in saved_entries(script.file)}
     told: set[object] = set()
-    for where, optimizer, _, course in _apart(script, script.flowing.questions.unloaded):
+    for where, optimizer, _, course, _ in _apart(script, script.flowing.questions.unloaded):
         scaler = course.scaler
         reason = f"{where.tree.code(optimizer)} goes on from its checkpoint, and {scaler} does not, though it is saved"
         yield Hazard(optimizer, reason, f"load {scaler}'s state there, too", file=where)
-    for where, optimizer, state, course in _apart(script, script.flowing.questions.unsaved):
+    for where, optimizer, state, course, scalers in _apart(script, script.flowing.questions.unsaved):
         entry = entries.get(optimizer)
         place = where.tree.statement(optimizer) if entry is None else entry.place
         if place not in told:
             told.add(place)
+            called = [_called(script, where, each) for each in sorted(scalers, key=lambda each: each.site)]
+            if len(called) > 1 and all(called):
+                yield Hazard(
+                    optimizer,
+                    f"the checkpoint holds {where.tree.code(optimizer)} and not {' or '.join(called)}, which steps it",
+                    "hand that on, save its state_dict() beside it, and load it where the optimizer is loaded",
+                    file=where,
+                )
+                continue
             repair = () if entry is None else _repair(script, course, entry)
-            yield _hazard(script, where, optimizer, state, course, repair)
+            yield _hazard(script, where, optimizer, state, course, called, repair)
 
 
 def _hazard(
@@ -99,10 +111,13 @@ def _hazard(
     optimizer: cst.BaseExpression,
     state: cst.BaseExpression,
     course: Course,
+    called: Sequence[str],
     repair: tuple[Edit, ...],
 ) -> Hazard:
     scaler = course.scaler
     home = "" if file is script.file else f" of {seen_from(script.file.name, file.name)}"
+    if home and scaler.startswith("self.") and len(called) == 1 and called[0]:
+        scaler, home = called[0], ""
     saved = _saved_beside(file, state, scaler)
     return Hazard(
         optimizer,
@@ -138,6 +153,26 @@ def _saved_beside(file: File, state: cst.CSTNode, scaler: str) -> str:
     return f"save {own} with it" if use is None else _saved_beside(file, use, scaler)
 
 
+def _called(script: Script, file: File, scaler: Obj) -> str:
+    """How a scaler is called in a file, or else an object that has it, and gives its state; empty for no name."""
+    analysis = script.flowing.questions.analysis
+    module = analysis.module(file.name)
+    having = {owner for owner, value in analysis.heap.cells() if value == one(scaler) and _gives_state(owner)}
+    names = [each for each in nodes_in(module.tree) if isinstance(each, (ast.Name, ast.Attribute))] if module else []
+    values = [(ast.unparse(each), analysis.values.get(each, NEVER)) for each in names]
+    for wanted in ({scaler}, having):
+        found = (text for text, value in values if value and value <= wanted and not text.startswith("self"))
+        if (name := next(found, "")) != "":
+            return name
+    return ""
+
+
+def _gives_state(owner: Atom) -> bool:
+    kind = owner.made_of if isinstance(owner, Obj) else None
+    methods = kind.code.node.body if isinstance(kind, Class) and isinstance(kind.code.node, ast.ClassDef) else []
+    return any(isinstance(each, ast.FunctionDef) and each.name == "state_dict" for each in methods)
+
+
 def _lasting(script: Script) -> Iterator[Course]:
     """How each scaler is used that is not made anew (AMP614): of one that is, nothing is left to be loaded."""
     anew = {atom for event, _ in made_anew(script) for atom in event.scaler}
@@ -148,25 +183,27 @@ def _lasting(script: Script) -> Iterator[Course]:
 
 def _apart(
     script: Script, faults: Sequence[Fault]
-) -> Iterator[tuple[File, cst.BaseExpression, cst.BaseExpression, Course]]:
+) -> Iterator[tuple[File, cst.BaseExpression, cst.BaseExpression, Course, set[Obj]]]:
     """The optimizers that a scaler steps and whose state is kept without its own, whatever each is called there.
 
     Beside each stand the file in which that happens, as a base class saves what a class that derives from it trains
-    with, and what is kept: its state, or all of it.
+    with, what is kept: its state, or all of it, and all scalers that step it.
     """
-    stepping = {
-        atom: course
+    steps = [
+        (course, step)
         for course in _lasting(script)
         for event in course.of(flow.Act.SCALER_STEP)
-        for one in event.known
-        for atom in one.optimizer
-    }
+        for step in event.known
+    ]
+    stepping = {atom: course for course, step in steps for atom in step.optimizer}
     for fault in faults if stepping else ():
         owners = () if fault.event is None else (*fault.event.optimizer, *fault.event.subject)
         known = [stepping[atom] for atom in owners if atom in stepping]
         where = script.flowing.interpreted.place(fault.site) if known else None
         if where is not None and isinstance(where[1], cst.Call):
-            yield *_kept(script, where[0], where[1], owners), known[0]
+            scalers = (each for _, step in steps if not step.optimizer.isdisjoint(owners) for each in step.scaler)
+            found = {each for each in scalers if isinstance(each, Obj)}
+            yield *_kept(script, where[0], where[1], owners), known[0], found
 
 
 def _kept(

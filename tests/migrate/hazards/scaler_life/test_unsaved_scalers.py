@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from amp_migrate.engine.migrate import migrate_text
+from amp_migrate.engine.migrate import migrate, migrate_text
 from amp_migrate.engine.outcome import FilePlan
 from amp_migrate.report.finding import Kind
 from amp_migrate.settings import Settings
@@ -394,3 +396,76 @@ def test_what_is_told_says_how_a_checkpoint_of_that_kind_gets_it(saving: str, to
     assert finding.hint is not None
     assert told in finding.hint
     assert finding.hint.endswith(", and load it where the optimizer is loaded")
+
+
+TWO = """\
+import torch
+from torch import nn
+
+def save(model, optimizer, path):
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
+
+def step(net, optimizer, scaler, x):
+    optimizer.zero_grad()
+    with torch.amp.autocast("cuda", dtype=torch.float16):
+        loss = net(x).square().mean()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+gen, disc = nn.Linear(4, 4).cuda(), nn.Linear(4, 1).cuda()
+optimizer, optimizer_d = torch.optim.Adam(gen.parameters()), torch.optim.Adam(disc.parameters())
+scaler, scaler_d = torch.amp.GradScaler("cuda"), torch.amp.GradScaler("cuda")
+optimizer.load_state_dict(torch.load("gen.pt")["optimizer"])
+optimizer_d.load_state_dict(torch.load("disc.pt")["optimizer"])
+for x in loader:
+    step(gen, optimizer, scaler, x)
+    step(disc, optimizer_d, scaler_d, x)
+save(gen, optimizer, "gen.pt")
+save(disc, optimizer_d, "disc.pt")
+"""
+
+
+def test_of_two_scalers_of_which_one_function_saves_neither_both_are_named() -> None:
+    (found,) = repaired(TWO, unsafe=False).findings
+    assert found.message == "the checkpoint holds optimizer and not scaler or scaler_d, which steps it"
+
+
+ITS_FILE = """\
+import torch
+
+class Scaler:
+    def __init__(self):
+        self._scaler = torch.amp.GradScaler("cuda")
+
+    def __call__(self, loss, optimizer):
+        self._scaler.scale(loss).backward()
+        self._scaler.step(optimizer)
+        self._scaler.update()
+
+    def state_dict(self):
+        return self._scaler.state_dict()
+"""
+IN_ANOTHER_FILE = """\
+import torch
+from wrapper import Scaler
+
+model = torch.nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+loss_scaler = Scaler()
+for x in loader:
+    with torch.amp.autocast("cuda", dtype=torch.float16):
+        loss = model(x).square().mean()
+    optimizer.zero_grad()
+    loss_scaler(loss, optimizer)
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "last.pt")
+optimizer.load_state_dict(torch.load("last.pt")["optimizer"])
+"""
+
+
+def test_a_wrapper_that_gives_the_state_of_its_scaler_is_called_as_it_is_there(tmp_path: Path) -> None:
+    (tmp_path / "wrapper.py").write_text(ITS_FILE)
+    (tmp_path / "train.py").write_text(IN_ANOTHER_FILE)
+    (found,) = migrate([tmp_path], Settings(select=("AMP6",))).findings
+    assert found.message == "the checkpoint holds optimizer and not loss_scaler"
+    assert found.hint.startswith('add "loss_scaler": loss_scaler.state_dict()')
