@@ -199,6 +199,7 @@ class Analysis:
         self.unseen: dict[Code, None] = {}
         self.taken_alone: dict[Code, None] = {}
         self.moved_elsewhere: Value = NEVER
+        self._objects_out_of_sight: set[Obj] = set()
         self.is_excerpt = False
         self._patience, self._allowance = patience, _STATEMENTS * patience
         self._over_at = 0
@@ -1225,7 +1226,7 @@ class Analysis:
         return next(each for each in self.modules.values() if each is not None)
 
     def escaped(self, frame: Frame, value: Value, to: str = "") -> None:
-        """Note the functions that go where nobody follows them: they may be called with anything, there or later.
+        """Note what goes where nobody follows it: functions may be called with anything, there or later.
 
         Args:
             to: the full name of what gets them; empty for what may be given all that they give.
@@ -1234,6 +1235,8 @@ class Analysis:
             inner = each
             while isinstance(inner, (Method, Wrapped)):
                 inner = inner.function
+            if isinstance(inner, Obj):
+                self._objects_out_of_sight.add(inner)
             if isinstance(inner, Func):
                 self._escaped[inner] = self._escaped.get(inner, self._outermost).join(frame.now.context)
                 if to:
@@ -1250,6 +1253,15 @@ class Analysis:
         given = [code for code, to in self._escaped_to.items() if to.startswith(names)]
         functions = (each for each in self._by_code if given and each.is_function)
         return [each for each in functions if any(self.is_run_by(each, code) for code in given)]
+
+    @property
+    def objects_out_of_sight(self) -> frozenset[Obj]:
+        """The objects that go where nobody follows them, with all that these hold, once nothing more is stored."""
+        return self.heap.objects_in(frozenset(self._objects_out_of_sight) | self.moved_elsewhere)
+
+    def was_run(self, code: Code) -> bool:
+        """Whether a function has been interpreted: what is consulted is where it is called."""
+        return code in self._by_code
 
     def goes_out_of_sight(self, code: Code) -> bool:
         """Whether a function goes where nobody follows it, or did not come to rest."""

@@ -1236,6 +1236,25 @@ class Questions:
     def _is_enabled(self, scaler: object) -> object:
         return constant(self.analysis.heap.read(scaler, ENABLED, None)) if isinstance(scaler, Obj) else None
 
+    def is_idle(self, method: Code) -> bool:
+        """Whether a method runs nowhere: objects of its class are made, stay in sight, and nobody calls it of them."""
+        made = self._made_of.get(method.parent, set())
+        runs = self.analysis.not_followed or self.analysis.was_run(method)
+        return not runs and bool(made) and made.isdisjoint(self._objects_out_of_sight)
+
+    @cached_property
+    def _objects_out_of_sight(self) -> frozenset[Obj]:
+        return self.analysis.objects_out_of_sight
+
+    @cached_property
+    def _made_of(self) -> dict[Code | None, set[Atom]]:
+        """All objects that come up somewhere, by their classes."""
+        found: defaultdict[Code | None, set[Atom]] = defaultdict(set)
+        for each in frozenset().union(*self.analysis.values.values()):
+            if isinstance(each, Obj) and isinstance(each.made_of, Class):
+                found[each.made_of.code].add(each)
+        return found
+
     @cached_property
     def has_regions(self) -> bool:
         """Whether some region of autocast may be entered anywhere."""

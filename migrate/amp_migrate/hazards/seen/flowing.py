@@ -247,6 +247,12 @@ class Flowing:
         own = self._node(file, call)
         return own is not None and bool(self.questions.analysis.callees.get(own))
 
+    def is_idle(self, file: File, method: cst.FunctionDef) -> bool:
+        """Whether a method of any file runs nowhere, though the program makes objects of its class."""
+        module, node = self.questions.analysis.module(file.name), self.interpreted.counterparts(file).back(method)
+        code = None if module is None or node is None else module.codes.get(node)
+        return code is not None and self.questions.is_idle(code)
+
     def callee_of(self, file: File, call: cst.Call) -> str:
         """The full name of what a call runs that is of another package; empty where it is not."""
         own = self._node(file, call)

@@ -116,11 +116,15 @@ class Script:
         """Whether a place is in a method of a module that some region may be round, of whoever calls it.
 
         None of the script is where a file makes the module itself, and no other gets it from there: a benchmark beside
-        the script.
+        the script. Nor is one that the script makes, and never calls.
         """
-        owner = file.tree.owner_class(node)
-        is_own = owner is not None and file is not self.file and self._is_alone(file, owner.name.value)
-        return not is_own and autocast_regions.is_left_to_callers(file, node)
+        owner, method = file.tree.owner_class(node), file.tree.function(node)
+        if owner is not None and file is not self.file and self._is_alone(file, owner.name.value):
+            return False
+        may_run = autocast_regions.is_left_to_callers(file, node)
+        if not (may_run and self.has_amp) or method is None:  # what this run moves is not interpreted for it
+            return may_run
+        return not self.flowing.is_idle(file, method)
 
     def _is_alone(self, file: File, name: str) -> bool:
         library, module = self.roles.project.library, file.name.rpartition("/")[2].removesuffix(".py")

@@ -234,3 +234,48 @@ def test_a_number_that_guards_what_the_result_has_in_float32_is_not_told(result:
     assert "scaler.scale(loss).backward()" in plan.after
     assert "enabled=False):\n        found =" in plan.after
     assert any(each.code == "AMP627" for each in plan.findings) is is_told
+
+
+ANGLE = """
+    import torch
+    from torch import nn
+
+    class Angle(nn.Module):
+        def forward(self, a, b):
+            products = torch.einsum("bs,bs->b", a, b)
+            return torch.acos(products / (products + 1e-8)).mean(){mark}
+"""
+WITH_ANGLE = """
+    import torch
+    from torch import nn
+    from parts import Angle
+    from others import Loss
+
+    model, angle = nn.Linear(16, 4).cuda(), {made}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.amp.autocast(device_type="cuda", dtype=torch.float16):
+            loss = {loss}
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+ALONE = "nn.functional.cross_entropy(model(x), y)"
+
+
+@pytest.mark.parametrize(
+    ("made", "loss", "is_told"),
+    [
+        ("Angle()", ALONE, False),
+        ("Angle()", f"{ALONE} + angle(x, y)", True),
+        ("Loss(Angle())", f"{ALONE} + angle(x, y)", True),  # who gets it may call it
+        ("Angle", f"{ALONE} + Loss(angle)(x, y)", True),
+    ],
+)
+def test_a_module_that_is_made_and_never_called_runs_in_no_region(
+    marked_files: Check, made: str, loss: str, is_told: bool
+) -> None:
+    mark = "  # AMP627" if is_told else ""
+    marked_files(parts=ANGLE.format(mark=mark), train=WITH_ANGLE.format(made=made, loss=loss))
