@@ -96,6 +96,8 @@ def of_part(rank: int, index: ast.expr, value: Value) -> int:
         keeps = all(isinstance(each, ast.Slice) or _is_ellipsis(each) for each in parts)
         return rank & SHAPED or SHAPED if keeps else SHAPED
     taken = [each for each in parts if not _is_ellipsis(each)]
+    if any(isinstance(each, ast.Constant) and each.value is None for each in taken):  # it makes a dimension
+        return SHAPED
     if not all(map(_is_number, taken)):
         return _ANY
     return functools.reduce(lambda left, _: without_one(left), taken, rank)  # `x[..., 2]` is of one dimension less

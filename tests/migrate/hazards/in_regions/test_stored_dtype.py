@@ -38,6 +38,7 @@ REFUSED = [
     'out.scatter_reduce_(1, index, p, "sum")',
     "out.index_add_(0, index[:, 0], p)",
     "out.index_add_(0, index[:, 0], p, alpha=2)",
+    "out.index_add_(0, index[:, 0], h * p[index[:, 0], 0, None])",  # of one dimension at least, which promotes
     "out.index_copy_(0, index[:, 0], p)",
     "out.index_put_((index[:, 0], index[:, 1]), p[:, 0])",
     "out.masked_scatter_(h > 0, p)",
