@@ -56,13 +56,15 @@ def detect(script: Script) -> Iterator[Hazard]:
             if is_imported and not _runs_on_import(file, call):
                 continue
             needed = _SWITCHES.get(file.names.callee(call) or "", ())
-            is_on = needed and all(_is_true(argument(call, name, place)) for place, name in enumerate(needed))
+            switches = [argument(call, name, place) for place, name in enumerate(needed)]
+            is_on = needed and all(_is_true(script, file, each) for each in switches)
             if is_on and not _is_asked_for(script, file, call):
+                is_written = all(each is None or is_constant(each, "True") for each in switches)
                 yield Hazard(
                     call,
                     f"{file.tree.quote(call)} raises when the loss scale overflows, which is no fault",
-                    "remove it, or look for the NaN in float32",
-                    _repair(script, file, call),
+                    f"{'remove it' if is_written else 'switch it off'}, or look for the NaN in float32",
+                    _repair(script, file, call) if is_written else (),
                     file,
                 )
 
@@ -106,9 +108,9 @@ def _tests(file: File, node: cst.CSTNode) -> set[tuple[str, bool]]:
     return found
 
 
-def _is_true(value: cst.BaseExpression | None) -> bool:
-    """Whether an argument is true in so many words; where none is given, it is by default."""
-    return value is None or is_constant(value, "True")
+def _is_true(script: Script, file: File, value: cst.BaseExpression | None) -> bool:
+    """Whether an argument is true, be it by a name for that; where none is given, it is by default."""
+    return value is None or is_constant(value, "True") or script.flowing.constant_of(file, value) is True
 
 
 def _repair(script: Script, file: File, call: cst.Call) -> tuple[Edit, ...]:

@@ -24,6 +24,7 @@ from amp_migrate.flow.domain.atoms import (
     Opaque,
     Value,
     Wrapped,
+    constant,
     numbers_in,
     one,
 )
@@ -197,6 +198,11 @@ class Flowing:
             return numbers_in(value)
         own = self._counterparts_in_region(file).back(expression)
         return () if own is None else self._in_region(file).numbers.get(own, ())
+
+    def constant_of(self, file: File, expression: cst.CSTNode) -> object:
+        """The one constant that an expression of any file may be; None for any other."""
+        own = self.interpreted.counterparts(file).back(expression)
+        return None if own is None else constant(self.questions.analysis.values.get(own, NEVER))
 
     def without_kernel_in_region(self, file: File) -> Iterator[tuple[cst.CSTNode, str]]:
         """What no kernel may serve there in half precision, with the operator."""

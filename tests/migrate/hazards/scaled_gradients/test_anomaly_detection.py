@@ -35,6 +35,34 @@ def test_anomaly_detection_beside_a_scaler_is_told(marked: Check) -> None:
     )
 
 
+FLAG = """
+    import os
+
+    {flag}
+    torch.autograd.set_detect_anomaly(DEBUG){mark}
+
+    def train(model, optimizer, scaler, loader):
+        for x, y in loader:
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = F.mse_loss(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+"""
+
+
+def test_anomaly_detection_by_a_name_that_is_true_is_told(marked: Check) -> None:
+    (found,) = marked(FLAG.format(flag="DEBUG = True", mark="  # AMP615"))
+    assert found.hint.startswith("switch it off")
+
+
+@pytest.mark.parametrize(
+    "flag", ["DEBUG = False", 'DEBUG = "DEBUG" in os.environ', "DEBUG = True\n    DEBUG &= bool(os.name)"]
+)
+def test_anomaly_detection_by_a_name_that_may_be_false_is_not(clean: Check, flag: str) -> None:
+    clean(FLAG.format(flag=flag, mark=""))
+
+
 def test_anomaly_detection_that_is_off_or_without_a_scaler_is_not(clean: Check) -> None:
     clean(
         """
