@@ -8,7 +8,9 @@ import libcst as cst
 
 from amp_migrate.catalog.rule import Rule
 from amp_migrate.catalog.sources import TORCH
+from amp_migrate.flow.domain.tensor import BF16
 from amp_migrate.flow.events import Act
+from amp_migrate.hazards.seen.autocast_regions import AutocastRegion
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
 
@@ -40,7 +42,7 @@ FLOAT16_ONLY = False
 
 def detect(script: Script) -> Iterator[Hazard]:
     """Outputs that go from a bfloat16 region to NumPy: there, in a caller, or in a function that is handed it."""
-    low = [region for region in script.regions.values() if region.is_bfloat16]
+    low = [region for region in script.regions.values() if region.is_bfloat16 or _is_given_bfloat16(script, region)]
     if not low:
         return
     regions = {region.call for region in low}
@@ -66,3 +68,9 @@ def detect(script: Script) -> Iterator[Hazard]:
                     (script.editor(RULE.code, file).cast(node, is_floating=cast.is_floating),),
                     file,
                 )
+
+
+def _is_given_bfloat16(script: Script, region: AutocastRegion) -> bool:
+    """Whether a region's dtype is bfloat16 whatever way is taken to it, as a parameter is that all callers give so."""
+    given = script.file.names.argument(region.call, "dtype") if region.becomes is None else None
+    return given is not None and script.flowing.precision_of(script.file, given) == BF16

@@ -257,6 +257,25 @@ def test_a_bfloat16_output_for_numpy_is_repaired(rewrites: Check) -> None:
     )
 
 
+def test_a_bfloat16_output_of_a_region_whose_dtype_callers_give_is_repaired(rewrites: Check, clean: Check) -> None:
+    text = """
+          def evaluate(model: nn.Module, loader, dtype):
+              for x in loader:
+                  with torch.no_grad(), torch.autocast("cuda", dtype=dtype):
+                      out = model(x)
+        {yielded}
+
+          print(list(evaluate(nn.Linear(3, 1), [torch.randn(2, 3)], torch.bfloat16)))
+          {more}
+    """
+    plain = "yield out.cpu().numpy()"
+    changed = f"-         {plain}\n        +         yield out.float().cpu().numpy()"
+    rewrites(text.format(yielded=changed, more=""))
+    also = "print(list(evaluate(nn.Linear(3, 1), [torch.randn(2, 3)], torch.float16)))"
+    for more in (also, also.replace("torch.float16", "load()")):
+        clean(text.format(yielded=f"          {plain}", more=more).replace("\n          ", "\n        "))
+
+
 def test_a_bfloat16_output_is_repaired_where_a_function_gets_it_that_gives_it_to_numpy(rewrites: Check) -> None:
     rewrites(
         """
