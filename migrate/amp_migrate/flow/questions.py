@@ -629,6 +629,10 @@ class Questions:
             inner = node
         return False
 
+    def steps_complex(self, step: Event) -> bool:
+        """Whether a scaler that may be on steps an optimizer with complex parameters for certain, and raises."""
+        return COMPLEX in self._complex_in(step) and not all(map(self.is_never_on, step.scaler))
+
     def _complex_in(self, step: Event) -> set[int]:
         """The precisions of the parameters of an optimizer that may be complex: those that a script makes by itself."""
         read = self.analysis.heap.read

@@ -1,4 +1,4 @@
-"""A scaler steps an optimizer whose weights are float16 themselves."""
+"""A scaler steps an optimizer whose weights are float16 themselves, or complex."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from amp_migrate.hazards.seen.script import Script
 RULE = Rule(
     code="AMP612",
     name="half-weights",
-    summary="a scaler steps an optimizer whose weights are float16",
+    summary="a scaler steps an optimizer whose weights are float16, or complex",
     example="""
           import torch
 
@@ -39,7 +39,8 @@ RULE = Rule(
     why=(
         'A scaler refuses float16 gradients ("Attempting to unscale FP16 gradients"). Autocast casts what needs to be '
         "cast by itself: the weights stay in float32. So do those of a module that is made in a forward pass, like "
-        "what a region has given (`nn.Linear(8, 2).to(hidden)`), if only `hidden.device` is taken."
+        "what a region has given (`nn.Linear(8, 2).to(hidden)`), if only `hidden.device` is taken. Complex gradients "
+        "no scaler unscales at all (pytorch/pytorch#58228)."
     ),
     sources=(f"{AMP}#autocasting",),
     safety=Safety.MANUAL,
@@ -53,6 +54,7 @@ def detect(script: Script) -> Iterator[Hazard]:
     Elsewhere it may be for an export, behind the training.
     """
     yield from _made_like_results(script)
+    yield from _complex(script)
     flowing, questions = script.flowing, script.flowing.questions
     steps = questions.events(Act.SCALER_STEP) if script.courses else []
     made = questions.events(Act.OPTIMIZER_MADE) if steps else []
@@ -81,6 +83,20 @@ def detect(script: Script) -> Iterator[Hazard]:
                 f"{file.tree.quote(node)} makes weights float16, which {scaler} refuses to unscale",
                 "remove it: autocast casts what needs to be cast",
                 file=file,
+            )
+
+
+def _complex(script: Script) -> Iterator[Hazard]:
+    """Every step by a scaler of an optimizer with complex parameters."""
+    flowing, questions = script.flowing, script.flowing.questions
+    for event in questions.events(Act.SCALER_STEP) if script.courses else ():
+        call = flowing.interpreted.node_at(script.file, event.site) if questions.steps_complex(event) else None
+        if call is not None:
+            yield Hazard(
+                call,
+                f"{script.file.tree.quote(call)} raises: no scaler unscales gradients of complex parameters",
+                "keep them as real parameters, of which torch.view_as_complex() makes complex ones where they are "
+                "used, or train in bfloat16 without a scaler",
             )
 
 

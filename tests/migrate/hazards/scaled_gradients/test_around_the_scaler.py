@@ -812,3 +812,47 @@ def test_a_region_by_one_option_and_a_scaler_by_another(
 ) -> None:
     told = "  # AMP629" if is_told else ""
     marked(BY_OPTIONS.format(option=option, before=before, dtype=dtype, told=told))
+
+
+COMPLEX = """
+    class Spectral(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Linear(8, 8)
+            self.weights = nn.Parameter({weights})
+
+        def forward(self, x):
+            found = torch.fft.rfft(self.body(x).float())
+            return torch.fft.irfft(found * {used})
+
+    model = Spectral().cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    scaler = torch.amp.GradScaler("cuda"{enabled})
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16{enabled}):
+            loss = F.mse_loss(model(x.cuda()), y.cuda())
+        scaler.scale(loss).backward()
+        scaler.step(optimizer){mark}
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize("enabled", ["", ", enabled=options.amp"])
+def test_a_scaler_that_steps_complex_parameters_is_told(marked: Check, enabled: str) -> None:
+    made = "torch.rand(5, dtype=torch.cfloat)"
+    marked(COMPLEX.format(weights=made, used="self.weights", enabled=enabled, mark="  # AMP612"))
+
+
+@pytest.mark.parametrize(
+    ("weights", "used", "enabled"),
+    [
+        ("torch.rand(5, 2)", "torch.view_as_complex(self.weights)", ""),
+        ("torch.rand(5, dtype=torch.cfloat)", "self.weights", ", enabled=False"),
+        ("torch.rand(5, dtype=options.dtype)", "self.weights", ""),
+    ],
+)
+def test_a_scaler_that_steps_real_parameters_or_is_off_is_right(
+    clean: Check, weights: str, used: str, enabled: str
+) -> None:
+    clean(COMPLEX.format(weights=weights, used=used, enabled=enabled, mark=""))
