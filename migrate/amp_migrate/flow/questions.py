@@ -1337,6 +1337,11 @@ class Questions:
             self._switches[scaler, code] = frozenset((text, not on) for text, on, _ in self._switched_on(scaler, code))
         return any((text, outcome) in self._switches[scaler, code] for text, outcome, _ in facts)
 
+    def is_on_where(self, scaler: object, code: Code, facts: Facts) -> bool:
+        """Whether what tests have come to says that a scaler is switched on, which is made in the same function."""
+        switched = self._switched_on(scaler, code) if isinstance(scaler, Obj) else frozenset()
+        return bool(switched) and {fact[:2] for fact in switched} <= {fact[:2] for fact in facts}
+
     def is_without_scale(self, event: Event) -> bool:
         """Whether each scaler that something is about is off wherever it happens, by tests where the scaler is made."""
         return bool(event.scaler) and all(

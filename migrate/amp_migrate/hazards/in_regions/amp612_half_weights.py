@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import AMP
+from amp_migrate.flow.chains import steady, tests_of
 from amp_migrate.flow.domain.atoms import NEVER, Atom, Dtype, Obj
 from amp_migrate.flow.domain.tensor import F16, Tensor
-from amp_migrate.flow.events import LIKE_A_RESULT, Act
+from amp_migrate.flow.events import LIKE_A_RESULT, Act, Event
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.rounds import branches
 from amp_migrate.hazards.seen.script import Script
@@ -76,7 +77,7 @@ def detect(script: Script) -> Iterator[Hazard]:
             continue
         told.add(statement)
         node = statement if isinstance(node, cst.Attribute) else node  # `p.data`, of `p.data = p.data.half()`
-        if not branches(file, statement):
+        if not branches(file, statement) or _is_scaled_there(script, event, steps):
             scaler = script.file.tree.code(cst.ensure_type(cst.ensure_type(call, cst.Call).func, cst.Attribute).value)
             yield Hazard(
                 node,
@@ -84,6 +85,22 @@ def detect(script: Script) -> Iterator[Hazard]:
                 "remove it: autocast casts what needs to be cast",
                 file=file,
             )
+
+
+def _is_scaled_there(script: Script, halved: Event, steps: Sequence[Event]) -> bool:
+    """Whether a scaler steps wherever tests have a model cast to float16: it is on, and nothing else is asked.
+
+    What another option decides may be meant for where the model is not cast.
+    """
+    flowing, questions = script.flowing, script.flowing.questions
+    tests, code = tests_of(halved), halved.code
+    asked = {(text, outcome) for text, outcome, _ in tests}
+    for step in steps:
+        is_meant = not halved.subject.isdisjoint(questions.owners_of(step.optimizer))
+        ways = [steady(each, step.code, step.node) for each in flowing.chains.to(step, code)] if is_meant else []
+        if tests and any({(text, outcome) for text, outcome, _ in way} <= asked for way in ways):
+            return all(questions.is_on(each) or questions.is_on_where(each, code, tests) for each in step.scaler)
+    return False
 
 
 def _complex(script: Script) -> Iterator[Hazard]:

@@ -856,3 +856,45 @@ def test_a_scaler_that_steps_real_parameters_or_is_off_is_right(
     clean: Check, weights: str, used: str, enabled: str
 ) -> None:
     clean(COMPLEX.format(weights=weights, used=used, enabled=enabled, mark=""))
+
+
+BY_OPTION = """
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--half", action="store_true")
+    parser.add_argument("--amp", action="store_true")
+    args = parser.parse_args()
+    model = nn.Linear(8, 1).cuda()
+    if args.half:
+        model = model.half(){mark}
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    scaler = torch.amp.GradScaler("cuda"{enabled})
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.amp.autocast("cuda", dtype=torch.float16):
+            loss = F.mse_loss(model(x.cuda()), y.cuda())
+        {step}
+"""
+STEP = "scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()"
+
+
+@pytest.mark.parametrize("enabled", ["", ", enabled=args.half"])
+@pytest.mark.parametrize("step", [STEP, f"if args.half: {STEP}"])
+def test_half_weights_by_an_option_under_a_scaler_that_is_on_then_are_told(
+    marked: Check, enabled: str, step: str
+) -> None:
+    marked(BY_OPTION.format(enabled=enabled, step=step, mark="  # AMP612"))
+
+
+@pytest.mark.parametrize(
+    ("enabled", "step"),
+    [
+        (", enabled=args.amp", STEP),
+        (", enabled=not args.half", STEP),
+        ("", f"if not args.half: {STEP}"),
+        ("", f"if args.amp: {STEP}"),
+    ],
+)
+def test_half_weights_by_an_option_that_another_may_exclude_are_left(clean: Check, enabled: str, step: str) -> None:
+    clean(BY_OPTION.format(enabled=enabled, step=step, mark=""))
