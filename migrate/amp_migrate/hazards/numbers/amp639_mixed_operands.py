@@ -8,6 +8,7 @@ import libcst as cst
 
 from amp_migrate.catalog.rule import Rule
 from amp_migrate.catalog.sources import AMP
+from amp_migrate.flow.domain.contexts import ON
 from amp_migrate.flow.events import Act
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
@@ -36,10 +37,11 @@ RULE = Rule(
               scaler.update()
         """,
     why=(
-        "In a region autocast makes the operands of a product agree. Behind it, or in one that is switched off within "
-        "it, nothing does, and float16 times float32 raises. So does `binary_cross_entropy` of float16 probabilities "
-        "and float32 targets, and so does the backward of `huber_loss`, and that of `mse_loss` up to PyTorch 2.11. It "
-        "is told where both are known for certain; what a loader gives is taken for none in half precision."
+        "In a region autocast makes the operands of a product agree, and not those of `torch.lerp`. Behind it, or in "
+        "one that is switched off within it, nothing does, and float16 times float32 raises. So does "
+        "`binary_cross_entropy` of float16 probabilities and float32 targets, and so do the backward of `huber_loss` "
+        "and that of `mse_loss` up to PyTorch 2.11. It is told where both are known for certain; what a loader gives "
+        "is taken for none in half precision."
     ),
     sources=(f"{AMP}#autocasting",),
 )
@@ -63,10 +65,11 @@ def detect(script: Script) -> Iterator[Hazard]:
         file, node = place
         casts = [flowing.interpreted.node_at(file, each.site) for each in flowing.casts.against(event)]
         editor = script.editor(RULE.code, file)
+        why = "autocast leaves them as they are" if context is not None and context.cuda.on == ON else "autocast is off"
         raises = "it raises" if mended is None else "its backward raises"
         yield Hazard(
             node,
-            f"{file.tree.quote(node)} has half precision and float32 as operands, and autocast is off: {raises}",
+            f"{file.tree.quote(node)} has half precision and float32 as operands, and {why}: {raises}",
             "give it float32: value.float()",
             tuple(editor.as_float(each) for each in casts if isinstance(each, cst.BaseExpression)),
             file,

@@ -145,3 +145,9 @@ def test_losses_that_refuse_targets_of_another_precision(loss: str, torch: tuple
     assert plan.after == (after if is_told else before)
     in_region = LOSS.format(inner="True", loss=loss.format("p"))
     assert migrate_text(in_region, Settings(select=("AMP639",))).findings == ()
+
+
+def test_operands_that_autocast_leaves_as_they_are_are_told_so() -> None:
+    text = LOSS.format(inner="True", loss="torch.lerp(torch.zeros(4, 2).cuda(), p, 0.5).mean()")
+    (found,) = migrate_text(text, Settings(select=("AMP639",))).findings
+    assert found.message.endswith("and autocast leaves them as they are: it raises")
