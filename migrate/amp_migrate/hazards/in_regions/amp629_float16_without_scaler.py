@@ -6,7 +6,7 @@ import ast
 import itertools
 import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import libcst as cst
@@ -14,7 +14,7 @@ import libcst as cst
 from amp_migrate.analysis.bindings import dotted
 from amp_migrate.catalog.rule import Rule, Safety
 from amp_migrate.catalog.sources import AMP
-from amp_migrate.flow.domain.atoms import Atom, Class, Const, External, Func, Method, Native, tensors_in
+from amp_migrate.flow.domain.atoms import NEVER, Atom, Class, Const, External, Func, Method, Native, Value, tensors_in
 from amp_migrate.flow.domain.machine import TRUE
 from amp_migrate.flow.domain.tensor import F16, HALVED, LOW, PERHAPS_HALVED, PURE, Tensor
 from amp_migrate.flow.events import Act, Event
@@ -279,7 +279,7 @@ def _is_chosen(script: Script, region: AutocastRegion) -> bool:
 
 
 def _off_in_float16(script: Script) -> Iterator[Hazard]:
-    """Every scaler that is on for bfloat16 alone, which needs none, where a loss may be in float16."""
+    """Every scaler that is off for good, or on for bfloat16 alone, which needs none, where a loss may be in float16."""
     file, questions = script.file, script.flowing.questions
     halved = [
         event
@@ -296,6 +296,27 @@ def _off_in_float16(script: Script) -> Iterator[Hazard]:
                 f"{file.tree.quote(call)} is switched off in float16, which needs it, and on in bfloat16",
                 "enable it where the region computes in float16",
             )
+        elif call is not None and _is_off_for_good(script, event.scaler, halved):
+            yield Hazard(
+                call,
+                f"{file.tree.quote(call)} is switched off, and steps on gradients of a float16 loss, which needs it",
+                "enable it, or compute in bfloat16",
+            )
+
+
+def _is_off_for_good(script: Script, scalers: Value, halved: Sequence[Event]) -> bool:
+    """Whether scalers that are never on step optimizers by the gradients of losses that are in float16 for certain."""
+    questions = script.flowing.questions
+    if not all(map(questions.is_never_on, scalers)) or not any(_is_float16(script, e) for e in script.regions.values()):
+        return False
+    # The step of a scaler that is off is the optimizer's own.
+    calls = [(each, each.node) for each in questions.events(Act.STEP)]
+    funcs = ((each, call.func) for each, call in calls if isinstance(call, ast.Call))
+    asked = ((each, func.value) for each, func in funcs if isinstance(func, ast.Attribute))
+    by_them = (each.optimizer for each, by in asked if scalers & questions.analysis.values.get(by, NEVER))
+    stepped = frozenset[object]().union(*by_them)
+    losses = (e for e in halved if e.units == PURE and any(each.tags & HALVED for each in tensors_in(e.subject)))
+    return any(each.optimizer & stepped for each in losses)
 
 
 def _excludes_float16(script: Script, test: cst.BaseExpression) -> bool:

@@ -898,3 +898,30 @@ def test_half_weights_by_an_option_under_a_scaler_that_is_on_then_are_told(
 )
 def test_half_weights_by_an_option_that_another_may_exclude_are_left(clean: Check, enabled: str, step: str) -> None:
     clean(BY_OPTION.format(enabled=enabled, step=step, mark=""))
+
+
+OFF_FOR_GOOD = """
+    model = nn.Linear(8, 4).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    scaler = torch.amp.GradScaler("cuda", enabled={enabled}){mark}
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.{dtype}, enabled={region}):
+            loss = F.cross_entropy(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+def test_a_scaler_that_is_off_for_good_beside_a_float16_region_is_told(marked: Check) -> None:
+    marked(OFF_FOR_GOOD.format(enabled=False, dtype="float16", region=True, mark="  # AMP629"))
+
+
+@pytest.mark.parametrize(
+    ("enabled", "dtype", "region"), [("False", "bfloat16", True), ("False", "float16", False), ("on", "float16", "on")]
+)
+def test_a_scaler_that_is_off_where_nothing_needs_it_is_right(
+    clean: Check, enabled: str, dtype: str, region: object
+) -> None:
+    clean("\n    on = False\n" + OFF_FOR_GOOD.format(enabled=enabled, dtype=dtype, region=region, mark=""))
