@@ -14,6 +14,7 @@ from amp_migrate.catalog.rule import Rule
 from amp_migrate.catalog.sources import AMP, TORCH
 from amp_migrate.flow.domain.tensor import BOOL, INT, LOW
 from amp_migrate.flow.events import OF_TOO_LARGE, TOO_LARGE, Act
+from amp_migrate.flow.source import Site
 from amp_migrate.hazards.seen.autocast_regions import is_switched_off
 from amp_migrate.hazards.seen.hazard import Hazard
 from amp_migrate.hazards.seen.script import Script
@@ -83,7 +84,9 @@ def detect(script: Script) -> Iterator[Hazard]:
 def _in_flow(script: Script) -> Iterator[Hazard]:
     """Every place at which such a number surely goes into what a region of the script makes float16, or is cast."""
     flowing, regions = script.flowing, {region.call for region in script.regions.values()}
-    for event in flowing.questions.events(Act.OVERFLOW, Act.RISK) if regions else ():
+    told: set[Site] = set()  # what raises is not infinite as well
+    events = flowing.questions.events
+    for event in (*events(Act.OVERFLOW), *events(Act.RISK)) if regions else ():
         made_low = event.tensor.regions if event.tensor is not None else frozenset()
         if event.why == OF_TOO_LARGE and event.context is not None:
             made_low = event.context.cuda.regions
@@ -92,7 +95,8 @@ def _in_flow(script: Script) -> Iterator[Hazard]:
         if not is_meant or (made_low and not is_own):
             continue
         where = flowing.interpreted.place(event.site) if any(event.sure_in.values()) else None
-        if where is not None:
+        if where is not None and event.site not in told:
+            told.add(event.site)
             file, node = where
             quoted = file.tree.quote(node)
             if event.act is Act.OVERFLOW:
