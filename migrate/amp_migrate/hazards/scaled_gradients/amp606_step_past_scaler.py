@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 import libcst as cst
 
@@ -49,13 +50,23 @@ RULE = Rule(
 )
 FLOAT16_ONLY = True
 _WITH_SCALE = frozenset({Gradients.SCALED, Gradients.MIXED})
+_BY_ITS_STEP = "hand on the scaler, and write its step(optimizer), and its update() after the last step"
+_WITHOUT_SCALER = "no scaler takes the closure: compute in bfloat16 without a scaler"
 _BY_HAND = frozenset({"isfinite", "isinf", "isnan"})
 
 
 def detect(script: Script) -> Iterator[Hazard]:
     """Every plain step on scaled gradients, on unscaled ones that nobody has looked at, or behind the scaler's."""
-    yield from _beside_scaler(script)
-    yield from _elsewhere(script)
+    told: set[cst.CSTNode] = set()
+    for hazard in chain(_beside_scaler(script), _elsewhere(script)):
+        if hazard.node not in told:  # by a function beside a closure that its step runs, and by that step
+            told.add(hazard.node)
+            yield hazard
+
+
+def _instead(step: cst.CSTNode, otherwise: str) -> str:
+    """What to write in place of a plain step: no scaler takes the closure of one that goes backward by itself."""
+    return _WITHOUT_SCALER if isinstance(step, cst.Call) and step.args else otherwise
 
 
 def _elsewhere(script: Script) -> Iterator[Hazard]:
@@ -88,7 +99,7 @@ def _elsewhere(script: Script) -> Iterator[Hazard]:
             yield Hazard(
                 node,
                 f"{step} steps past the scaler on gradients that are multiplied by the loss scale{where}",
-                "hand on the scaler, and write its step(optimizer), and its update() after the last step",
+                _instead(node, _BY_ITS_STEP),
                 file=file,
             )
 
@@ -124,10 +135,11 @@ def _beside_scaler(script: Script) -> Iterator[Hazard]:
             step = script.file.tree.quote(event.node)
             is_scaled = not kinds.isdisjoint(_WITH_SCALE)
             what = "multiplied by the loss scale" if is_scaled else "never asked whether they are finite"
+            by_scaler = f"{course.scaler}.step({event.optimizer}), and {course.scaler}.update() after the last step"
             yield Hazard(
                 event.node,
                 f"{step} steps past {course.scaler} on gradients that are {what}",
-                f"write {course.scaler}.step({event.optimizer}), and {course.scaler}.update() after the last step",
+                _instead(event.node, f"write {by_scaler}"),
             )
 
 

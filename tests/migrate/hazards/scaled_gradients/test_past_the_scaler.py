@@ -941,3 +941,24 @@ def test_a_parameter_of_no_optimizer_is_not_moved_by_its_scaled_gradient(marked:
 )
 def test_a_parameter_of_no_optimizer_may_be_moved_by_its_true_gradient(clean: Check, loss: str, update: str) -> None:
     clean(BY_HAND.format(loss=loss, update=update))
+
+
+def test_a_step_with_a_closure_that_scales_is_told_once_and_not_to_go_through_the_scaler(marked: Check) -> None:
+    (found,) = marked(
+        """
+        model = nn.Linear(8, 2).cuda()
+        optimizer = torch.optim.LBFGS(model.parameters())
+        scaler = torch.amp.GradScaler("cuda")
+        for x, y in loader:
+            def closure():
+                optimizer.zero_grad()
+                with torch.amp.autocast("cuda", dtype=torch.float16):
+                    loss = F.mse_loss(model(x), y)
+                scaler.scale(loss).backward()
+                return loss
+
+            optimizer.step(closure)  # AMP606
+            scaler.update()
+        """
+    )
+    assert found.hint == "no scaler takes the closure: compute in bfloat16 without a scaler"
