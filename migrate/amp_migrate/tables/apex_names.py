@@ -54,6 +54,8 @@ SHIM_SINCE = (2, 4)
 
 # What a training step asks of `apex.amp`.
 API = frozenset({"initialize", "scale_loss", "master_params", "state_dict", "load_state_dict"})
+# Where Apex keeps what it knows of an optimizer that it prepared, in the optimizer.
+STASH = "_amp_stash"
 # Functions of transformers and timm, and of what was copied from them, that say whether Apex is there.
 PROBES = ("is_apex_available", "has_apex")
 # The parameters of `amp.initialize`, in order.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from typing import cast
 
@@ -30,10 +30,12 @@ from amp_migrate.steps.regions.evaluation import EvaluationRegions
 from amp_migrate.steps.regions.kept_apart import nowhere, runs_module_kept_apart
 from amp_migrate.steps.statements.amp_signs import is_scaled
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
-from amp_migrate.tables.apex_names import AMP, API, USE_SHIM
-from amp_migrate.trees.nodes import walk
+from amp_migrate.tables.apex_names import AMP, API, STASH, USE_SHIM
+from amp_migrate.trees.nodes import walk, written_string
 
 REGION_ROUND_CALL = "put its call into torch.amp.autocast(...), with the switch as enabled="
+_BY_NAME = ("getattr", "hasattr", "setattr", "delattr")
+_SKIPPED = "natively a step was skipped where scaler.get_scale() is smaller behind scaler.update() than before it"
 _STATE = ("state_dict", "load_state_dict", "master_params")
 
 
@@ -94,6 +96,20 @@ def wrapper_asked_elsewhere(project: Project, script: Collection[File]) -> Itera
             for node in file.uses.get(word, ()) if loaded else ():
                 reason = f"FP16_Optimizer's {word} is asked for in a file that is none of the script's"
                 yield Refusal(file, node, reason, USE_SHIM)
+
+
+def stash_asked(project: Project, script: Collection[File]) -> Iterator[Refusal]:
+    """Where it is asked what Apex keeps in the optimizers that it prepares, as whether it skips their next step."""
+    for file in project.library.mentioning(STASH):
+        if file in script or any(project.library.may_run_together(each, file) for each in script):
+            by_name = (
+                call
+                for call in file.calls
+                if dotted(call.func) in _BY_NAME and any(written_string(each.value) == STASH for each in call.args[1:2])
+            )
+            hint = _SKIPPED if "already_patched" in file.uses else ""
+            for place in (*file.uses.get(STASH, ()), *by_name):
+                yield Refusal(file, place, f"{STASH} of an optimizer has no native form here", hint)
 
 
 def of_unknown_amp(files: Collection[File]) -> Iterable[Refusal]:

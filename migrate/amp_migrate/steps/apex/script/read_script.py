@@ -21,6 +21,7 @@ from amp_migrate.steps.apex.script.doubts import (
     asked_elsewhere,
     leftovers,
     plain_steps,
+    stash_asked,
     without_forwards,
     without_initialize,
     without_steps,
@@ -104,6 +105,7 @@ class ScriptReader:
         refusals += filter(None, map(unread, files))
         refusals += asked_elsewhere(files, self._files)
         refusals += wrapper_asked_elsewhere(self._project, files) if wraps else ()
+        refusals += stash_asked(self._project, files)
         refusals += apex_state.not_understood(files)
         parts = (part.gathered.step for each in splits for part in each.steps)
         within = called_within(self._roles, [*(each.gathered.step for each in steps), *parts])

@@ -90,3 +90,46 @@ def test_what_else_is_done_with_apex_scalers(early: str, late: str, migrate: Che
     plan = migrate(SCRIPT.format(early=early, late=late))
     assert "from amp_shim import amp\n" in plan.after
     assert "AMP290" in {finding.code for finding in plan.findings}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "optimizer._amp_stash.already_patched",
+        'getattr(optimizer, "_amp_stash").already_patched',
+        'hasattr(optimizer, "_amp_stash")',
+        "len(optimizer._amp_stash.all_fp32_from_fp16_params)",
+    ],
+)
+def test_what_apex_keeps_in_an_optimizer_is_that_of_the_shim(asked: str, migrate: Check) -> None:
+    plan = migrate(SCRIPT.format(early="", late=asked))
+    assert "from amp_shim import amp\n" in plan.after
+    told = next(finding for finding in plan.findings if finding.code == "AMP290" and "_amp_stash" in finding.message)
+    assert ("scaler.update()" in told.hint) is ("already_patched" in asked)
+
+
+def test_so_is_a_helper_of_the_same_script_that_asks_for_it(rewrites_files: Check) -> None:
+    rewrites_files(
+        {
+            "train.py": """
+                  import torch
+                - from apex import amp
+                + from amp_shim import amp
+                  from skips import is_skipped
+
+                  model = torch.nn.Linear(2, 2).cuda()
+                  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                  model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+                  for x in loader:
+                      loss = model(x).mean()
+                      with amp.scale_loss(loss, optimizer) as scaled_loss:
+                          scaled_loss.backward()
+                      print(is_skipped(optimizer))
+                      optimizer.step()
+            """,
+            "skips.py": """
+                  def is_skipped(optimizer):
+                      return optimizer._amp_stash.already_patched
+            """,
+        }
+    )
