@@ -104,7 +104,8 @@ SWITCH_ADDED = Rule(
 )
 
 SCALE_IT = (
-    "scale the loss for it and divide its result by scaler.get_scale(), or run with --dtype bf16, which needs no scaler"
+    "call what takes them on a line of its own (`penalty = ...`), or scale the loss for it and divide its result by "
+    "scaler.get_scale(), or run with --dtype bf16, which needs no scaler"
 )
 BY_PRECISION = "decide by hand which precision the model needs"
 UNSCALE_FIRST = "if the limit is meant for true gradients, put the scaler's unscale_(optimizer) before it"

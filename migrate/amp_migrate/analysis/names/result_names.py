@@ -20,8 +20,11 @@ def result_name(file: File, statement: Statement, call: cst.Call, index: int) ->
     while isinstance(func, (cst.Call, cst.Subscript)):
         func = func.func if isinstance(func, cst.Call) else func.value
     base = func.attr.value if isinstance(func, cst.Attribute) else func.value if isinstance(func, cst.Name) else "model"
+    return free_name(file, statement, f"{base}_output", index)
+
+
+def free_name(file: File, statement: Statement, base: str, index: int) -> str:
+    """A name that nothing else in the scope of a statement has, with a number where one statement needs several."""
     scope = file.scopes.of(statement)
-    numbers = (f"_{count}" for count in range(2, 100))
-    candidates = [f"{base}_output", *(f"{base}_output{number}" for number in numbers)]
-    free = [name for name in candidates if scope.find(name) is None]
-    return free[index]
+    candidates = [base, *(f"{base}_{count}" for count in range(2, 100))]
+    return [name for name in candidates if scope.find(name) is None][index]

@@ -20,9 +20,9 @@ from amp_migrate.catalog.step_rules import SCALE_IT
 from amp_migrate.frozen import frozen
 from amp_migrate.plan.move import Refusal
 from amp_migrate.settings import Settings
+from amp_migrate.steps.gradients.longer_penalties import computed_before
 from amp_migrate.steps.model.route import Route
-from amp_migrate.steps.model.training_step import Penalty, PenaltyCall, TrainingStep
-from amp_migrate.steps.statements.data_flow import reads, targets
+from amp_migrate.steps.model.training_step import Extraction, Penalty, PenaltyCall, TrainingStep
 from amp_migrate.trees.nodes import Block, Statement, block_of, find, is_constant
 from amp_migrate.trees.own_calls import calls_in, named_arguments
 
@@ -44,11 +44,13 @@ class Penalties:
     Attributes:
         taken: the gradients that it takes itself.
         calls: its calls of functions that take them.
+        extractions: what such calls have in front of them in their statements, and what goes into a region for that.
         unscaled: the statements that call functions which take gradients otherwise, of a loss that nothing scales.
     """
 
     taken: tuple[Penalty, ...] = ()
     calls: tuple[PenaltyCall, ...] = ()
+    extractions: tuple[Extraction, ...] = ()
     unscaled: frozenset[Statement] = frozenset()
 
     @property
@@ -66,6 +68,7 @@ def read_penalties(file: File, roles: Roles, body: Block, parts: Collection[cst.
     """
     taken: list[Penalty] = []
     calls: list[PenaltyCall] = []
+    extractions: list[Extraction] = []
     unscaled: set[Statement] = set()
     for statement, call in calls_in(body):
         if call in parts:
@@ -78,14 +81,16 @@ def read_penalties(file: File, roles: Roles, body: Block, parts: Collection[cst.
         function = roles.project.meant(file, call, _WORD)
         if function is None or not roles.takes_gradients(function):
             continue
-        if _stands_alone(file, roles, statement, call) and _is_penalty(roles, function):
+        before = computed_before(file, roles, statement, call)
+        if before is not None and _is_penalty(roles, function):
             calls.append(PenaltyCall(statement, call, function))
+            extractions.extend(before)
         elif roles.project.called(file, call) is None and any(True for _ in _own(function)):
             # Only its name says what it is, so that nobody follows it in the result.
             return Refusal(file, call, _OUT_OF_SIGHT, SCALE_IT)
         elif isinstance(statement, cst.Assign) and statement.value is call:
             unscaled.add(statement)
-    return Penalties(tuple(taken), tuple(calls), frozenset(unscaled))
+    return Penalties(tuple(taken), tuple(calls), tuple(extractions), frozenset(unscaled))
 
 
 def _own(function: FunctionRef) -> Iterator[tuple[Statement, cst.Call]]:
@@ -104,23 +109,10 @@ def _is_penalty(roles: Roles, function: FunctionRef, seen: tuple[cst.CSTNode, ..
         return False
     called = ((*each, roles.project.meant(file, each[1], _WORD)) for each in calls_in(body))
     return all(
-        _stands_alone(file, roles, statement, call) and _is_penalty(roles, inner, (*seen, function.node))
+        computed_before(file, roles, statement, call) is not None and _is_penalty(roles, inner, (*seen, function.node))
         for statement, call, inner in called
         if inner is not None and roles.takes_gradients(inner)
     )
-
-
-def _stands_alone(file: File, roles: Roles, statement: Statement, call: cst.Call) -> bool:
-    """Whether a call can stay outside the regions: nothing else is computed in its statement, or kept from it.
-
-    A running mean that the call is given and gives back would keep what an overflow makes of it for good.
-    """
-    if not isinstance(statement, (cst.Assign, cst.Expr)) or statement.value is not call:
-        return False
-    if any(roles.runs_forward(file, inner) for arg in call.args for inner in find(arg.value, cst.Call)):
-        return False
-    given = reads([arg.value for arg in call.args])
-    return not any(dotted(target) in given for target in targets(statement))
 
 
 def _penalty(file: File, statement: Statement, call: cst.Call) -> Penalty | None:

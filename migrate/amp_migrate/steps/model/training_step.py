@@ -141,17 +141,19 @@ class Island:
 
 @frozen
 class Extraction:
-    """A forward inside a loss that autocast refuses: it gets a name, in a region before its statement.
+    """What is computed in low precision inside a statement that stays outside: it gets a name, in a region before.
 
     Attributes:
-        statement: the statement that holds the loss.
-        value: the argument of the loss that runs the forward.
+        statement: the statement that holds a loss which autocast refuses, or the call for a gradient penalty.
+        value: the argument of the loss that runs the forward; what is computed before the call.
         name: what its result will be called.
+        is_cast: whether the statement reads it in float32.
     """
 
     statement: Statement
     value: cst.BaseExpression
     name: str
+    is_cast: bool = True
 
 
 @frozen

@@ -166,7 +166,7 @@ class Gatherer:
             function=function,
             regions=computed.regions,
             islands=computed.islands,
-            extractions=computed.extractions,
+            extractions=(*computed.extractions, *own.extractions),
             backwards=tuple(backwards),
             gradient_uses=() if isinstance(uses, Refusal) else uses,
             optimizer_steps=tuple(steps),
@@ -311,6 +311,7 @@ class Gatherer:
             file=self.file,
             function=function.node,
             regions=self.regions.training(body, members, found.statements).regions,
+            extractions=found.extractions,
             penalties=found.taken,
             penalty_calls=found.calls,
         )

@@ -62,6 +62,8 @@ class EvaluationRegions:
         self._of_process = of_process
         self._is_apart, self._in_float32 = is_apart, in_float32
         self._training = training
+        # What a step computes beside the call for a penalty is in its regions, before that.
+        self._round_penalties = frozenset(call.statement for step in moved for call in step.penalty_calls)
         within = called_within(roles, moved)
         self.within = frozenset(within)
         self._helpers = {f.node for f in within.values() if not uses_amp(f.file, block_of(f.node), f.node)}
@@ -101,7 +103,8 @@ class EvaluationRegions:
                 return whole or is_quiet(file, statement)
 
             def in_float32(statement: Statement) -> bool:
-                return statement in self._left.statements or self._in_float32(file, statement)
+                is_left = statement in self._left.statements or statement in self._round_penalties
+                return is_left or self._in_float32(file, statement)
 
             taken = () if step is None else step.regions
             placed = place_quiet_regions(finder, body, taken, runs_quietly, helpers, in_float32)

@@ -231,17 +231,7 @@ class RegionFinder:
         if not calls or self.effects.reads(statement).isdisjoint(outputs):
             return False
         nodes = (node for part in header(statement) for node in walk_own(part))
-        is_cast_for = any(isinstance(getattr(node, "operator", None), _CAST_FOR) for node in nodes)
-        return is_cast_for or not all(map(self._is_left_by_autocast, calls))
-
-    def _is_left_by_autocast(self, call: cst.Call) -> bool:
-        """Whether a call is of an operator of tensors that computes under autocast as it does without."""
-        full = self.file.names.callee(call)
-        if full and not full.startswith("torch."):
-            return False
-        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-        is_known = name in RESULT or name in VIEWS or name in DTYPE_METHODS
-        return is_known and name not in AUTOCAST and (bool(full) or self.roles.project.called(self.file, call) is None)
+        return may_be_cast(self.file, self.roles, (*calls, *nodes))
 
     def _derived_before(self, statement: Statement) -> frozenset[str]:
         """What statements outside every region have made of the results of regions before a statement."""
@@ -307,6 +297,26 @@ class RegionFinder:
         siblings = self.tree.siblings(region.first)
         run = siblings[siblings.index(region.first) : siblings.index(region.last) + 1]
         return [each for statement in run for each in own_statements(statement)]
+
+
+def may_be_cast(file: File, roles: Roles, nodes: Iterable[cst.CSTNode]) -> bool:
+    """Whether autocast may compute something of some code in another way than it is computed without."""
+    return any(
+        not _is_left_by_autocast(file, roles, each)
+        if isinstance(each, cst.Call)
+        else isinstance(getattr(each, "operator", None), _CAST_FOR)
+        for each in nodes
+    )
+
+
+def _is_left_by_autocast(file: File, roles: Roles, call: cst.Call) -> bool:
+    """Whether a call is of an operator of tensors that computes under autocast as it does without."""
+    full = file.names.callee(call)
+    if full and not full.startswith("torch."):
+        return False
+    name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    is_known = name in RESULT or name in VIEWS or name in DTYPE_METHODS
+    return is_known and name not in AUTOCAST and (bool(full) or roles.project.called(file, call) is None)
 
 
 def own_blocks(statement: Statement) -> tuple[Block, ...]:

@@ -42,7 +42,10 @@ def write_step(editor: Editor, step: TrainingStep, dtype: Dtype, scaler: str | N
         head = code("with {}:", _context(editor, statement, dtype, step.enabled))
         yield editor.before(statement, NewLine(head, tuple(lines)))
     for extraction in step.extractions:
-        yield editor.edit(extraction.value, Cast(code("{}.float()", extraction.name)))
+        if extraction.is_cast:
+            yield editor.edit(extraction.value, Cast(code("{}.float()", extraction.name)))
+        else:
+            yield editor.replace(extraction.value, extraction.name)
     for island in step.islands:
         yield from write_island(editor, island)
     for backward in step.backwards:

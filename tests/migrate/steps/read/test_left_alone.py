@@ -108,24 +108,6 @@ def test_step_with_arguments_of_its_own(leaves: Check) -> None:
     assert "closure" not in finding.hint
 
 
-def test_gradient_penalty_of_a_helper_in_float16(leaves: Check) -> None:
-    leaves(
-        """
-        def penalty(D, x):
-            out = D(x)
-            g = torch.autograd.grad(out.sum(), x, create_graph=True)[0]
-            return ((g.norm(2, dim=1) - 1) ** 2).mean()
-        D = Disc()
-        optimizer = torch.optim.Adam(D.parameters())
-        for x, y in loader:
-            out = D(x)
-            loss = out.mean() + 10 * penalty(D, x)
-            STEP
-        """,
-        "torch.autograd.grad()",
-    )
-
-
 def test_accelerate(leaves: Check, dtype: str) -> None:
     leaves(
         """

@@ -115,9 +115,9 @@ def _calls_of_context(statement: cst.With, found: tuple[cst.WithItem, Opened]) -
 
 
 def gatherer(file: File, roles: Roles, left_out: frozenset[Statement], steppers: Steppers | None = None) -> Gatherer:
-    """Builds the steps of an Apex script, whose process runs in mixed precision."""
+    """Builds the steps of an Apex script, whose process runs in mixed precision; without `steppers`, for no scaler."""
     values = None if steppers is None else steppers.values
-    return Gatherer(file, roles, left_out, is_mixed=True, scales=True, values=values)
+    return Gatherer(file, roles, left_out, is_mixed=True, scales=steppers is not None, values=values)
 
 
 def stepped_elsewhere(

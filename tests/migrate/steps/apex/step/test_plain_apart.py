@@ -26,7 +26,7 @@ model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
 for x, y in loader:
     fake = model(x.cuda()).detach().float()
     critic_optimizer.zero_grad()
-    cost = critic(fake).mean() - critic(y.cuda()).mean() + 10 * penalty(critic, fake)
+    cost = 10 * penalty(critic, fake) + critic(fake).mean() - critic(y.cuda()).mean()
     cost.backward()
     critic_optimizer.step()
     optimizer.zero_grad()
@@ -63,13 +63,16 @@ def test_what_a_step_that_stays_takes_from_the_other_is_cast(tmp_path: Path) -> 
         "fake = model(x.cuda()).detach().float()", "made = model(x.cuda())\n    fake = made.detach()"
     )
     after, left = _migrated(tmp_path, text.replace("-critic(model(x.cuda()))", "-critic(made)"))
-    assert "    cost = critic(fake.float()).mean() - critic(y.cuda()).mean() + " in after
+    assert (
+        "    cost = 10 * penalty(critic, fake.float()) + critic(fake.float()).mean() - critic(y.cuda()).mean()\n"
+        in after
+    )
     assert len(left) == 1
 
 
 def test_critic_whose_penalty_is_a_statement_of_its_own_is_scaled_with_the_others(tmp_path: Path) -> None:
     text = _CRITIC.replace("    cost =", "    more = penalty(critic, fake)\n    cost =")
-    after, left = _migrated(tmp_path, text.replace("penalty(critic, fake)\n    cost.b", "more\n    cost.b"))
+    after, left = _migrated(tmp_path, text.replace("10 * penalty(critic, fake)", "10 * more"))
     assert "torch.autograd.grad(scaler.scale(scores), x, " in after
     assert "scaler.step(critic_optimizer)" in after
     assert not left
