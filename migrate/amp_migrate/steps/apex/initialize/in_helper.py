@@ -20,7 +20,7 @@ from amp_migrate.analysis.hops import MAX_HOPS
 from amp_migrate.analysis.project import CallSite, FunctionRef, Project
 from amp_migrate.plan.move import Refusal
 from amp_migrate.steps.apex.initialize.branches import place_of
-from amp_migrate.steps.apex.initialize.initialize_calls import Initialize, with_known_scale
+from amp_migrate.steps.apex.initialize.initialize_calls import Initialize, asked_beside, with_known_scale
 from amp_migrate.steps.apex.initialize.put_in import put_in
 from amp_migrate.steps.apex.initialize.switch import is_builtin, is_visible
 from amp_migrate.steps.model.route import Creation
@@ -217,7 +217,7 @@ def told_to_caller(
         initialize,
         file=site.file,
         home=home,
-        switch=(*conditions, *(put_in(code, values) for code in initialize.switch)),
+        switch=(*conditions, *asked_beside(conditions, [put_in(code, values) for code in initialize.switch])),
         init_scale=None if initialize.init_scale is None else put_in(initialize.init_scale, values),
         growth=tuple((name, put_in(code, values)) for name, code in initialize.growth),
     )

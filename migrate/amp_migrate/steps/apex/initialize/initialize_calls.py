@@ -226,7 +226,7 @@ def _without_native_form(
 
 def _switch(file: File, conditions: Sequence[str], arguments: Mapping[str, cst.BaseExpression]) -> tuple[str, ...]:
     """What must be true for mixed precision: the conditions around the call, and what its arguments say."""
-    switch = list(conditions)
+    switch: list[str] = []
     enabled = arguments.get("enabled")
     if enabled is not None and not is_constant(enabled, "True"):
         switch.append(file.tree.code(enabled))
@@ -235,8 +235,28 @@ def _switch(file: File, conditions: Sequence[str], arguments: Mapping[str, cst.B
         switch.append("False")
     elif level is not None and written_string(level) is None:  # a name is asked, whatever it stands for today
         is_on = _is_mixed(file, level)
-        switch += [is_on] if is_on not in switch else []
-    return tuple(switch)
+        switch.append(is_on)
+    return (*conditions, *asked_beside(conditions, switch))
+
+
+def asked_beside(conditions: Sequence[str], switch: Sequence[str]) -> Iterator[str]:
+    """What else is asked beside some conditions, each once; what is written out and does not hold is `False`."""
+    for code in dict.fromkeys(switch):
+        truth = _truth(build.expression(code))
+        if truth is not True and code not in conditions:
+            yield code if truth is None else "False"
+
+
+def _truth(node: cst.BaseExpression) -> bool | None:
+    """Whether a text, or what two texts are compared with each other for, holds; None of anything else."""
+    if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
+        (compared,) = node.comparisons
+        one, other = written_string(node.left), written_string(compared.comparator)
+        is_equal = isinstance(compared.operator, cst.Equal)
+        is_known = one is not None and other is not None and isinstance(compared.operator, (cst.Equal, cst.NotEqual))
+        return (one == other) is is_equal if is_known else None
+    text = written_string(node)
+    return None if text is None else bool(text)
 
 
 def _is_mixed(file: File, level: cst.BaseExpression) -> str:
@@ -355,7 +375,8 @@ def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Iterator[Init
     if choice is None or not are_alike or not _alike_in_each_branch(file, every):
         yield Refusal(file, chain, "amp.initialize stands in one of several branches", USE_SHIM)
         return
-    home, conditions = place_of(file, chain, first.optimizers)
+    optimizers = next((each.optimizers for each in forms if each.optimizers is not None), None)
+    home, conditions = place_of(file, chain, optimizers)
     switch = chosen_switch(file, chain, own) if len(set(own)) > 1 else (*choice, *own[0])
     shared = replace(
         first,
@@ -364,6 +385,7 @@ def _joined(file: File, chain: cst.If, forms: list[Initialize]) -> Iterator[Init
         replaces_home=home is chain or _only_for_apex(file, home, (chain,)),
         switch=(*conditions, *(map(grouped, switch) if conditions else switch)),
         init_scale=chosen_scale(file, chain, [each.init_scale for each in forms]),
+        optimizers=optimizers,
         notes=tuple(dict.fromkeys(note for each in forms for note in each.notes)),
         growth=_chosen_growth(file, chain, [each.growth for each in forms]),
     )

@@ -119,6 +119,8 @@ def script(*lines: str) -> str:
             ),
             'enabled=bool(args.fp16) and args.level != "O0"',
         ),
+        (("if args.fp16:", "    INIT(enabled=args.fp16)"), "enabled=bool(args.fp16)"),
+        (("if args.fp16:", '    INIT("O1")'), "enabled=bool(args.fp16)"),
     ],
     ids=[
         "else",
@@ -139,6 +141,8 @@ def script(*lines: str) -> str:
         "either",
         "twice",
         "alike",
+        "asked-twice",
+        "level-for-enabled",
     ],
 )
 def test_conditions_become_the_switch_of_the_scaler(lines: tuple[str, ...], scaler: str, migrate: Check) -> None:

@@ -43,6 +43,39 @@ def test_condition_of_a_helper_is_said_in_the_words_of_its_caller(rewrites: Chec
     )
 
 
+def test_a_helper_that_prepares_an_optimizer_where_it_is_given_one(rewrites: Check) -> None:
+    rewrites(
+        """
+          def prepare(model, optimizer, fp16=False, level="O1"):
+              model.cuda()
+        -     if fp16:
+        -         from apex import amp
+        -         if optimizer is None:
+        -             model = amp.initialize(model, opt_level=level)
+        -         else:
+        -             model, optimizer = amp.initialize(model, optimizer, opt_level=level)
+              return model, optimizer
+
+          def main(args):
+              MODEL
+        +     scaler = torch.amp.GradScaler("cuda", enabled=args.fp16)
+              model, optimizer = prepare(model, optimizer, args.fp16, "O2")
+              for x in loader:
+        -         loss = model(x).mean()
+        -         if args.fp16:
+        -             from apex import amp
+        -             with amp.scale_loss(loss, optimizer) as scaled_loss:
+        -                 scaled_loss.backward()
+        -         else:
+        -             loss.backward()
+        +         with torch.amp.autocast(device_type="cuda", dtype=torch.float16, enabled=args.fp16):
+        +             loss = model(x).mean()
+        +         scaler.scale(loss).backward()
+        ~         optimizer.step()
+        """
+    )
+
+
 @pytest.mark.parametrize(
     ("given", "scaler"),
     [
