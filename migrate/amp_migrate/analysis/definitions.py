@@ -32,6 +32,10 @@ class Definitions:
                 return file, bindings[0].node
             if not bindings:
                 return self._from_star(file, name.value)
+            first = file.second_names.get(bindings[0].node)
+            if len(bindings) == 1 and first is not None and first.value != name.value:
+                found = self.of(file, first)
+                return found if found is not None and isinstance(found[1], cst.FunctionDef) else None
             if len(bindings) == 1 and len(file.scopes.of(name).lookup(name.value)) > 1 and bindings[0].imported:
                 return self._imported(file, bindings[0].imported)  # another thing is called so elsewhere in the file
         full = file.names.full(name)

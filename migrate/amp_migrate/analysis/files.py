@@ -97,7 +97,7 @@ class File:
         return frozenset(binding.imported for binding in self.scopes.bindings()) - {""}
 
     def local_names(self, name: str) -> list[str]:
-        """What something called `name` elsewhere may be called here: that, or what an import renames it to."""
+        """What something called `name` elsewhere may be called here: that, or what an import or a line renames it to."""
         return sorted({name, *self._renamed.get(name, ())})
 
     @cached_property
@@ -108,6 +108,22 @@ class File:
                 for each in bindings:
                     if each.kind is BindingKind.IMPORT:
                         found[each.imported.rpartition(".")[2]].add(local)
+        for statement, first in self.second_names.items():
+            found[first.value].update(dotted(each.target) or "" for each in cast(cst.Assign, statement).targets)
+        return found
+
+    @cached_property
+    def second_names(self) -> dict[cst.CSTNode, cst.Name]:
+        """The statements that give a name of a function's own its only value, which another name gives."""
+        found: dict[cst.CSTNode, cst.Name] = {}
+        scopes = self.scopes.all()
+        declared = {name for scope in scopes for name in scope.elsewhere}  # what others may give a value
+        for scope in (each for each in scopes if isinstance(each.node, cst.FunctionDef)):
+            own = (bound[0].node for name, bound in scope.bindings.items() if len(bound) == 1 and name not in declared)
+            for node in (each for each in own if isinstance(each, cst.Assign) and isinstance(each.value, cst.Name)):
+                is_plain = len(node.targets) == 1 and isinstance(node.targets[0].target, cst.Name)
+                if is_plain and isinstance(node.value, cst.Name) and node.value.value not in scope.bindings:
+                    found[node] = node.value
         return found
 
     @cached_property

@@ -449,7 +449,7 @@ class Project:
             parent = file.tree.parents[node]
             if isinstance(parent, cst.Call):
                 found.append(CallSite(file, parent))
-            elif not is_asked(file, node):
+            elif not is_asked(file, node) and not (function.owner is None and _names_anew(file, node)):
                 return None
         return tuple(found)
 
@@ -614,6 +614,12 @@ def is_of_torch_optim(file: File, bindings: Iterable[Binding]) -> bool:
     values = [each.value for each in bindings]
     made = [each for each in values if each is None or not is_constant(each, "None")]
     return bool(made) and all(each is not None and file.names.callee(each).startswith("torch.optim.") for each in made)
+
+
+def _names_anew(file: File, node: cst.CSTNode) -> bool:
+    """Whether a function is only given a second name, of which all uses are known."""
+    parent = file.tree.parents[node]
+    return parent in file.second_names or file.tree.parents.get(parent) in file.second_names
 
 
 def is_asked(file: File, node: cst.CSTNode) -> bool:

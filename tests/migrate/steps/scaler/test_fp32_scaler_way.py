@@ -465,3 +465,58 @@ def test_functions_that_call_each_other_hand_the_scaler_on(rewrites: Check) -> N
         +     fit(model, loader, optimizer, scaler, 3)
         """
     )
+
+
+def test_scaler_goes_through_a_second_name_of_a_function(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def run(model, loader, optimizer, trains):
+        + def run(model, loader, optimizer, scaler, trains):
+              for x, y in loader:
+        ~         loss = nn.functional.mse_loss(model(x), y)
+                  if trains:
+        ~             STEP
+
+          def main(checkpoint=None):
+              again = run
+              MODEL
+        +     scaler = torch.amp.GradScaler("cuda")
+              if checkpoint:
+        -         again(model, loader, None, False)
+        -     again(model, loader, optimizer, True)
+        +         again(model, loader, None, None, False)
+        +     again(model, loader, optimizer, scaler, True)
+
+          main()
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "again = run\n    again = other",
+        "again = run\n    print(map(again, [model]))",
+        "again = run\n    def change():\n        nonlocal again\n        again = other\n    change()",
+    ],
+)
+def test_second_names_that_may_be_another_functions(names: str, migrate: Check) -> None:
+    text = f"""
+    def run(model, loader, optimizer, trains):
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            if trains:
+                STEP
+
+    def other(model, loader, optimizer, trains):
+        print(model, loader, optimizer, trains)
+
+    def main(model, loader, optimizer, checkpoint=None):
+        {names.replace(chr(10), chr(10) + "    ")}
+        again(model, loader, optimizer, True)
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    main(model, loader, optimizer, object())
+    """
+    plan = migrate(text)
+    assert "again(model, loader, optimizer, scaler, True)" not in plan.after
