@@ -27,7 +27,7 @@ from amp_migrate.steps.apex.initialize.branches import (
     is_said_before,
     place_of,
 )
-from amp_migrate.steps.apex.initialize.results import handed_back, rebinds_of
+from amp_migrate.steps.apex.initialize.results import chosen_by, handed_back, rebinds_of
 from amp_migrate.steps.apex.uses.amp_tests import settled
 from amp_migrate.steps.apex.uses.apex_calls import amp_calls
 from amp_migrate.steps.apex.uses.apex_guards import alone_in_guard, is_apex_import
@@ -131,6 +131,7 @@ def read_initialize(file: File, call: cst.Call, apex_o2: Apex = Apex.NATIVE) -> 
         )
     stands = alone_in_guard(file, statement)
     home, conditions = place_of(file, stands, arguments.get("optimizers"))
+    conditions = (*conditions, *chosen_by(file, statement, call, arguments))
     for name in ("enabled", "opt_level", "loss_scale"):
         said = before(file, home, arguments[name], statement) if name in arguments else None
         if said is not None:

@@ -6,6 +6,7 @@ import libcst as cst
 
 from amp_migrate.analysis.bindings import BindingKind, dotted
 from amp_migrate.analysis.files import File
+from amp_migrate.steps.apex.initialize.branches import negated
 from amp_migrate.trees.nodes import Statement, is_constant
 
 
@@ -19,7 +20,9 @@ def rebinds_of(
     given = [each for each in named if each is not None and not is_constant(each, "None")]
     if isinstance(statement, cst.Return) and statement.value is call:
         return [f"return {_given_back(file, given)}"]
-    if not isinstance(statement, cst.Assign) or statement.value is not call or len(statement.targets) != 1:
+    if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
+        return None
+    if statement.value is not call and not chosen_by(file, statement, call, arguments):
         return None
     target = statement.targets[0].target
     if isinstance(target, cst.Name) and len(given) > 1:
@@ -33,6 +36,25 @@ def rebinds_of(
         if code[0] != code[1] and code[0] != "_":
             lines.append(f"{file.tree.code(left)} = {file.tree.code(right)}")
     return lines
+
+
+def chosen_by(
+    file: File, statement: Statement, call: cst.Call, arguments: dict[str, cst.BaseExpression]
+) -> tuple[str, ...]:
+    """The condition of a call that a statement makes, or takes what goes into it as it is.
+
+    That is of `model, optimizer = amp.initialize(model, optimizer) if args.fp16 else (model, optimizer)`.
+    """
+    chosen = statement.value if isinstance(statement, cst.Assign) else None
+    if not isinstance(chosen, cst.IfExp) or call not in (chosen.body, chosen.orelse):
+        return ()
+    is_first = chosen.body is call
+    given = [arguments[name] for name in ("models", "optimizers") if name in arguments]
+    other = chosen.orelse if is_first else chosen.body
+    parts = [each.value for each in other.elements] if isinstance(other, cst.Tuple) else [other]
+    if list(map(file.tree.code, parts)) != list(map(file.tree.code, given)):
+        return ()
+    return (file.tree.code(chosen.test) if is_first else negated(chosen.test),)
 
 
 def handed_back(

@@ -121,6 +121,8 @@ def script(*lines: str) -> str:
         ),
         (("if args.fp16:", "    INIT(enabled=args.fp16)"), "enabled=bool(args.fp16)"),
         (("if args.fp16:", '    INIT("O1")'), "enabled=bool(args.fp16)"),
+        (("INIT() if args.fp16 else (model, optimizer)",), "enabled=bool(args.fp16)"),
+        (("if args.many:", "    INIT() if args.fp16 else (model, optimizer)"), "enabled=bool(args.many) and bool(args.fp16)"),
     ],
     ids=[
         "else",
@@ -143,6 +145,8 @@ def script(*lines: str) -> str:
         "alike",
         "asked-twice",
         "level-for-enabled",
+        "chosen",
+        "chosen-in-a-branch",
     ],
 )
 def test_conditions_become_the_switch_of_the_scaler(lines: tuple[str, ...], scaler: str, migrate: Check) -> None:
@@ -166,8 +170,9 @@ def test_conditions_become_the_switch_of_the_scaler(lines: tuple[str, ...], scal
             "    if args.fp16:",
             "        INIT()",
         ),
+        ("INIT() if args.fp16 else (other, optimizer)",),
     ],
-    ids=["tests", "no-else"],
+    ids=["tests", "no-else", "chosen"],
 )
 def test_branches_that_ask_otherwise_stay_on_the_shim(lines: tuple[str, ...], migrate: Check) -> None:
     assert "amp_shim" in migrate(script(*lines)).after
