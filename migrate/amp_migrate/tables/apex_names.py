@@ -77,6 +77,8 @@ WRAPPERS = tuple(f"{package}.FP16_Optimizer" for package in (FP16_UTILS, "apex.o
 FP16_OPTIMIZER = "init_optimizer static_loss_scale dynamic_loss_scale dynamic_loss_args verbose".split()
 # The optimizer of 2019 whose step clipped gradients, where a wrapper told it their norms; it moved to `contrib` later.
 CLIPS_IN_STEP = frozenset(("apex.optimizers.FusedAdam", "apex.contrib.optimizers.FusedAdam"))
+# What it puts before each key of a network's state.
+KEY_PREFIXES = {f"{FP16_UTILS}.network_to_half": "1.", f"{FP16_UTILS}.FP16Model": "network."}
 HALF_NETWORKS = frozenset(f"{FP16_UTILS}.{name}" for name in ("network_to_half", "FP16Model", "BN_convert_float"))
 
 # Arguments of `initialize` that native AMP has no counterpart for, whatever their value.

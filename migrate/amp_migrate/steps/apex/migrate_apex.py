@@ -19,6 +19,7 @@ from amp_migrate.analysis.files import File
 from amp_migrate.analysis.imported import loaded_by
 from amp_migrate.analysis.project import CallSite, Project
 from amp_migrate.analysis.roles import Roles
+from amp_migrate.analysis.values.optimizers import is_optimizer
 from amp_migrate.catalog.apex_rules import (
     APEX_EVALUATION,
     APEX_IMPORT,
@@ -46,7 +47,7 @@ from amp_migrate.steps.apex.names.rest_of_apex import ApexRest
 from amp_migrate.steps.apex.script.decide_native import INITIALIZED_AGAIN, UNSAID, NativeDecider
 from amp_migrate.steps.apex.script.doubts import REGION_ROUND_CALL, of_unknown_amp
 from amp_migrate.steps.apex.script.led_initializes import with_led_apart
-from amp_migrate.steps.apex.script.native_script import NativeScript, ScriptStep
+from amp_migrate.steps.apex.script.native_script import NativeScript, ScriptStep, WrapperUses
 from amp_migrate.steps.apex.script.prepared_steps import PreparedOptimizers, plain_steps_in
 from amp_migrate.steps.apex.script.read_script import ScriptReader
 from amp_migrate.steps.apex.script.script_group import (
@@ -87,12 +88,13 @@ from amp_migrate.steps.statements.amp_signs import names_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.steps.told_beside import told_beside
 from amp_migrate.steps.write.write_route import write_arguments
-from amp_migrate.tables.apex_names import AN_OLD_APEX, NATIVE_TODAY, SHIM_SINCE, USE_SHIM
+from amp_migrate.tables.apex_names import AN_OLD_APEX, KEY_PREFIXES, NATIVE_TODAY, SHIM_SINCE, USE_SHIM
 from amp_migrate.trees.nodes import Statement, last_word, nested_statements, walk
 from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
 
 Files: TypeAlias = tuple[File, ...]
+_STATES = ("state_dict", "load_state_dict")
 _UNSCALED = "scale it by a torch.amp.GradScaler, or run with --dtype bf16, which has float32's range"
 
 
@@ -624,8 +626,7 @@ class ApexMigration:
 
 def _says_state(script: ApexScript) -> bool:
     """Whether a script says something of Apex's own state, or what wraps its optimizers does."""
-    about_state = ("state_dict", "load_state_dict")
-    says = any(True for file in script.files for name in about_state for _ in amp_calls(file, name))
+    says = any(True for file in script.files for name in _STATES for _ in amp_calls(file, name))
     return says or any(map(wrapper_calls, script.files))
 
 
@@ -710,6 +711,8 @@ def _told_of_native(
             yield Finding.at(step.file.tree, clip, RISKY_NUMERICS.code, Kind.NOTE, message, UNSCALE_FIRST)
     for native_file in native.files:
         yield from _told_of_plain(native_file.file, native_file.plain)
+        if native_file.wrapper is not None:
+            yield from _told_of_wrapper(script, native_file.file, native_file.wrapper)
     for moved in () if is_off(script.initializes) else script.all_steps:
         yield from _told_of_staying(moved)
     for made in (each for each in native.ways.creations.values() if each.enabled is not None):
@@ -731,6 +734,25 @@ def _told_of_native(
         yield Finding.at(tree, call, APEX_INITIALIZE.code, Kind.MIGRATED, message)
         for note in (each for each in initialize.notes if each != STAYED or not script.is_unscaled):
             yield Finding.at(tree, call, APEX_LEVEL.code, Kind.NOTE, note)
+
+
+def _told_of_wrapper(script: ApexScript, file: File, uses: WrapperUses) -> Iterator[Finding]:
+    """What answers in another way where an `FP16_Optimizer` goes, and with it a network of float16 weights."""
+    for attribute, _ in uses.clips:
+        call = file.tree.parents[attribute]
+        if not isinstance(file.tree.parents[call], cst.Expr):
+            message = "clip_master_grads gave -1 where gradients overflow: clip_grad_norm_ gives inf or NaN there"
+            hint = "where the norm is compared with -1, ask torch.isfinite(norm) instead"
+            yield Finding.at(file.tree, call, APEX_LEVEL.code, Kind.NOTE, message, hint)
+    states = ((each, n) for each in script.files for word in _STATES for n in each.uses.get(word, ()))
+    are_kept = any(isinstance(node, cst.Attribute) and not is_optimizer(each, node.value) for each, node in states)
+    for call, _ in uses.networks if are_kept else ():
+        prefix = KEY_PREFIXES.get(file.names.callee(call))
+        if prefix is not None:
+            name = last_word(call.func)
+            message = f'{name} put "{prefix}" before each key of the state of its network, and is gone'
+            hint = f'a checkpoint of before is loaded by {{key.removeprefix("{prefix}"): value for key, value in ...}}'
+            yield Finding.at(file.tree, call, APEX_LEVEL.code, Kind.NOTE, message, hint)
 
 
 def _is_scaled(step: TrainingStep, optimizer: cst.BaseExpression, at: Statement) -> bool:

@@ -278,7 +278,7 @@ def _growth(file: File, given: cst.BaseExpression) -> dict[str, str] | None:
     found = {"init_scale": f"float({code['init_scale']})"} if "init_scale" in code else {}
     if "scale_factor" in code:
         found |= {"growth_factor": code["scale_factor"], "backoff_factor": f"1 / ({code['scale_factor']})"}
-    return found | {"growth_interval": code.get("scale_window", "1000")}
+    return found | ({"growth_interval": code["scale_window"]} if "scale_window" in code else {})
 
 
 def _scale(file: File, arguments: dict[str, cst.BaseExpression], first: str | None) -> str | None:

@@ -480,13 +480,41 @@ def test_gradients_that_are_copied_later(rewrites: Check) -> None:
     ("given", "made"),
     [
         ("{'init_scale': 2 ** 10, 'scale_window': n}", "init_scale=float(2 ** 10), growth_interval=n"),
-        ("dict(scale_factor=4)", "growth_factor=4, backoff_factor=1 / (4), growth_interval=1000"),
+        ("dict(scale_factor=4)", "growth_factor=4, backoff_factor=1 / (4)"),
         ("None", ""),
     ],
 )
 def test_how_the_scale_grows(given: str, made: str, migrate: Check) -> None:
     after = migrate(script(f", dynamic_loss_scale=True, dynamic_loss_args={given}")).after
     assert f'scaler = torch.amp.GradScaler("cuda"{made and ", " + made})\n' in after
+
+
+@pytest.mark.parametrize(
+    ("more", "is_told"),
+    [
+        ("norm = optimizer.clip_master_grads(1.0)", True),
+        ("print(optimizer.clip_master_grads(1.0))", True),
+        ("optimizer.clip_master_grads(1.0)", False),
+    ],
+)
+def test_a_norm_that_was_minus_one_for_an_overflow_is_told(migrate: Check, more: str, is_told: bool) -> None:
+    plan = migrate(script(", dynamic_loss_scale=True", more=more))
+    assert "clip_grad_norm_" in plan.after
+    assert any("clip_master_grads gave -1" in finding.message for finding in plan.findings) is is_told
+
+
+@pytest.mark.parametrize(
+    ("more", "is_told"),
+    [
+        ("torch.save(model.state_dict(), 'last.pt')", True),
+        ("torch.save({'optimizer': optimizer.state_dict()}, 'last.pt')", False),
+        ("pass", False),
+    ],
+)
+def test_keys_that_lose_the_prefix_of_a_float16_network_are_told(migrate: Check, more: str, is_told: bool) -> None:
+    plan = migrate(script(more=more))
+    told = [finding for finding in plan.findings if 'network_to_half put "1." before each key' in finding.message]
+    assert len(told) == is_told
 
 
 @pytest.mark.parametrize(
