@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import libcst as cst
 
+from amp_migrate.analysis.arguments.argument_binding import parameter
 from amp_migrate.analysis.files import File
 from amp_migrate.analysis.library import Library
 from amp_migrate.analysis.roles import Roles
@@ -22,8 +23,9 @@ from amp_migrate.steps.scaler import checkpoint_entries, own_files
 from amp_migrate.steps.scaler.find_route import Traveller
 from amp_migrate.steps.scaler.made_late import MadeLate, early_calls, made_late
 from amp_migrate.steps.scaler.one_process import is_in_one_process
+from amp_migrate.steps.statements.bodies import backward_calls
 from amp_migrate.steps.write.write_route import unwanted_way
-from amp_migrate.trees.nodes import Statement
+from amp_migrate.trees.nodes import Statement, block_of
 from amp_migrate.wishes import Wishes
 from amp_migrate.write.editor import Editor
 
@@ -75,13 +77,13 @@ def keep_in_checkpoints(roles: Roles, traveller: Traveller, editor: Editor, wish
     files = (*of_objects, *loading) if of_objects else ()
     key = checkpoint_entries.key_beside(keys, files, () if given else keyed, traveller.names)
     for at, entry, way in saved:
-        is_spared = traveller.is_spared(at.file, entry.holder, way.scaler)
+        is_spared = _may_be_none(traveller, at.file, entry.holder, way.scaler)
         yield _move(checkpoint_entries.write_saved(at, entry, way.scaler, key, is_spared=is_spared), way)
     for at, each, way in restored:
         if is_in_one_process(at.file, each.statement):
             yield Move((), (_told_apart(at.file, each),))
         else:
-            is_spared = traveller.is_spared(at.file, each.statement, way.scaler)
+            is_spared = _may_be_none(traveller, at.file, each.statement, way.scaler)
             yield _move(checkpoint_entries.write_restored(at, each, way.scaler, key, is_spared=is_spared), way)
     behind = {
         (late.home, scaler): (file, entry, late)
@@ -155,14 +157,14 @@ def _in_own_files(library: Library, beside: _Beside, editor: Editor) -> Iterator
     for file, entries in alone.items():
         for entry, route in beside.last_of(file, (e for e in entries if not (e.is_whole and are_loaded))):
             saved.add((entry.ending, route.scaler))
-            is_spared = beside.traveller.is_spared(file, entry.statement, route.scaler)
+            is_spared = _may_be_none(beside.traveller, file, entry.statement, route.scaler)
             yield _move(own_files.write_saved_alone(editor.of(file), entry, route.scaler, is_spared=is_spared), route)
     for file in library.calling("load_state_dict", OPTIMIZER_SIGN) if saved else ():
         for entry, route in beside.last_of(file, own_files.restored_alone(file)):
             if (entry.ending, route.scaler) in saved and is_in_one_process(file, entry.statement):
                 yield Move((), (_told_apart(file, entry),))
             elif (entry.ending, route.scaler) in saved:
-                is_spared = beside.traveller.is_spared(file, entry.statement, route.scaler)
+                is_spared = _may_be_none(beside.traveller, file, entry.statement, route.scaler)
                 edit = own_files.write_restored_alone(editor.of(file), entry, route.scaler, is_spared=is_spared)
                 yield _move(edit, route)
         for entry in own_files.restored_alone(file):
@@ -175,6 +177,19 @@ def _in_own_files(library: Library, beside: _Beside, editor: Editor) -> Iterator
 def _saving_alone(library: Library) -> Iterator[File]:
     """The files that may save an optimizer, or its state, to a file of its own."""
     yield from dict.fromkeys(file for name in ("state_dict", "save") for file in library.calling(name, OPTIMIZER_SIGN))
+
+
+def _may_be_none(traveller: Traveller, file: File, at: cst.CSTNode, scaler: str) -> bool:
+    """Whether the scaler at a place may be None: some call passes that, or it is what a function has where none does.
+
+    Calls in files that were not given pass none, where the optimizer need not be given either. What trains needs one.
+    """
+    function = file.tree.function(at)
+    new = None if function is None else traveller.ways.parameters.get(function)
+    if function is None or new is None or new.name != scaler or any(True for _ in backward_calls(block_of(function))):
+        return traveller.is_spared(file, at, scaler)
+    after = parameter(function, new.after)
+    return (after is not None and after.default is not None) or traveller.is_spared(file, at, scaler)
 
 
 def _move(edit: Edit, way: Route) -> Move:

@@ -260,6 +260,25 @@ def test_saved_by_a_function_that_is_given_the_optimizer(rewrites: Check) -> Non
     )
 
 
+def test_whoever_saves_without_a_scaler_saves_none_where_it_need_not_be_given(rewrites: Check) -> None:
+    rewrites(
+        """
+        - def save(path, model, optimizer=None):
+        + def save(path, model, optimizer=None, scaler=None):
+              torch.save(model.state_dict(), path)
+              if optimizer is not None:
+        -         state = {"opt": optimizer.state_dict()}
+        +         state = {"opt": optimizer.state_dict(), "scaler": scaler.state_dict() if scaler is not None else None}
+                  torch.save(state, path)
+
+        ~ MODEL
+        ~ EPOCH
+        - save("last.pt", model, optimizer)
+        + save("last.pt", model, optimizer, scaler)
+        """
+    )
+
+
 def test_bare_state_of_an_optimizer_is_left_as_it_was(rewrites: Check) -> None:
     rewrites(
         """

@@ -483,7 +483,7 @@ def test_a_function_that_nobody_calls_asks_for_no_scaler_in_what_it_calls(
           model.load_state_dict(state["model"])
           if optimizer:
               optimizer.load_state_dict(state["optimizer"])
-    +         if state.get("scaler"):
+    +         if scaler is not None and state.get("scaler"):
     +             scaler.load_state_dict(state["scaler"])
 
     - def load_weights(optimizer, model, path):
