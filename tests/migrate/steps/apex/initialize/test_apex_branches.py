@@ -122,7 +122,10 @@ def script(*lines: str) -> str:
         (("if args.fp16:", "    INIT(enabled=args.fp16)"), "enabled=bool(args.fp16)"),
         (("if args.fp16:", '    INIT("O1")'), "enabled=bool(args.fp16)"),
         (("INIT() if args.fp16 else (model, optimizer)",), "enabled=bool(args.fp16)"),
-        (("if args.many:", "    INIT() if args.fp16 else (model, optimizer)"), "enabled=bool(args.many) and bool(args.fp16)"),
+        (
+            ("if args.many:", "    INIT() if args.fp16 else (model, optimizer)"),
+            "enabled=bool(args.many) and bool(args.fp16)",
+        ),
     ],
     ids=[
         "else",
