@@ -48,7 +48,7 @@ from amp_migrate.flow.python.classes import class_of, has_unread_base, is_module
 from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.python.statements import under
 from amp_migrate.flow.source import Code, Site
-from amp_migrate.syntax import nodes_in
+from amp_migrate.syntax import is_keeping, nodes_in
 
 if TYPE_CHECKING:
     from amp_migrate.flow.task import Task
@@ -228,9 +228,14 @@ def call_function(frame: Frame, function: Func, args: Arguments, node: ast.AST) 
         return analysis.pytorch.call_not_followed(frame, function, args, node)
     given = bind(frame, function.code, function, args, node)
     if given is None:
-        frame.is_dead = not args.rest and not args.others
+        frame.is_dead = not args.rest and not args.others and not _may_take_others(function.code)
         return NEVER if frame.is_dead else UNKNOWN
     return _as_caller_knows(frame, function.code, args, _as_tests_tell(frame, function, given, node))
+
+
+def _may_take_others(code: Code) -> bool:
+    """Whether a decorator may let a function be called with other arguments: with the first, as `curry` does."""
+    return not all(map(is_keeping, getattr(code.node, "decorator_list", ())))
 
 
 def _is_derived_classes(code: Code, args: Arguments) -> bool:

@@ -535,3 +535,31 @@ def test_a_method_of_an_unread_model_is_its_own_though_tensors_have_one_of_that_
     plan = migrate_text(_CLONED.replace("<copied>", copied), Settings())
     assert [each.code for each in plan.findings] == ["AMP590", "AMP501"]
     assert "scaler.step(plain)" in plan.after
+
+
+_CURRIED = """\
+import torch
+from package import <decorator>
+from torch import nn
+
+
+@<decorator>
+def collate(scale, items):
+    return torch.stack(items) * scale
+
+
+model = nn.Linear(8, 4).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+collate_fn = collate(2.0)
+for x in torch.utils.data.DataLoader(data, collate_fn=collate_fn):
+    loss = model(x.cuda()).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("decorator", "is_told"), [("curry", False), ("wraps", True)])
+def test_a_decorator_that_nobody_has_read_may_take_fewer_arguments(decorator: str, is_told: bool) -> None:
+    found = migrate_text(_CURRIED.replace("<decorator>", decorator), Settings()).findings
+    assert any("what this calls never returns" in each.message for each in found) is is_told

@@ -14,6 +14,7 @@ from amp_migrate.steps.apex.initialize.initialize_calls import Initialize
 from amp_migrate.steps.apex.initialize.reached import may_run_early, ways_of, ways_to
 from amp_migrate.steps.apex.script.script_group import trains
 from amp_migrate.steps.flag.switch_route import FlagWay, SwitchTraveller, lost
+from amp_migrate.steps.statements.bodies import backward_calls, bodies
 from amp_migrate.steps.statements.no_grad import is_no_grad
 
 _NAMES = ("use_amp", "with_amp", "mixed_precision")
@@ -67,7 +68,9 @@ class SwitchHanding:
         for frames in ways_of(self._project, file, at, ()) or ():
             for where, node in frames:
                 if where not in self._among and trains(where):
-                    return lost(where, node, f"{where.name} calls it, too, and trains by itself")
+                    is_training = any(True for _, body in bodies(where) for _ in backward_calls(body))
+                    own = "trains by itself" if is_training else "has a switch of its own"
+                    return lost(where, node, f"{where.name} calls it, too, and {own}")
         return FlagWay(_OFF)
 
     def _obstacle(self, function: FunctionRef, sites: Sequence[CallSite]) -> str | None:

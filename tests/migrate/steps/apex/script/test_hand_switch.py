@@ -333,6 +333,52 @@ def test_a_script_that_trains_by_itself_may_have_a_region_round_its_call(trains:
     assert (bool(said), "use_amp" in after) == (trains, not trains)
 
 
+ANSWERS = """
+import torch
+from apex import amp
+
+
+@torch.no_grad()
+def answers(model, loader):
+    return [model(x.cuda()) for x, _ in loader]
+
+
+def main(opts, loader):
+    model = torch.nn.Linear(2, 2).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = amp.initialize(model, optimizer, enabled=opts.fp16, opt_level="O2")
+    for x, y in loader:
+        loss = torch.nn.functional.mse_loss(model(x.cuda()), y.cuda())
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        optimizer.step()
+    print(answers(model, loader))
+
+
+if __name__ == "__main__":
+    main(get_options(), get_loader())
+"""
+ASKING = """
+import torch
+from apex import amp
+from train import answers
+
+
+def main(opts):
+    model = amp.initialize(torch.nn.Linear(2, 2).cuda(), enabled=opts.fp16, opt_level="O2")
+    print(answers(model, get_loader()))
+
+
+if __name__ == "__main__":
+    main(get_options())
+"""
+
+
+def test_a_script_that_only_asks_is_not_said_to_train(tmp_path: Path) -> None:
+    said, _ = told({"train.py": ANSWERS, "asking.py": ASKING}, tmp_path)
+    assert [each.partition("calls it, too, and ")[2] for each in said] == ["has a switch of its own"]
+
+
 def test_a_file_that_is_to_be_left_alone_takes_no_switch(tmp_path: Path) -> None:
     evaluation = "# amp-migrate: skip-file\n" + before(EVALUATE)
     said, after = told({"evaluation.py": evaluation, "train.py": before(train(ASKED))}, tmp_path)
