@@ -550,6 +550,31 @@ class Traveller:
             and not is_offered(self.project, function)
         )
 
+    def for_maker(self, file: File, place: cst.CSTNode) -> Route | None:
+        """The scaler of a place in a function that gives the optimizer to who makes the scaler: a parameter of it.
+
+        It is made before each call, then, and not behind.
+        """
+        node, name = file.tree.function(place), file.scopes.free(self.names)
+        required = [] if node is None else [each.name.value for each in node.params.params if each.default is None]
+        if node is None or name is None or not required:
+            return None
+        function = self.project.reference(file, node)
+        sites = self.project.call_sites(function) or ()
+        is_known = function.owner is None and not any(True for _ in self.project.possible_calls(function))
+        if not sites or not is_known or changed_by(self.project, function) is not None:
+            return None
+        arguments: list[NewArgument] = []
+        for site in sites:
+            found = passed(node, site.call, required[-1], bound=site.filled)
+            made = next(
+                (e for e in self.ways.creations.values() if e.home is site.file.tree.statement(site.call)), None
+            )
+            if found is None or found.argument is None or made is None or made.given is not None or "." in made.target:
+                return None
+            arguments.append(NewArgument(site, found.index, name, found.by_keyword, made.target))
+        return Route(name, parameters=(NewParameter(function, required[-1], name),), arguments=tuple(arguments))
+
     def for_nobody(self, file: File, place: cst.CSTNode) -> Route | None:
         """The scaler of a place that nothing here runs: a parameter of its function, or of its object, for who does."""
         node, owner = file.tree.function(place), file.tree.owner_class(place)

@@ -18,7 +18,8 @@ def scaler_at(traveller: Traveller, file: File, place: cst.CSTNode, *, for_nobod
     """The scaler as code: one of the scopes around, or of a parameter; None where there is no way to one.
 
     Args:
-        for_nobody: whether a function that nothing here calls may be given a parameter for it.
+        for_nobody: whether a function that nothing here calls may be given a parameter for it, or one that gives the
+            optimizer to who makes the scaler.
     """
     for node in file.tree.ancestors(place):
         known = traveller.ways.creations.get(node)
@@ -49,11 +50,11 @@ def scaler_at(traveller: Traveller, file: File, place: cst.CSTNode, *, for_nobod
             if isinstance(route, Route):
                 traveller.ways.add(route)
                 return route.scaler
-    unused = traveller.for_nobody(file, place) if for_nobody else None
-    if unused is None:
+    given = (traveller.for_maker(file, place) or traveller.for_nobody(file, place)) if for_nobody else None
+    if given is None:
         return None
-    traveller.ways.add(unused)
-    return unused.scaler
+    traveller.ways.add(given)
+    return given.scaler
 
 
 def scaler_of_object(traveller: Traveller, file: File, place: cst.CSTNode) -> str | None:

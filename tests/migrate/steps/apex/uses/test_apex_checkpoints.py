@@ -73,6 +73,54 @@ def test_restored_under_the_flag_that_initializes(rewrites: Check) -> None:
     )
 
 
+RESTORING_MAKER = """
+        ~ APEX
+        - def prepare(model, checkpoint):
+        + def prepare(model, checkpoint, scaler):
+              optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        -     model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+              schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+              if checkpoint:
+                  optimizer.load_state_dict(checkpoint["optimizer"])
+        -         amp.load_state_dict(checkpoint["amp"])
+        +         if checkpoint.get("scaler"):
+        +             scaler.load_state_dict(checkpoint["scaler"])
+              return optimizer, schedule
+
+          def train(model, loader, checkpoint):
+        -     optimizer, schedule = prepare(model, checkpoint)
+        +     scaler = torch.amp.GradScaler("cuda")
+        +     optimizer, schedule = prepare(model, checkpoint, scaler)
+        ~     APEX_EPOCH
+
+          train(nn.Linear(2, 2), loader, torch.load("last.pt"))
+"""
+
+
+def test_restored_by_the_function_that_makes_the_optimizer(rewrites: Check) -> None:
+    rewrites(RESTORING_MAKER)
+
+
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        ("def prepare(model, checkpoint):", "@timed\n        - def prepare(model, checkpoint):"),
+        (
+            "  train(nn.Linear(2, 2),",
+            "  print(list(map(prepare, [nn.Linear(2, 2)], [None])))\n          train(nn.Linear(2, 2),",
+        ),
+        (
+            "  train(nn.Linear(2, 2),",
+            "  optimizer, _ = prepare(nn.Linear(2, 2), None)\n          train(nn.Linear(2, 2),",
+        ),
+    ],
+    ids=["decorated", "passed", "called-for-something-else"],
+)
+def test_restored_by_a_function_that_others_call_too(line: str, instead: str, migrate: Check) -> None:
+    text = "\n".join(each[10:] for each in RESTORING_MAKER.replace(line, instead).splitlines() if each[8:9] != "+")
+    assert "from amp_shim import amp\n" in migrate(text.replace("APEX\n", "from apex import amp\n", 1)).after
+
+
 def test_entry_of_a_dictionary(rewrites: Check) -> None:
     rewrites(
         """
