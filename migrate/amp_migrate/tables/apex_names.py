@@ -75,6 +75,10 @@ SCALE_LOSS = "loss optimizers loss_id model delay_unscale delay_overflow_check".
 FP16_UTILS = "apex.fp16_utils"
 WRAPPERS = tuple(f"{package}.FP16_Optimizer" for package in (FP16_UTILS, "apex.optimizers", "apex.contrib.optimizers"))
 FP16_OPTIMIZER = "init_optimizer static_loss_scale dynamic_loss_scale dynamic_loss_args verbose".split()
+# What scales losses there by itself: `scaler.backward(loss)`.
+LOSS_SCALERS = frozenset(
+    f"{package}.fp16_utils.{name}" for package in ("apex", SHIM) for name in ("DynamicLossScaler", "LossScaler")
+)
 # The optimizer of 2019 whose step clipped gradients, where a wrapper told it their norms; it moved to `contrib` later.
 CLIPS_IN_STEP = frozenset(("apex.optimizers.FusedAdam", "apex.contrib.optimizers.FusedAdam"))
 # What it puts before each key of a network's state.

@@ -23,6 +23,7 @@ from amp_migrate.steps.read.gather import Gathered, Gatherer
 from amp_migrate.steps.read.value_calls import ValueCalls
 from amp_migrate.steps.statements.amp_signs import switched_off, unused_scaler, uses_amp
 from amp_migrate.steps.statements.bodies import backward_calls, bodies, outermost_loop
+from amp_migrate.tables.apex_names import LOSS_SCALERS
 from amp_migrate.tables.torch_names import GRAD_SCALER, OTHER_FRAMEWORKS, TRAINED_WITH_AMP
 from amp_migrate.trees.nodes import Block, Statement, block_of, find, inner_statements, is_constant, nested_statements
 from amp_migrate.trees.own_calls import argument, calls_in
@@ -371,7 +372,9 @@ def _read(file: File, roles: Roles, statement: Statement, call: cst.Call) -> Bac
             "switch mixed precision on in that wrapper instead",
             code=OTHER_PRECISION.code,
         )
-    if any(_is_scaled(each) for each in (loss, *_values(file, loss))):
+    values = [loss, *_values(file, loss)]
+    made = [file.names.callee(each) for each in values if isinstance(each, cst.Call)]
+    if any(map(_is_scaled, values)) or not LOSS_SCALERS.isdisjoint(made):
         return Refusal(
             file,
             call,

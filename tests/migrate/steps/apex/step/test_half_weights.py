@@ -189,3 +189,13 @@ def test_training_in_float16_by_the_functions_of_apex_is_no_float32_training(hal
     assert "autocast" not in plan.after
     assert "GradScaler" not in plan.after
     assert {each.code for each in plan.findings} == {"AMP301", "AMP590"}
+
+
+def test_a_loss_that_a_scaler_of_apex_takes_backward_is_said_to_be_scaled() -> None:
+    begin, _, end = BY_HAND.partition("    loss.backward()\n")
+    text = begin.replace("for x in", "scaler = DynamicLossScaler()\nfor x in") + "    scaler.backward(loss)\n" + end
+    plan = migrate_text(text.format(halved="model = network_to_half(net)"), Settings())
+    (told,) = (each for each in plan.findings if each.code != "AMP301")
+    assert told.message == (
+        "step left as it was: the loss of scaler.backward(loss) is multiplied by a loss scale of the script's own"
+    )
