@@ -97,7 +97,7 @@ class File:
         return frozenset(binding.imported for binding in self.scopes.bindings()) - {""}
 
     def local_names(self, name: str) -> list[str]:
-        """What something called `name` elsewhere may be called here: that, or what an import or a line renames it to."""
+        """What something called `name` elsewhere may be called here: that, or what imports and lines rename it to."""
         return sorted({name, *self._renamed.get(name, ())})
 
     @cached_property
