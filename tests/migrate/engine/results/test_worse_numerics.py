@@ -2404,7 +2404,7 @@ for x in loader:
     x.requires_grad_()
     optimizer.zero_grad()
     out = Fused.apply(model(x))
-    loss = out.mean() + total(out, x)
+    loss = torch.stack([out.mean(), total(out, x)]).sum()
     loss.backward()
     optimizer.step()
 """

@@ -134,7 +134,7 @@ def test_a_flag_that_another_file_sets(tmp_path: Path) -> None:
 
 
 def test_a_result_that_is_nested_too_deeply_to_be_looked_at(migrate: Check, monkeypatch: pytest.MonkeyPatch) -> None:
-    def too_deep(*_: object) -> None:
+    def too_deep(*_: object, **__: object) -> None:
         raise RecursionError
 
     monkeypatch.setattr("amp_migrate.prove.precision._read", too_deep)
