@@ -605,6 +605,11 @@ class Roles:
         called = self.project.called(file, call)
         yield from self._methods_seen(file, call) if called is None else (called,)
 
+    def taking_gradients(self, file: File, call: cst.Call) -> FunctionRef | None:
+        """The function of the project that a call runs, by its name alone if need be, if that takes gradients."""
+        function = self.project.meant(file, call, "autograd")
+        return function if function is not None and self.takes_gradients(function) else None
+
     def takes_gradients(self, function: FunctionRef) -> bool:
         """Whether a function calls `torch.autograd.grad()`, or one of the project that does."""
         return self._has_the_words_of_grad and self._gradients.ask(

@@ -245,7 +245,7 @@ class StepMigration:
         if self.settings.dtype is not Dtype.BF16:
             scaled = scale_parts(split, self.roles, self._reach)
             if isinstance(scaled, Refusal):
-                whole = [each for each in split.alone if each.is_whole and not each.step.called_parts]
+                whole = [each for each in split.alone if each.is_by_itself]
                 left = [each for each in split.alone if each not in whole] if whole else split.parts
                 self._refuse(scaled, *(part.step for part in left if _goes_backward(part.step)))
                 for each in whole:

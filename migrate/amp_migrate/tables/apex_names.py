@@ -73,17 +73,18 @@ SCALE_LOSS = "loss optimizers loss_id model delay_unscale delay_overflow_check".
 # `FP16_Optimizer`, whose later forms serve an optimizer of Apex alone; its parameters, in order; its first package, and
 # what there makes the weights of a network float16.
 FP16_UTILS = "apex.fp16_utils"
+EITHER_FP16_UTILS = (FP16_UTILS, f"{SHIM}.fp16_utils")
 WRAPPERS = tuple(f"{package}.FP16_Optimizer" for package in (FP16_UTILS, "apex.optimizers", "apex.contrib.optimizers"))
 FP16_OPTIMIZER = "init_optimizer static_loss_scale dynamic_loss_scale dynamic_loss_args verbose".split()
 # What scales losses there by itself: `scaler.backward(loss)`.
 LOSS_SCALERS = frozenset(
-    f"{package}.fp16_utils.{name}" for package in ("apex", SHIM) for name in ("DynamicLossScaler", "LossScaler")
+    f"{package}.{name}" for package in EITHER_FP16_UTILS for name in ("DynamicLossScaler", "LossScaler")
 )
 # The optimizer of 2019 whose step clipped gradients, where a wrapper told it their norms; it moved to `contrib` later.
 CLIPS_IN_STEP = frozenset(("apex.optimizers.FusedAdam", "apex.contrib.optimizers.FusedAdam"))
-# What it puts before each key of a network's state.
-KEY_PREFIXES = {f"{FP16_UTILS}.network_to_half": "1.", f"{FP16_UTILS}.FP16Model": "network."}
 HALF_NETWORKS = frozenset(f"{FP16_UTILS}.{name}" for name in ("network_to_half", "FP16Model", "BN_convert_float"))
+# What some of these put before each key of a network's state.
+KEY_PREFIXES = {f"{FP16_UTILS}.network_to_half": "1.", f"{FP16_UTILS}.FP16Model": "network."}
 
 # Arguments of `initialize` that native AMP has no counterpart for, whatever their value.
 NOT_NATIVE = frozenset("cast_model_type patch_torch_functions master_weights cast_model_outputs".split())

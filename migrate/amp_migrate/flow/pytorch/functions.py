@@ -69,6 +69,7 @@ from amp_migrate.flow.python.frame import Frame
 from amp_migrate.flow.pytorch import arrays, distributions, gradients, modules, ranges, ranks, switches, tensors, unread
 from amp_migrate.flow.pytorch.operators import operate
 from amp_migrate.tables import operators as table
+from amp_migrate.tables.apex_names import EITHER_FP16_UTILS
 from amp_migrate.tables.library_transforms import TRANSFORMS
 from amp_migrate.tables.quantization import CONFIGURATIONS, PREPARATIONS, Preparation
 from amp_migrate.tables.torch_names import (
@@ -825,18 +826,11 @@ def _apex_initialize(frame: Frame, args: Arguments, node: ast.AST) -> Value:
 
 
 def _fp16_network(frame: Frame, args: Arguments, node: ast.AST) -> Value:
-    """`network_to_half` and its like: what is given, with its weights in half precision."""
-    given = args.get(0, "network") or UNKNOWN
+    """`network_to_half` and its like: what is given, with its weights of a dtype, or in half precision."""
+    given, dtype = args.get(0, "network") or UNKNOWN, args.get(1, "dtype")
+    method, told = ("half", []) if dtype is None else ("to", [dtype or UNKNOWN])
     for each in (atom for atom in given if isinstance(atom, Atom)):
-        modules.moved(frame, each, "half", Arguments([]), node)
-    return given
-
-
-def _fp16_converted(frame: Frame, args: Arguments, node: ast.AST) -> Value:
-    """`convert_network`: what is given, with its weights of a dtype."""
-    given = args.get(0, "network") or UNKNOWN
-    for each in (atom for atom in given if isinstance(atom, Atom)):
-        modules.moved(frame, each, "to", Arguments([args.get(1, "dtype") or UNKNOWN]), node)
+        modules.moved(frame, each, method, Arguments(told), node)
     return given
 
 
@@ -957,7 +951,8 @@ AS_LAYERS = {
 }
 NAMED_TUPLE = "collections.namedtuple"
 FIELDS = "<fields>"
-_FP16_UTILS = [f"{each}.fp16_utils{inner}" for each in ("apex", "amp_shim") for inner in ("", ".fp16util")]
+_FP16_UTILS = [f"{each}{inner}" for each in EITHER_FP16_UTILS for inner in ("", ".fp16util")]
+_FP16_NETWORKS = ("network_to_half", "FP16Model", "convert_network")
 _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     "copy.deepcopy": _deepcopy,
     "torch.optim.swa_utils.AveragedModel": _averaged,
@@ -995,8 +990,7 @@ _BY_NAME: dict[str, Callable[[Frame, Arguments, ast.AST], Value]] = {
     "torch.nn.utils.parameters_to_vector": _parameters_to_vector,
     **{f"{package}.initialize": _apex_initialize for package in ("apex.amp", "amp_shim.amp")},
     **{f"{package}.scale_loss": _apex_scale_loss for package in ("apex.amp", "amp_shim.amp")},
-    **{f"{package}.{name}": _fp16_network for package in _FP16_UTILS for name in ("network_to_half", "FP16Model")},
-    **{f"{package}.convert_network": _fp16_converted for package in _FP16_UTILS},
+    **{f"{package}.{name}": _fp16_network for package in _FP16_UTILS for name in _FP16_NETWORKS},
     **{f"{package}.{name}": _fp16_kept for package in _FP16_UTILS for name in ("BN_convert_float", "convert_module")},
     "operator.itemgetter": _getter,
     **dict.fromkeys(("random.sample", "random.choices"), _like("sorted")),

@@ -706,7 +706,7 @@ def unknown_result(
     unseen = unread.noted(frame, name or own_name, node)
     gets_data = any(isinstance(each, (Tensor, Opaque)) for value in args.all() for each in value)
     if gets_data and frame.now.context.cuda.may_be_on:
-        unread.note_kernels(frame, name or unread.name_of(frame, callee), args, node)
+        unread.note_kernels(frame, name or own_name, args, node)
     models = callee if is_module else _owning_models(frame, callee) if gets_data else NEVER
     held = models or (_like_parts(frame, callee) if gets_data else NEVER)
     if unseen and held:

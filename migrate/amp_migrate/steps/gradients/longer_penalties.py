@@ -33,7 +33,7 @@ def computed_before(file: File, roles: Roles, statement: Statement, call: cst.Ca
     if statement.value is call:
         return () if isinstance(statement, (cst.Assign, cst.Expr)) else None
     sides = _left_sides(file, statement, call)
-    if sides is None or any(_takes_gradients(file, roles, each) for side in sides for each in find(side, cst.Call)):
+    if sides is None or any(roles.taking_gradients(file, each) for side in sides for each in find(side, cst.Call)):
         return None
     last = max((index for index, side in enumerate(sides) if may_be_cast(file, roles, walk(side))), default=-1)
     before = [side for side in sides[: last + 1] if any(True for _ in find(side, cst.Call))]
@@ -89,8 +89,3 @@ def _left_sides(file: File, statement: Statement, call: cst.Call) -> list[cst.Ba
             return None
         inner = each
     return None
-
-
-def _takes_gradients(file: File, roles: Roles, call: cst.Call) -> bool:
-    function = roles.project.meant(file, call, "autograd")
-    return function is not None and roles.takes_gradients(function)

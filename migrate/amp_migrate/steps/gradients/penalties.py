@@ -26,7 +26,6 @@ from amp_migrate.steps.model.training_step import Extraction, Penalty, PenaltyCa
 from amp_migrate.trees.nodes import Block, Statement, block_of, find, is_constant
 from amp_migrate.trees.own_calls import calls_in, named_arguments
 
-_WORD = "autograd"
 _TRAINS = frozenset(("backward", "step", "scale"))
 _LOW_SCALE = ("init_scale=1024.0",)
 LOW_SCALE_NOTE = (
@@ -54,10 +53,14 @@ class Penalties:
     unscaled: frozenset[Statement] = frozenset()
 
     @property
-    def statements(self) -> frozenset[Statement]:
+    def scaled(self) -> frozenset[Statement]:
+        """The statements that take gradients of a scaled loss, or call what does."""
+        return frozenset([*(each.statement for each in self.taken), *(each.statement for each in self.calls)])
+
+    @property
+    def outside(self) -> frozenset[Statement]:
         """The statements that must stay outside every region, where what is not scaled would vanish."""
-        of_penalties = [*(each.statement for each in self.taken), *(each.statement for each in self.calls)]
-        return self.unscaled.union(of_penalties)
+        return self.scaled | self.unscaled
 
 
 def read_penalties(file: File, roles: Roles, body: Block, parts: Collection[cst.Call] = ()) -> Penalties | Refusal:
@@ -78,8 +81,8 @@ def read_penalties(file: File, roles: Roles, body: Block, parts: Collection[cst.
             if penalty is not None:
                 taken.append(penalty)
             continue
-        function = roles.project.meant(file, call, _WORD)
-        if function is None or not roles.takes_gradients(function):
+        function = roles.taking_gradients(file, call)
+        if function is None:
             continue
         before = computed_before(file, roles, statement, call)
         if before is not None and _is_penalty(roles, function):
@@ -107,11 +110,11 @@ def _is_penalty(roles: Roles, function: FunctionRef, seen: tuple[cst.CSTNode, ..
     )
     if trains or function.node in seen or any(_penalty(file, *each) is None for each in _own(function)):
         return False
-    called = ((*each, roles.project.meant(file, each[1], _WORD)) for each in calls_in(body))
+    called = ((*each, roles.taking_gradients(file, each[1])) for each in calls_in(body))
     return all(
         computed_before(file, roles, statement, call) is not None and _is_penalty(roles, inner, (*seen, function.node))
         for statement, call, inner in called
-        if inner is not None and roles.takes_gradients(inner)
+        if inner is not None
     )
 
 

@@ -62,6 +62,11 @@ class Gathered:
         """Whether forward, backward and step are all here."""
         return self.without_forward is None and self.without_step is None
 
+    @property
+    def is_by_itself(self) -> bool:
+        """Whether it is a whole step in which no function that others call has a part."""
+        return self.is_whole and not self.step.called_parts
+
     def alone(self) -> Gathered | Refusal:
         """The step, taken for all there is of it."""
         return self.without_forward or replace(self, unscalable=self.unscalable or self.without_step, without_step=None)
@@ -148,8 +153,8 @@ class Gatherer:
         barriers = frozenset([b.statement for b in backwards] + [s.statement for s in steps])
         own = Penalties() if isinstance(penalties, Refusal) else penalties
         # What trains something else on its way, between the forward and the loss, has a region of its own.
-        barriers |= apart | own.statements | {each for each in nested_statements(body) if self.regions.trains(each)}
-        self.regions.derived.update(own.statements)
+        barriers |= apart | own.outside | {each for each in nested_statements(body) if self.regions.trains(each)}
+        self.regions.derived.update(own.outside)
         computed = self._computation(body, backwards, barriers)
         if isinstance(computed, Refusal):
             return computed
@@ -296,7 +301,7 @@ class Gatherer:
         body = block_of(function.node)
         found = self._penalties(body)
         assert isinstance(found, Penalties)
-        self.regions.derived.update(found.statements)
+        self.regions.derived.update(found.outside)
         members: set[Statement] = set()
         for returned in (each for each in nested_statements(body) if isinstance(each, cst.Return)):
             before = [
@@ -310,7 +315,7 @@ class Gatherer:
         return TrainingStep(
             file=self.file,
             function=function.node,
-            regions=self.regions.training(body, members, found.statements).regions,
+            regions=self.regions.training(body, members, found.outside).regions,
             extractions=found.extractions,
             penalties=found.taken,
             penalty_calls=found.calls,

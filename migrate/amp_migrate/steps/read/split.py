@@ -222,7 +222,7 @@ class Joiner:
                 yield original
             elif self._is_joined(group):
                 by_itself = tuple(originals[each] for each in group if each in originals)
-                is_one = any(each.is_whole and not each.step.called_parts for each in by_itself)
+                is_one = any(each.is_by_itself for each in by_itself)
                 yield replace(self._split(group), alone=by_itself if is_one else ())
             else:
                 reason = next((self._failed[each] for each in group if self._failed.get(each) is not None), None)
@@ -231,7 +231,7 @@ class Joiner:
                     if isinstance(alone, Refusal):
                         unseen = next((self._given[other] for other in group if other in self._given), "")
                         yield replace(reason or replace(alone, hint=f"{unseen}{alone.hint}"), left=each.step.places)
-                    elif each.is_whole and not each.step.called_parts:
+                    elif each.is_by_itself:
                         yield alone
                     else:
                         yield replace(alone, unscalable=reason or alone.unscalable or _apart(each.step))

@@ -9,6 +9,7 @@ from sys import version_info
 import libcst as cst
 
 from amp_migrate.analysis.files import File
+from amp_migrate.analysis.library import is_unit_test
 from amp_migrate.analysis.values.horovod import distributed_optimizers
 from amp_migrate.catalog.step_rules import OTHER_PRECISION
 from amp_migrate.plan.move import Refusal
@@ -27,7 +28,6 @@ _SHARDED = (
 )
 # What measures, computes or talks beside DeepSpeed's engine, and trains nothing.
 _BESIDE = ("deepspeed.accelerator", "deepspeed.comm", "deepspeed.ops", "deepspeed.profiling", "deepspeed.utils")
-_TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
 _TEST_CASE = "unittest.TestCase"
 _TEST_FOLDER = re.compile(r"(^|/)tests?/")
 
@@ -55,7 +55,7 @@ def of_a_test(file: File) -> Refusal | None:
 
 def _test(file: File) -> Refusal | None:
     """A file of unit tests: what they assert was measured in float32, and on a CPU as often as not."""
-    if not _TEST_FILE.search(file.name):
+    if not (is_unit_test(file.name) and file.name.endswith(".py")):
         return None
     is_among_tests = _TEST_FOLDER.search(file.name) or any(
         binding.imported.partition(".")[0] in ("pytest", "unittest")

@@ -79,7 +79,7 @@ def plain_apart(
 def _takes_unscaled(file: File, roles: Roles, body: Block, statements: Iterable[Statement]) -> bool:
     """Whether some statements of a body take gradients of another loss where that cannot be scaled."""
     read = read_penalties(file, roles, body)
-    scalable = frozenset() if isinstance(read, Refusal) else read.statements
+    scalable = frozenset() if isinstance(read, Refusal) else read.scaled
     others = (each for each in statements if each not in scalable)
     return any(_takes_gradients(file, roles, call) for each in others for call in calls_of(each))
 

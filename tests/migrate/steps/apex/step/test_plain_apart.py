@@ -78,6 +78,18 @@ def test_critic_whose_penalty_is_a_statement_of_its_own_is_scaled_with_the_other
     assert not left
 
 
+def test_critic_whose_penalty_has_no_name_for_its_gradients_stays_though_it_is_a_statement_of_its_own(
+    tmp_path: Path,
+) -> None:
+    text = _CRITIC.replace("slope = torch.autograd.grad(", "slope = -torch.autograd.grad(")
+    text = text.replace("    cost =", "    more = penalty(critic, fake)\n    cost =")
+    after, left = _migrated(tmp_path, text.replace("10 * penalty(critic, fake)", "10 * more"))
+    assert "    cost.backward()\n    critic_optimizer.step()\n" in after
+    assert "scaler.step(optimizer)" in after
+    (found,) = left
+    assert "the penalty in it cannot be scaled where it stands" in found.message
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
